@@ -102,6 +102,7 @@ CREATE TABLE rag.collections (
     chunk_unit text NOT NULL DEFAULT 'characters' CHECK (chunk_unit IN ('characters', 'tokens')),
     metadata_whitelist text[],
     description text,
+    embedding_model text,
     model text,
     model_fingerprint text,
     model_identity text,
@@ -137,6 +138,9 @@ COMMENT ON COLUMN rag.collections.chunk_unit IS
 COMMENT ON COLUMN rag.collections.metadata_whitelist IS
     'metadata keys that are copied to chunks; NULL or empty: all keys';
 COMMENT ON COLUMN rag.collections.description IS 'description of the collection';
+COMMENT ON COLUMN rag.collections.embedding_model IS
+    'embedding model that the collection names; NULL: the one that its retriever names, or else '
+    'the one of rag.model_dir';
 COMMENT ON COLUMN rag.collections.model IS
     'embedding model of the stored chunks; NULL until the first document is stored';
 COMMENT ON COLUMN rag.collections.model_fingerprint IS

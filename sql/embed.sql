@@ -7,5 +7,5 @@ COMMENT ON FUNCTION rag.embed_support(internal) IS
 REVOKE ALL ON FUNCTION rag.embed_support(internal) FROM PUBLIC;
 
 ALTER FUNCTION @extschema@.rag_embed(text) SUPPORT rag.embed_support;
-ALTER FUNCTION @extschema@.rag_embed(text, text) SUPPORT rag.embed_support;
-ALTER FUNCTION @extschema@.rag_embed(text[], text) SUPPORT rag.embed_support;
+ALTER FUNCTION @extschema@.rag_embed(text, text, text) SUPPORT rag.embed_support;
+ALTER FUNCTION @extschema@.rag_embed(text[], text, text) SUPPORT rag.embed_support;

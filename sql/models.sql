@@ -1,4 +1,4 @@
--- Models on other servers: definitions, grants, and counts of calls. No role is granted anything on
+-- Models: definitions, grants, and counts of calls. No role is granted anything on
 -- the tables. Users read the views, which show the models that they may use.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -10,6 +10,8 @@ CREATE TABLE rag.model (
     kind text NOT NULL,
     provider text NOT NULL,
     spec jsonb NOT NULL,
+    fingerprint text,
+    dimensions integer,
     credentials text,
     credentials_key text,
     owner text NOT NULL,
@@ -17,9 +19,13 @@ CREATE TABLE rag.model (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.model IS 'models on other servers; use rag.models instead';
+COMMENT ON TABLE rag.model IS 'models; use rag.models instead';
 COMMENT ON COLUMN rag.model.uid IS
     'identifies the model in the counts of calls; a later model of the same name has another uid';
+COMMENT ON COLUMN rag.model.fingerprint IS
+    'hash of what the vectors of an embedding model depend on, as last seen';
+COMMENT ON COLUMN rag.model.dimensions IS
+    'dimensions of the vectors of an embedding model, as last seen';
 COMMENT ON COLUMN rag.model.credentials IS 'secret that is sent to the server, taken from spec';
 COMMENT ON COLUMN rag.model.credentials_key IS
     'key of the secret; NULL: token if it exists, otherwise password';
@@ -89,7 +95,16 @@ COMMENT ON COLUMN rag.model_usage.estimated IS
 
 CREATE VIEW rag.models WITH (security_barrier) AS
     SELECT m.name, m.kind, m.provider, m.spec ->> 'model' AS model,
-           m.spec ->> 'base_url' AS base_url,
+           m.spec ->> 'base_url' AS base_url, m.spec ->> 'path' AS path, m.fingerprint,
+           coalesce(m.dimensions, (
+               SELECT max(c.embedding_dimension) FROM rag.collections c
+               WHERE c.model_fingerprint = m.fingerprint)) AS dimensions,
+           ARRAY(SELECT c.name FROM rag.collections c
+                      LEFT JOIN rag.retrievers t ON t.name = c.retriever
+                 WHERE m.kind = 'embedding'
+                   AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') = m.name
+                   AND c.name = ANY ((SELECT rag.readable_collections())::text[])
+                 ORDER BY 1) AS used_by,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = m.owner_id) AS owner,
            m.name = ANY ((SELECT rag.usable_models())::text[]) AS may_use,
            ARRAY(SELECT coalesce(r.rolname, 'public')::text
@@ -106,12 +121,21 @@ CREATE VIEW rag.models WITH (security_barrier) AS
                            sum(c.tokens)::bigint AS tokens
                     FROM rag.model_usage c GROUP BY c.model) u ON u.model = m.name
     WHERE m.name = ANY ((SELECT rag.visible_models())::text[]);
-COMMENT ON VIEW rag.models IS 'models on other servers';
+COMMENT ON VIEW rag.models IS 'embedding models, rerankers and chat models';
 COMMENT ON COLUMN rag.models.name IS 'name; namespace/name if the namespace is not default';
-COMMENT ON COLUMN rag.models.kind IS 'chat or rerank';
-COMMENT ON COLUMN rag.models.provider IS 'interface of the server: openai, ollama, cohere or tei';
+COMMENT ON COLUMN rag.models.kind IS 'embedding, rerank or chat';
+COMMENT ON COLUMN rag.models.provider IS
+    'local, or interface of the server: openai, ollama, cohere or tei';
 COMMENT ON COLUMN rag.models.model IS 'name of the model at its server';
 COMMENT ON COLUMN rag.models.base_url IS 'address of the server';
+COMMENT ON COLUMN rag.models.path IS 'folder of a model on this server';
+COMMENT ON COLUMN rag.models.fingerprint IS
+    'hash of what the vectors of an embedding model depend on; equal fingerprints give equal '
+    'vectors';
+COMMENT ON COLUMN rag.models.dimensions IS
+    'dimensions of the vectors of an embedding model; NULL until they are known';
+COMMENT ON COLUMN rag.models.used_by IS
+    'collections of the embedding model, as far as the current role can read them';
 COMMENT ON COLUMN rag.models.owner IS
     'role whose members may change, drop and use the model; NULL if the role no longer exists';
 COMMENT ON COLUMN rag.models.may_use IS 'true if the current role may use the model';

@@ -34,7 +34,7 @@ BEGIN
             ('rag_test_retriever', true,
              'tests if collections with a retriever can be filled and searched'),
             ('rag_create_model', false,
-             'creates a model on another server: a chat model or a reranker'),
+             'creates a model: an embedding model, a reranker or a chat model'),
             ('rag_alter_model', false,
              'changes a model; arguments that are NULL leave a value as it is'),
             ('rag_drop_model', true, 'drops a model and its counts'),

@@ -122,7 +122,9 @@ BEGIN
                format('the collection was embedded with model %s, but the current model is %s: it'
                       ' cannot be searched or written to', c.model, rag.current_model()),
                'Restore rag.model_dir, or index into a new collection with the current model.'
-        FROM rag.collections c WHERE c.model <> rag.current_model()
+        FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
+        WHERE c.model <> rag.current_model()
+          AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
         UNION ALL
         SELECT 'error', 'index ' || i.indexrelid::regclass, 'the index is invalid and is not used',
                format('REINDEX INDEX %s;', i.indexrelid::regclass)

@@ -132,14 +132,15 @@ impl Error {
         Self::new(Code::ERRCODE_CONNECTION_FAILURE, message)
     }
 
-    /// Returns true if the engine cannot answer at all: it is not installed, does not start, or has
-    /// ended. See [`engine_unavailable`](Self::engine_unavailable).
+    /// Returns true if the engine, or the server of a model, cannot answer at all: it is not
+    /// installed, does not start, has ended, or refuses for now.
     pub fn is_engine_unavailable(&self) -> bool {
         matches!(
             self.code,
             Code::ERRCODE_CONNECTION_FAILURE
                 | Code::ERRCODE_UNDEFINED_FILE
                 | Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
+                | Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
         )
     }
 

@@ -16,10 +16,11 @@ use crate::{
         access, chunks, collection_status,
         collections::{self, Collection, CollectionChanges, NewCollection},
         keyword_index,
-        name::Name,
+        name::{Name, canonical},
         quotas, sources,
     },
     error::Error,
+    models::users,
     pg::roles::{self, Owner},
     source::{drop::drop_sources_of, retriever::follow_retriever},
 };
@@ -40,6 +41,7 @@ fn rag_create_collection(
     title_weight: pgrx::default!(Option<i32>, "2"),
     max_documents: pgrx::default!(Option<i64>, "NULL"),
     max_bytes: pgrx::default!(Option<i64>, "NULL"),
+    model: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::collection(required("name", name)?)?;
@@ -58,10 +60,13 @@ fn rag_create_collection(
     let text_config = keyword_index::qualified_text_config(required("text_config", text_config)?)?;
     let title_weight = required("title_weight", title_weight)?;
     keyword_index::check_title_weight(title_weight)?;
+    let model = model.map(canonical).filter(|name| !name.is_empty());
+    users::require_use_of(retriever, model)?;
     let new = NewCollection {
         name: &name,
         external_id,
         retriever,
+        embedding_model: model,
         chunk_size,
         chunk_overlap,
         chunk_unit,

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{calls::CallInfo, json::JsonbText},
     search::context::{CitedDocument, context},
-    settings,
     types::vector::Vector,
 };
 
@@ -72,7 +72,7 @@ fn rag_context(
         query_embedding,
     }
     .into_request()?;
-    let tokenizer = settings::model(tokenizer)?;
+    let tokenizer = EmbeddingModel::usable(tokenizer)?.token_source();
     let operators = own_schema(&call);
     let (context, found) = context(&mut request, max_tokens as usize, &tokenizer, &operators)?;
     if let Some(why) = &found.degraded {

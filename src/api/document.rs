@@ -13,8 +13,8 @@ use crate::{
     },
     engine::client::{DocumentInput, with_client},
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{json::JsonbText, spi::uuid as pg_uuid},
-    settings,
     sync::document::{self, AddedDocument, Body, NewDocument},
 };
 
@@ -266,13 +266,13 @@ fn rag_split(
     let document_type = Some(document::document_type(document_type)?);
     let splitting =
         collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
-    let model = settings::model(None)?;
+    let tokens = EmbeddingModel::default_model()?.token_source();
     let unprepared = DocumentInput {
         bytes: content.as_bytes(),
         document_type,
         ..Default::default()
     };
-    let (_, split, text) = with_client(|client| client.prepare(&model, splitting, &unprepared))?;
+    let (split, text) = with_client(|client| client.prepare(&tokens, splitting, &unprepared))?;
     let rows: Vec<_> = split
         .chunks
         .into_iter()

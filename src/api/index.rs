@@ -6,11 +6,12 @@ use pgrx::{
     name, pg_extern,
     pg_sys::{self, panic::ErrorReport},
 };
+use rag_protocol::call::Purpose;
 
 use crate::{
-    engine::client::embed,
     error::Error,
     index::{RecallQueries, am::open::OpenIndex},
+    models::embedding::embed_texts,
 };
 
 const MAX_QUERIES: i32 = 10_000;
@@ -146,7 +147,10 @@ fn rag_index_recall_of_texts(
     check_range("the number of queries", queries.len() as i32, MAX_QUERIES)?;
     check_range("k", k, MAX_K)?;
     let open = OpenIndex::open(index)?;
-    let vectors = embed(queries, model)?.into_iter().map(Vec::from).collect();
+    let vectors = embed_texts(model, Purpose::Query, queries)?
+        .into_iter()
+        .map(Vec::from)
+        .collect();
     let queries = RecallQueries::Vectors(vectors);
     Ok(TableIterator::new(recall(&open, queries, k)?))
 }

@@ -3,11 +3,14 @@
 use std::{cell::RefCell, collections::VecDeque};
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::embed::{ModelRef, Priority};
+use rag_protocol::{
+    call::Purpose,
+    embed::{ModelRef, Priority},
+};
 
 use crate::{
-    engine::client::{embed, with_client},
     error::Error,
+    models::embedding::{EmbeddingModel, embed_texts},
     pg::{
         calls::{CallInfo, CostRequest, c_function, handle_support, operator_cost},
         process,
@@ -18,29 +21,63 @@ use crate::{
 
 #[pg_extern(name = "rag_embed", stable, strict, parallel_restricted, cost = 100000)]
 fn rag_embed_default(text: &str, call: CallInfo) -> Result<OwnedVector, ErrorReport> {
-    rag_embed_one(text, None, call)
+    rag_embed_one(text, AskedModel::find(None, Purpose::Query)?, call)
 }
 
 #[pg_extern(name = "rag_embed", stable, parallel_restricted, cost = 100000)]
 fn rag_embed_model(
     text: Option<&str>,
     model: Option<&str>,
+    purpose: pgrx::default!(&str, "'query'"),
     call: CallInfo,
 ) -> Result<Option<OwnedVector>, ErrorReport> {
-    text.map(|text| rag_embed_one(text, model, call))
-        .transpose()
+    let Some(text) = text else { return Ok(None) };
+    let model = AskedModel::find(model, parsed(purpose)?)?;
+    rag_embed_one(text, model, call).map(Some)
+}
+
+fn parsed(purpose: &str) -> Result<Purpose, Error> {
+    Purpose::parse(purpose).ok_or_else(|| {
+        let shown: String = purpose.chars().take(80).collect();
+        Error::invalid_parameter(format!("unknown purpose \"{shown}\""))
+            .hint("Valid values are query, passage.")
+    })
+}
+
+/// The model and purpose of a call, before the model is looked up.
+#[derive(Clone, PartialEq)]
+struct AskedModel {
+    /// None: the default model.
+    name: Option<String>,
+    /// The default model, which may change within a statement.
+    default: Option<ModelRef>,
+    purpose: Purpose,
+}
+
+impl AskedModel {
+    fn find(name: Option<&str>, purpose: Purpose) -> Result<Self, Error> {
+        let default = match name {
+            Some(_) => None,
+            None => Some(settings::model(None)?),
+        };
+        Ok(Self {
+            name: name.map(str::to_owned),
+            default,
+            purpose,
+        })
+    }
 }
 
 /// An embedded text with its embedding.
 #[derive(Clone)]
 struct CachedEmbedding {
-    model: ModelRef,
+    model: AskedModel,
     text: String,
     vector: OwnedVector,
 }
 
 impl CachedEmbedding {
-    fn is_of(&self, model: &ModelRef, text: &str) -> bool {
+    fn is_of(&self, model: &AskedModel, text: &str) -> bool {
         self.text == text && self.model == *model
     }
 }
@@ -59,10 +96,9 @@ thread_local! {
 /// again in other parts of the statement.
 fn rag_embed_one(
     text: &str,
-    model: Option<&str>,
+    model: AskedModel,
     call: CallInfo,
 ) -> Result<OwnedVector, ErrorReport> {
-    let model = settings::model(model)?;
     let mut call = call;
     let last: &mut Option<CachedEmbedding> = call.kept();
     match &*last {
@@ -72,9 +108,9 @@ fn rag_embed_one(
     let asked = match asked_in_statement(&model, text) {
         Some(asked) => asked,
         None => {
-            let answer = with_client(|client| {
-                client.embed(&model, Priority::Query, vec![text.to_string()])
-            })?;
+            let found = EmbeddingModel::usable(model.name.as_deref())?;
+            let texts = vec![text.to_string()];
+            let answer = found.embed_now(Priority::Query, model.purpose, texts)?;
             let vector = answer
                 .vectors
                 .into_iter()
@@ -94,7 +130,7 @@ fn rag_embed_one(
     Ok(vector)
 }
 
-fn asked_in_statement(model: &ModelRef, text: &str) -> Option<CachedEmbedding> {
+fn asked_in_statement(model: &AskedModel, text: &str) -> Option<CachedEmbedding> {
     STATEMENT.with_borrow(|(began, asked)| {
         let present = *began == process::statement_start();
         present.then(|| asked.iter().find(|asked| asked.is_of(model, text)).cloned())?
@@ -144,9 +180,11 @@ c_function!(
 fn rag_embed_array(
     texts: Option<Vec<Option<String>>>,
     model: pgrx::default!(Option<&str>, "NULL"),
+    purpose: pgrx::default!(&str, "'query'"),
 ) -> Result<Option<Vec<OwnedVector>>, ErrorReport> {
+    let purpose = parsed(purpose)?;
     let Some(texts) = texts else { return Ok(None) };
     let texts: Option<Vec<String>> = texts.into_iter().collect();
     let texts = texts.ok_or_else(|| Error::null_not_allowed("texts must not contain NULL"))?;
-    Ok(Some(embed(texts, model)?))
+    Ok(Some(embed_texts(model, purpose, texts)?))
 }

@@ -1,4 +1,4 @@
-//! Models on other servers: create, alter, drop, grant, test; and functions of their views.
+//! Models: create, alter, drop, grant, test; and functions of their views.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use serde_json::Value;
@@ -101,8 +101,7 @@ fn rag_test_model(
         test.success,
         test.message,
         test.latency.as_micros() as f64 / 1e3,
-        // only embedding models have them
-        None,
+        test.dimensions.and_then(|n| i32::try_from(n).ok()),
     )))
 }
 

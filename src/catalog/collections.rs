@@ -45,6 +45,8 @@ pub struct Collection {
     pub strategy: IndexStrategy,
     /// The mode of the strategy that chose the partition.
     pub index_strategy: Option<String>,
+    /// The model that the collection names.
+    pub embedding_model: Option<String>,
     /// The model that the retriever names.
     pub retriever_model: Option<String>,
     pub splitting: Splitting,
@@ -149,6 +151,7 @@ impl Collection {
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, text_config, title_weight,
                             max_documents, max_bytes, serial, partition, index_strategy,
+                            embedding_model,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
@@ -174,6 +177,7 @@ impl Collection {
             storage: StorageSettings::of(&retriever_spec),
             strategy: IndexStrategy::of(&retriever_spec),
             index_strategy: row.get("index_strategy")?,
+            embedding_model: row.get("embedding_model")?,
             retriever_model: retrievers::embedding_model(&retriever_spec).map(str::to_owned),
             text_config: row.required("text_config")?,
             title_weight: row.required("title_weight")?,
@@ -184,6 +188,12 @@ impl Collection {
             quota: quotas::read(row)?,
             rights: CollectionRights::read(row)?,
         })
+    }
+
+    /// Returns the name of the model that embeds documents and queries. None: the default one.
+    pub fn wanted_model(&self) -> Option<&str> {
+        let own = self.embedding_model.as_deref();
+        own.or(self.retriever_model.as_deref())
     }
 
     /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
@@ -221,8 +231,8 @@ impl Collection {
             described(&model.name, model.dimensions, &model.identity),
         ))
         .hint(
-            "Set rag.model_dir to the folder of the former model, or create a new collection for \
-             the current model.",
+            "Restore the former model (rag.model_dir, or the settings of the model that the \
+             collection names), or create a new collection for the current model.",
         ))
     }
 
@@ -232,19 +242,15 @@ impl Collection {
     /// # Errors
     /// The retriever names another model.
     pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
-        if let Some(wanted) = self
-            .retriever_model
-            .as_ref()
-            .filter(|name| **name != model.name)
-        {
+        if let Some(wanted) = self.wanted_model().filter(|name| *name != model.name) {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!(
-                    "retriever \"{}\" is for model \"{wanted}\", and the current model is \"{}\"",
-                    self.retriever, model.name
+                    "collection \"{}\" is for model \"{wanted}\", and not for \"{}\"",
+                    self.name, model.name
                 ),
             )
-            .hint("Set rag.model_dir to the folder of that model, or change the retriever."));
+            .hint("Its own setting or its retriever names the model."));
         }
         let same = self
             .model
@@ -373,6 +379,8 @@ pub struct NewCollection<'a> {
     /// The name by which an application knows the collection.
     pub external_id: Option<&'a str>,
     pub retriever: &'a str,
+    /// None: the model that the retriever names, or the default one.
+    pub embedding_model: Option<&'a str>,
     pub chunk_size: Option<i32>,
     pub chunk_overlap: Option<i32>,
     pub chunk_unit: &'a str,
@@ -418,8 +426,8 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
             "INSERT INTO rag.collections (
                  name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
                  chunk_unit, external_id, owner, owner_id, text_config, title_weight,
-                 max_documents, max_bytes)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                 max_documents, max_bytes, embedding_model)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
              ON CONFLICT (name) DO NOTHING",
             &[
                 new.name.as_str().into(),
@@ -436,6 +444,7 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
                 new.title_weight.into(),
                 new.quota.max_documents.into(),
                 new.quota.max_bytes.into(),
+                new.embedding_model.into(),
             ],
         )?;
         if made == 0 {

@@ -1,4 +1,4 @@
-//! `rag.model` and `rag.model_grant`: models on other servers, and the roles that may use them.
+//! `rag.model` and `rag.model_grant`: models, and the roles that may use them.
 
 use pgrx::{JsonB, PgSqlErrorCode, datum::DatumWithOid, pg_sys};
 use rag_manifest::{ModelSpec, check_model_spec};
@@ -160,6 +160,70 @@ pub fn lock(name: &str) -> Result<Option<Model>, Error> {
     Ok(found.into_iter().next())
 }
 
+/// Locks a model against being dropped until the transaction ends, if it exists.
+pub fn lock_shared(name: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "SELECT FROM rag.model WHERE name = $1 FOR SHARE",
+            &[name.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// The collections whose model has the name $1.
+const USERS: &str = "FROM rag.collections c
+         LEFT JOIN rag.retrievers r ON r.name = c.retriever
+    WHERE coalesce(c.embedding_model, r.spec #>> '{embedding,model}') = $1";
+
+/// Returns the collections that name a model, themselves or by their retriever.
+pub fn collections_with(name: &str) -> Result<Vec<String>, Error> {
+    names(&format!("SELECT c.name {USERS} ORDER BY 1"), name)
+}
+
+/// Returns those of them that have embeddings, or had.
+pub fn filled_collections_with(name: &str) -> Result<Vec<String>, Error> {
+    let filled = format!("SELECT c.name {USERS} AND c.model IS NOT NULL ORDER BY 1");
+    names(&filled, name)
+}
+
+/// Returns the retrievers that name a model.
+pub fn retrievers_with(name: &str) -> Result<Vec<String>, Error> {
+    let sql = "SELECT r.name FROM rag.retrievers r
+               WHERE r.spec #>> '{embedding,model}' = $1 ORDER BY 1";
+    names(sql, name)
+}
+
+/// The caller holds a lock that came after the statement of the user.
+fn names(sql: &str, model: &str) -> Result<Vec<String>, Error> {
+    as_owner(|| execute_returning(sql, &[model.into()], |row| row.required(1)))
+}
+
+/// Returns a model as the current transaction has left it.
+pub fn find_now(name: &str) -> Result<Option<Model>, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1"),
+            &[name.into()],
+            |row| Model::read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// Stores what is known of an embedding model, if that is not stored yet.
+pub fn note(name: &str, fingerprint: Option<&str>, dimensions: Option<usize>) -> Result<(), Error> {
+    let dimensions = dimensions.and_then(|n| i32::try_from(n).ok());
+    as_owner(|| {
+        execute(
+            "UPDATE rag.model SET fingerprint = $2, dimensions = $3
+             WHERE name = $1 AND (fingerprint, dimensions) IS DISTINCT FROM ($2, $3)",
+            &[name.into(), fingerprint.into(), dimensions.into()],
+        )
+    })?;
+    Ok(())
+}
+
 /// What is stored of a model besides its name, kind and provider.
 pub struct ModelRow<'a> {
     pub spec: &'a Value,
@@ -210,7 +274,7 @@ pub fn update(name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
         execute(
             "UPDATE rag.model
              SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
-                 updated_at = pg_catalog.now()
+                 fingerprint = NULL, dimensions = NULL, updated_at = pg_catalog.now()
              WHERE name = $1",
             &parameters,
         )

@@ -12,7 +12,7 @@ use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
         Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, REQUEST_BYTES,
-        REQUEST_TEXTS, Reply, Request, Task, too_large,
+        REQUEST_TEXTS, Reply, Request, Task, TokenRule, too_large,
     },
     frame::{self, FrameBuffer},
     ingest::{Content, DocumentType, Splitting},
@@ -26,7 +26,6 @@ use crate::{
         wait::{Until, sleep, wait},
     },
     settings,
-    types::vector::OwnedVector,
 };
 
 /// Time limit for an engine to start listening.
@@ -41,6 +40,13 @@ pub struct Embeddings {
     /// Number of tokens of each text, a lower bound for long texts. Only the first
     /// `model.max_tokens` are embedded.
     pub tokens: Vec<usize>,
+}
+
+/// What counts the tokens of texts: a model, or a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenSource {
+    pub model: ModelRef,
+    pub rule: Option<TokenRule>,
 }
 
 /// A document for the engine to extract and split.
@@ -70,6 +76,8 @@ pub struct Client {
     next_id: u64,
     /// The model of the last request that the engine can read.
     reached: Option<ModelRef>,
+    /// The rule of the last request whose folder the engine can read.
+    reached_rule: Option<TokenRule>,
     /// The party that the engine was told.
     party: Option<Party>,
 }
@@ -78,19 +86,6 @@ thread_local! {
     /// Taken out while in use. An error on the way drops it, which closes the socket and cancels
     /// the requests.
     static KEPT: RefCell<Option<Client>> = const { RefCell::new(None) };
-}
-
-/// Returns the embeddings of texts by the given model, or the one of the settings.
-///
-/// # Errors
-/// There is no such model, or the engine cannot embed the texts.
-pub fn embed(texts: Vec<String>, model: Option<&str>) -> Result<Vec<OwnedVector>, Error> {
-    if texts.is_empty() {
-        return Ok(vec![]);
-    }
-    let model = settings::model(model)?;
-    let answer = with_client(|client| client.embed(&model, Priority::Bulk, texts))?;
-    answer.vectors.into_iter().map(OwnedVector::new).collect()
 }
 
 /// Runs `ask` on the session's connection, which is opened, or replaced if the engine was
@@ -129,6 +124,7 @@ impl Client {
                         early: HashMap::new(),
                         next_id: 1,
                         reached: None,
+                        reached_rule: None,
                         party: None,
                     });
                 }
@@ -161,7 +157,7 @@ impl Client {
             Err(error) if error.kind != Kind::OutOfReach => Err(error.into()),
             Err(error) => {
                 // the server can read the folder, and can allow the engine to read it
-                folders::add(&model.dir)?;
+                folders::add(&model.dir, folders::MODEL_FILE)?;
                 self.replace_engine(model)?;
                 self.request_info(model)?
                     .map_err(|second| match second.kind {
@@ -203,6 +199,45 @@ impl Client {
             Ok(())
         } else {
             self.describe(model).map(drop)
+        }
+    }
+
+    /// Ensures that the engine can count tokens.
+    fn ensure_counts(&mut self, source: &TokenSource) -> Result<(), Error> {
+        let Some(rule) = &source.rule else {
+            return self.ensure_reached(&source.model);
+        };
+        let Some(folder) = &rule.tokenizer else {
+            return Ok(());
+        };
+        if self.reached_rule.as_ref() == Some(rule) {
+            return Ok(());
+        }
+        if let Err(error) = self.try_rule(source)? {
+            if error.kind != Kind::OutOfReach {
+                return Err(error.into());
+            }
+            folders::add(folder, folders::TOKENIZER_FILE)?;
+            self.replace_engine(&source.model)?;
+            self.try_rule(source)?.map_err(|second| match second.kind {
+                Kind::OutOfReach => Error::from(error),
+                _ => second.into(),
+            })?;
+        }
+        self.reached_rule = Some(rule.clone());
+        Ok(())
+    }
+
+    fn try_rule(&mut self, source: &TokenSource) -> Result<Result<(), EngineError>, Error> {
+        let task = Task::Count {
+            texts: vec![],
+            tokens: source.rule.clone(),
+        };
+        let ticket = self.send(&source.model, task, &[])?;
+        match self.answer(ticket.last)? {
+            (Answer::Tokens { .. }, _) => Ok(Ok(())),
+            (Answer::Error { error }, _) => Ok(Err(error)),
+            _ => Err(unexpected()),
         }
     }
 
@@ -293,14 +328,15 @@ impl Client {
     /// Like [`with_client`].
     pub fn count_tokens(
         &mut self,
-        model: &ModelRef,
+        source: &TokenSource,
         texts: Vec<String>,
     ) -> Result<Vec<usize>, Error> {
-        self.ensure_reached(model)?;
+        self.ensure_counts(source)?;
         let mut all = vec![];
         for texts in parts(texts) {
             let expected = texts.len();
-            let ticket = self.send(model, Task::Count { texts }, &[])?;
+            let tokens = source.rule.clone();
+            let ticket = self.send(&source.model, Task::Count { texts, tokens }, &[])?;
             match self.receive(ticket.last)? {
                 (Answer::Tokens { tokens }, _) if tokens.len() == expected => all.extend(tokens),
                 _ => return Err(unexpected()),
@@ -315,11 +351,11 @@ impl Client {
     /// Like [`with_client`]. A document that cannot be read is an error of the engine.
     pub fn prepare(
         &mut self,
-        model: &ModelRef,
+        tokens: &TokenSource,
         splitting: Splitting,
         document: &DocumentInput<'_>,
-    ) -> Result<(ModelInfo, Content, String), Error> {
-        let ticket = self.start_preparing(model, splitting, document)?;
+    ) -> Result<(Content, String), Error> {
+        let ticket = self.start_preparing(tokens, splitting, document)?;
         self.finish_preparing(ticket)
     }
 
@@ -330,7 +366,7 @@ impl Client {
     /// Like [`with_client`].
     pub fn start_preparing(
         &mut self,
-        model: &ModelRef,
+        tokens: &TokenSource,
         splitting: Splitting,
         document: &DocumentInput<'_>,
     ) -> Result<Ticket, Error> {
@@ -362,23 +398,19 @@ impl Client {
             name: document.name.map(String::from),
             splitting,
             title: document.title.map(String::from),
+            tokens: tokens.rule.clone(),
         };
-        self.ensure_reached(model)?;
-        self.send(model, task, document.bytes)
+        self.ensure_counts(tokens)?;
+        self.send(&tokens.model, task, document.bytes)
     }
 
     /// # Errors
     /// Like [`Client::prepare`].
-    pub fn finish_preparing(
-        &mut self,
-        ticket: Ticket,
-    ) -> Result<(ModelInfo, Content, String), Error> {
+    pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(Content, String), Error> {
         match self.receive(ticket.last)? {
-            (Answer::Content { model, content }, text) => Ok((
-                model,
-                content,
-                String::from_utf8(text).map_err(|_| unexpected())?,
-            )),
+            (Answer::Content { content }, text) => {
+                Ok((content, String::from_utf8(text).map_err(|_| unexpected())?))
+            }
             _ => Err(unexpected()),
         }
     }

@@ -22,7 +22,10 @@ fn added_folders() -> PathBuf {
 }
 
 /// The file that every folder of a model contains.
-const MODEL_FILE: &str = "config.json";
+pub const MODEL_FILE: &str = "config.json";
+
+/// The file that the folder of a tokenizer contains.
+pub const TOKENIZER_FILE: &str = "tokenizer.json";
 
 /// Returns the folders that are known now. Those that do not exist are left out.
 pub fn known() -> Vec<PathBuf> {
@@ -39,12 +42,12 @@ pub fn known() -> Vec<PathBuf> {
     folders
 }
 
-/// Adds a folder.
+/// Adds a folder, which contains a file.
 ///
 /// # Errors
-/// It is not the folder of a model, or it cannot be stored.
-pub fn add(folder: &Path) -> Result<(), Error> {
-    let file = folder.join(MODEL_FILE);
+/// It does not, or it cannot be stored.
+pub fn add(folder: &Path, file: &str) -> Result<(), Error> {
+    let file = folder.join(file);
     if !File::open(&file)
         .and_then(|file| file.metadata())
         .map_err(|e| unusable(&file, &e))?

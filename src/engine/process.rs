@@ -21,7 +21,7 @@ pub const REPLACED: i32 = 8;
 
 /// The children of this process that have not been waited for. The server's processes may exit
 /// without unwinding. Then [`kill_children`] does what dropping [`EngineProcess`] would have done.
-static CHILDREN: [AtomicI32; 4] = [const { AtomicI32::new(0) }; 4];
+static CHILDREN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 
 pub struct EngineProcess {
     child: Child,

@@ -10,17 +10,18 @@ use rag_protocol::{
     EngineError,
     call::{Call, CallEvent, CallRequest, TokenUsage},
     frame::{self, FrameBuffer},
+    ingest::Credentials,
 };
 use rag_usage::UsageLimits;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::usage::CountedCall;
 use crate::{
-    catalog::models::Model,
+    catalog::{models::Model, secrets::SecretRef},
     engine::process::{self, EngineProcess},
     error::Error,
     pg::{
-        roles,
+        roles, transaction,
         wait::{Until, wait},
     },
     secrets, settings,
@@ -41,9 +42,19 @@ pub struct ModelCall {
     input: Zeroizing<Vec<u8>>,
     /// The number of bytes of the call that were sent.
     sent: usize,
+    is_embedding: bool,
     until: Instant,
     timeout: Duration,
     counted: CountedCall,
+    embedded: EmbeddedTokens,
+}
+
+/// The tokens of the vectors that have come.
+#[derive(Default)]
+struct EmbeddedTokens {
+    counted: u64,
+    /// The server did not count those of some texts.
+    is_partial: bool,
 }
 
 /// An event of a call that has not failed.
@@ -54,6 +65,12 @@ pub enum ModelEvent {
         tokens: Tokens,
     },
     Scored(Vec<f64>),
+    /// The vectors of some texts.
+    Embedded {
+        /// The place of the first of these texts.
+        first: usize,
+        arrived: Vec<Vec<f32>>,
+    },
 }
 
 /// The tokens of a call.
@@ -84,10 +101,12 @@ impl ModelCall {
                 )),
             );
         }
-        let secret = model.secret(settings);
-        let credentials = secret
-            .map(|secret| secrets::credentials_for(&secret, owner(model)?))
-            .transpose()?;
+        let credentials = match model.secret(settings) {
+            Some(secret) if transaction::is_active() => credentials(model, &secret)?.into(),
+            // a run that is between two transactions
+            Some(secret) => transaction::transaction(|| credentials(model, &secret))?.into(),
+            None => None,
+        };
         let mut call = Call {
             name: model.name.clone(),
             provider: model.provider,
@@ -114,7 +133,10 @@ impl ModelCall {
             settings::sandbox().as_ref(),
         ];
         let input = input?;
-        let mut counted = CountedCall::begin(&model.name, model.uid.to_string(), &limits, bytes)?;
+        let requests = requests(&call.request);
+        let is_embedding = matches!(call.request, CallRequest::Embed { .. });
+        let uid = model.uid.to_string();
+        let mut counted = CountedCall::begin(&model.name, uid, &limits, requests, bytes)?;
         let process = EngineProcess::spawn(&args).inspect_err(|_| {
             counted.end(true, Some(0), Some(0));
         })?;
@@ -123,8 +145,10 @@ impl ModelCall {
             process,
             input,
             sent: 0,
+            is_embedding,
             counted,
             events: FrameBuffer::default(),
+            embedded: EmbeddedTokens::default(),
             until: Instant::now() + timeout + GRACE,
             timeout,
         })
@@ -138,7 +162,7 @@ impl ModelCall {
         loop {
             if let Some(frame) = self.events.next()? {
                 let event: CallEvent = frame.header()?;
-                return self.take(event);
+                return self.take(event, &frame.payload);
             }
             self.send();
             let mut buffer = [0; 65536];
@@ -152,7 +176,7 @@ impl ModelCall {
         }
     }
 
-    fn take(&mut self, event: CallEvent) -> Result<ModelEvent, Error> {
+    fn take(&mut self, event: CallEvent, payload: &[u8]) -> Result<ModelEvent, Error> {
         match event {
             CallEvent::Text { text } => {
                 self.counted.output_bytes += text.len() as u64;
@@ -163,8 +187,33 @@ impl ModelCall {
                 finish_reason,
             } => Ok(ModelEvent::Answered {
                 finish_reason,
-                tokens: self.end(usage),
+                tokens: match self.is_embedding {
+                    true => self.end(self.embedded.usage()),
+                    false => self.end(usage),
+                },
             }),
+            CallEvent::Embedded {
+                first,
+                count,
+                usage,
+                ..
+            } => {
+                self.embedded.counted += usage.input.unwrap_or(0);
+                self.embedded.is_partial |= usage.input.is_none();
+                let elements: Vec<f32> = payload
+                    .chunks_exact(4)
+                    .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                    .collect();
+                if count == 0 || elements.is_empty() || elements.len() % count != 0 {
+                    return Err(unexpected());
+                }
+                let dimensions = elements.len() / count;
+                let arrived = elements.chunks_exact(dimensions).map(<[f32]>::to_vec);
+                Ok(ModelEvent::Embedded {
+                    first,
+                    arrived: arrived.collect(),
+                })
+            }
             CallEvent::Scored { scores, usage } => {
                 self.end(TokenUsage {
                     output: Some(0),
@@ -173,8 +222,9 @@ impl ModelCall {
                 Ok(ModelEvent::Scored(scores))
             }
             CallEvent::Failed { error, was_sent } => {
-                let tokens = (!was_sent).then_some(0);
-                self.counted.end(true, tokens, tokens);
+                let arrived = self.embedded.counted;
+                let tokens = (!was_sent || arrived > 0).then_some(arrived);
+                self.counted.end(true, tokens, tokens.map(|_| 0));
                 Err(Error::from(error))
             }
         }
@@ -186,6 +236,17 @@ impl ModelCall {
             input: record.input_tokens,
             output: record.output_tokens,
             is_estimated: record.is_estimated,
+        }
+    }
+
+    /// Sends the whole call. The engine reads it before it does anything else.
+    pub fn send_all(&mut self) {
+        while !self.input.is_empty() && Instant::now() < self.until {
+            self.send();
+            if let (false, Some(fd)) = (self.input.is_empty(), self.process.stdin_fd()) {
+                let left = self.until.saturating_duration_since(Instant::now());
+                wait(&[(fd, Until::Writable)], Some(left));
+            }
         }
     }
 
@@ -236,6 +297,10 @@ impl ModelCall {
     }
 }
 
+fn credentials(model: &Model, secret: &SecretRef) -> Result<Credentials, Error> {
+    secrets::credentials_for(secret, owner(model)?)
+}
+
 /// Returns the role whose rights a call has on the secret.
 fn owner(model: &Model) -> Result<pgrx::pg_sys::Oid, Error> {
     if roles::name_of(model.owner.id).is_some() {
@@ -259,6 +324,24 @@ fn size(request: &CallRequest) -> usize {
         CallRequest::Rerank { query, documents } => {
             // the server reads the query with each document
             documents.iter().map(|text| text.len() + query.len()).sum()
+        }
+        CallRequest::Embed { texts, .. } => texts.iter().map(String::len).sum(),
+    }
+}
+
+/// Returns the number of requests that a call sends at most, if none is repeated.
+fn requests(request: &CallRequest) -> u64 {
+    match request {
+        CallRequest::Embed { texts, batch, .. } => texts.len().div_ceil((*batch).max(1)) as u64,
+        _ => 1,
+    }
+}
+
+impl EmbeddedTokens {
+    fn usage(&self) -> TokenUsage {
+        TokenUsage {
+            input: (!self.is_partial).then_some(self.counted),
+            output: Some(0),
         }
     }
 }

@@ -8,7 +8,7 @@ use rag_protocol::{
 };
 use serde_json::Value;
 
-use super::usage;
+use super::{embedding::check_folders, test, usage, users};
 use crate::{
     catalog::{
         access,
@@ -18,7 +18,7 @@ use crate::{
     },
     error::Error,
     pg::roles::{self, Owner},
-    secrets,
+    secrets, settings,
 };
 
 /// Creates a model, which the current role then owns.
@@ -30,6 +30,10 @@ pub fn create(name: &Name, kind: &str, provider: &str, spec: &Value) -> Result<(
     let name = name.as_str();
     let kind = parse_kind(kind)?;
     let provider = parse_provider(kind, provider)?;
+    if kind == ModelKind::Embedding && settings::model(Some(name)).is_ok() {
+        return Err(Error::duplicate(format!("model \"{name}\" is installed"))
+            .hint("Choose another name, so that it is clear which one a collection names."));
+    }
     let owner = Owner::current()?;
     let (spec, secret) = checked(name, kind, provider, spec, &owner)?;
     let row = ModelRow {
@@ -38,7 +42,7 @@ pub fn create(name: &Name, kind: &str, provider: &str, spec: &Value) -> Result<(
         owner: &owner,
     };
     if models::create(name, kind, provider, &row)? {
-        return Ok(());
+        return test::note(name);
     }
     Err(Error::duplicate(format!("model \"{name}\" already exists"))
         .hint("Change it with rag_alter_model."))
@@ -63,7 +67,34 @@ pub fn alter(name: &Name, spec: Option<&Value>, owner: Option<&str>) -> Result<(
         secret: secret.as_ref(),
         owner: &owner,
     };
-    models::update(&present.name, &row)
+    let is_other = vectors_depend_on(&present.spec) != vectors_depend_on(&spec);
+    if kind == ModelKind::Embedding && is_other {
+        users::check_change(&present)?;
+    }
+    models::update(&present.name, &row)?;
+    test::note(&present.name)
+}
+
+/// Returns the settings without those that change neither vectors nor chunks.
+fn vectors_depend_on(spec: &Value) -> Value {
+    const OTHERS: [&str; 10] = [
+        "queryPrefix",
+        "api_key",
+        "timeout",
+        "requestsPerMinute",
+        "tokensPerMinute",
+        "tokensPerDay",
+        "description",
+        "batch",
+        "concurrency",
+        "tokenizer",
+    ];
+    let fields = spec.as_object().into_iter().flatten();
+    let kept = fields.filter(|(key, _)| !OTHERS.contains(&key.as_str()));
+    Value::Object(
+        kept.map(|(key, value)| (key.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 /// Drops a model, its grants and its counts. Returns false if it does not exist.
@@ -75,6 +106,7 @@ pub fn drop(name: &str) -> Result<bool, Error> {
         return Ok(false);
     };
     require_owner(&present, "drop")?;
+    users::check_unused(&present)?;
     models::drop(&present.name)?;
     usage::forget_at_commit(present.uid.to_string());
     Ok(true)
@@ -118,12 +150,6 @@ fn parse_kind(name: &str) -> Result<ModelKind, Error> {
     if let Some(kind) = ModelKind::parse(name) {
         return Ok(kind);
     }
-    if name == "embedding" {
-        return Err(
-            Error::unsupported("embedding models on other servers are not supported yet")
-                .hint("The setting rag.model_dir names the embedding model."),
-        );
-    }
     let valid = ModelKind::ALL.map(ModelKind::name);
     Err(unknown(&format!("kind \"{}\"", shown(name)), &valid))
 }
@@ -158,6 +184,7 @@ fn checked(
     let invalid = |problems: &[FieldProblem]| models::invalid(name, problems);
     let (spec, settings) =
         check_model_spec(kind, provider, spec).map_err(|problems| invalid(&problems))?;
+    check_folders(&settings, owner.id)?;
     let secret = secret_of(name, &settings);
     if let Some(named) = &secret {
         let usable = secrets::check_use(named, owner.id).and_then(|()| secrets::check_value(named));

@@ -1,4 +1,4 @@
-//! Models on other servers: their definitions, and calls of them.
+//! Models: their definitions, and calls of those on other servers.
 //!
 //! ```text
 //! rag_create_model ──▶ rag.model ──▶ right to use, limits ──▶ rag-engine call ──▶ server
@@ -9,11 +9,14 @@
 //!
 //! A model belongs to the role that created it. Its key is resolved with the rights of that role,
 //! as the credentials of a source are. Other roles need a grant to use it. A call runs in a process
-//! of `rag-engine` of its own: nothing else of the session speaks to the network.
+//! of `rag-engine` of its own: nothing else of the session speaks to the network. Models on this
+//! server run in `rag-engine embed`. [`embedding`] hides where a model runs.
 
 pub mod call;
 pub mod definition;
+pub mod embedding;
 pub mod test;
 mod usage;
+pub mod users;
 
 pub use self::usage::{counts, forget_database_at_commit};

@@ -1,14 +1,22 @@
-//! `rag_test_model`: a small request, and how long its answer takes.
+//! `rag_test_model`: a small request, and how long its answer takes. What an embedding model says
+//! of itself is stored with its definition.
 
 use std::time::{Duration, Instant};
 
 use rag_manifest::ModelSpec;
-use rag_protocol::call::{CallRequest, ChatMessage, ModelKind, Role};
+use rag_protocol::{
+    call::{CallRequest, ChatMessage, ModelKind, Provider, Role},
+    embed::ModelInfo,
+};
 
-use super::call::{ModelCall, ModelEvent, unexpected};
+use super::{
+    call::{ModelCall, ModelEvent, unexpected},
+    embedding::EmbeddingModel,
+};
 use crate::{
     catalog::models::{self, Model},
     error::Error,
+    pg::{process, transaction},
 };
 
 /// The number of tokens that a chat model may answer to a test.
@@ -18,6 +26,8 @@ pub struct ModelTest {
     pub success: bool,
     pub message: String,
     pub latency: Duration,
+    /// Of an embedding model.
+    pub dimensions: Option<usize>,
 }
 
 /// Sends a small request to a model.
@@ -28,7 +38,17 @@ pub fn test(name: &str) -> Result<ModelTest, Error> {
     let model = models::find(name)?.ok_or_else(|| models::missing(name))?;
     model.require_use()?;
     let started = Instant::now();
-    let result = model.settings().and_then(|settings| ask(&model, &settings));
+    let mut dimensions = None;
+    let result = match model.kind {
+        ModelKind::Embedding => describe(model).map(|info| {
+            dimensions = Some(info.dimensions);
+            format!(
+                "the model embeds texts, with {} dimensions",
+                info.dimensions
+            )
+        }),
+        _ => model.settings().and_then(|settings| ask(&model, &settings)),
+    };
     let latency = started.elapsed();
     let (success, message) = match result {
         Ok(message) => (true, message),
@@ -41,7 +61,40 @@ pub fn test(name: &str) -> Result<ModelTest, Error> {
         success,
         message,
         latency,
+        dimensions,
     })
+}
+
+/// Asks an embedding model for vectors, and stores what it says of itself.
+fn describe(model: Model) -> Result<ModelInfo, Error> {
+    let name = model.name.clone();
+    let info = EmbeddingModel::of_model(model)?.info_now()?;
+    if !transaction::is_read_only() && !process::is_in_recovery() {
+        models::note(&name, Some(&info.fingerprint), Some(info.dimensions))?;
+    }
+    Ok(info)
+}
+
+/// Stores what is known of an embedding model that was created or changed. One in a folder is
+/// loaded for that. One on another server is not called.
+///
+/// # Errors
+/// The folder has no model that can be used.
+pub fn note(name: &str) -> Result<(), Error> {
+    let Some(model) = models::find_now(name)? else {
+        return Ok(());
+    };
+    if model.kind != ModelKind::Embedding {
+        return Ok(());
+    }
+    match model.provider {
+        Provider::Local => describe(model).map(drop),
+        _ => {
+            let dimensions = model.settings()?.embedding.dimensions;
+            let model = EmbeddingModel::of_model(model)?;
+            models::note(name, model.known_fingerprint(), dimensions)
+        }
+    }
 }
 
 fn ask(model: &Model, settings: &ModelSpec) -> Result<String, Error> {
@@ -59,6 +112,7 @@ fn ask(model: &Model, settings: &ModelSpec) -> Result<String, Error> {
             query: "color of the sky".into(),
             documents: vec!["The sky is blue.".into(), "Bread is baked.".into()],
         },
+        ModelKind::Embedding => return Err(unexpected()),
     };
     let mut call = ModelCall::begin(model, settings, request, settings.timeout)?;
     loop {

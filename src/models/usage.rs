@@ -9,7 +9,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rag_usage::{CallRecord, Counts, Exhausted, Ledger, UsageLimits};
@@ -139,9 +139,10 @@ impl CountedCall {
         name: &str,
         uid: String,
         limits: &UsageLimits,
+        requests: u64,
         input_bytes: usize,
     ) -> Result<Self, Error> {
-        let begun = change(|ledger| ledger.begin(&uid, limits, now()));
+        let begun = change(|ledger| ledger.begin(&uid, limits, requests, now()));
         begun
             .map_err(|e| unusable(&e))?
             .map_err(|exhausted| used_up(name, exhausted))?;
@@ -180,7 +181,7 @@ impl Drop for CountedCall {
 
 fn used_up(name: &str, exhausted: Exhausted) -> Error {
     let Exhausted { limit, most, wait } = exhausted;
-    Error::new(
+    let error = Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         format!("{} of model \"{name}\" is used up", limit.key()),
     )
@@ -189,5 +190,10 @@ fn used_up(name: &str, exhausted: Exhausted) -> Error {
     ))
     .hint(
         "The owner can raise the limit with rag_alter_model. The view rag.model_usage has counts.",
-    )
+    );
+    // a run is repeated when calls are possible again
+    Error {
+        retry_after: Some(Duration::from_secs(wait)),
+        ..error
+    }
 }

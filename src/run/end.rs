@@ -319,6 +319,9 @@ fn completed_message(run: &RunEnd<'_>) -> String {
 fn reason(error: &Error, cause: EndCause) -> &'static str {
     match error.code {
         _ if cause == EndCause::Cancelled => "Cancelled",
+        Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED if error.retry_after.is_some() => {
+            "BudgetExhausted"
+        }
         _ if error.retry_after.is_some() => "Throttled",
         _ if error.is_quota => "QuotaExceeded",
         Code::ERRCODE_QUERY_CANCELED => "Timeout",

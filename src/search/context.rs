@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use rag_context::{FoundChunks, GAP, QuotedChunk, QuotedDocument, pack, plain, render};
-use rag_protocol::embed::ModelRef;
 use serde_json::{Value, json};
 
 use super::{
@@ -11,7 +10,10 @@ use super::{
     hits::{Neighbour, Neighbours, read_neighbours},
     search,
 };
-use crate::{engine::client::with_client, error::Error};
+use crate::{
+    engine::client::{TokenSource, with_client},
+    error::Error,
+};
 
 /// Quoted documents within a number of tokens.
 pub struct Context {
@@ -59,7 +61,7 @@ impl CitedDocument {
 pub fn context(
     request: &mut SearchRequest,
     max_tokens: usize,
-    tokenizer: &ModelRef,
+    tokenizer: &TokenSource,
     operators: &str,
 ) -> Result<(Context, SearchResult), Error> {
     let neighbours = std::mem::take(&mut request.neighbours);
@@ -107,7 +109,7 @@ impl Found<'_> {
     }
 
     /// Counts the tokens of all that may be quoted, with one request.
-    fn count(&self, tokenizer: &ModelRef) -> Result<Counted, Error> {
+    fn count(&self, tokenizer: &TokenSource) -> Result<Counted, Error> {
         let empty = QuotedDocument {
             citation: String::new(),
             chunks: vec![],
@@ -156,7 +158,7 @@ impl Found<'_> {
     }
 
     /// Quotes the results at some places.
-    fn quote(&self, taken: &[usize], tokenizer: &ModelRef) -> Result<Context, Error> {
+    fn quote(&self, taken: &[usize], tokenizer: &TokenSource) -> Result<Context, Error> {
         // by document, in the order of their best chunks
         let mut documents: Vec<(&SearchHit, BTreeMap<i32, &Neighbour>)> = vec![];
         for hit in taken.iter().map(|place| &self.hits[*place]) {

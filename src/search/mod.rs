@@ -28,7 +28,10 @@ use std::{cell::OnceCell, time::Instant};
 
 use pgrx::PgSqlErrorCode;
 use rag_contract::RetrievalMode;
-use rag_protocol::embed::{ModelInfo, Priority};
+use rag_protocol::{
+    call::Purpose,
+    embed::{ModelInfo, Priority},
+};
 
 use self::{
     find::Query,
@@ -46,9 +49,8 @@ use crate::{
         corruption::{IndexUse, search_with_fallback},
     },
     cluster::search_stats::{Counted, SearchRecord},
-    engine::client::with_client,
     error::Error,
-    settings,
+    models::embedding::EmbeddingModel,
     types::vector::OwnedVector,
 };
 
@@ -232,9 +234,9 @@ fn embed(request: &SearchRequest, stored: &StoredModel) -> Result<OwnedVector, E
     let embedding = match (&request.query.embedding, &request.query.text) {
         (Some(vector), _) => vector.clone(),
         (None, text) => {
-            let model = settings::model(None)?;
+            let model = EmbeddingModel::of_collection(&request.collection)?;
             let text = vec![text.clone().unwrap_or_default()];
-            let mut answer = with_client(|client| client.embed(&model, Priority::Query, text))?;
+            let mut answer = model.embed_now(Priority::Query, Purpose::Query, text)?;
             request.collection.check_model(&answer.model)?;
             if answer
                 .tokens

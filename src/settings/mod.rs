@@ -10,7 +10,7 @@ use std::{
 
 use pgrx::{GucSetting, PostgresGucEnum};
 use rag_protocol::{
-    embed::{ModelRef, Precision},
+    embed::{ModelOptions, ModelRef, Precision},
     ingest::Network,
 };
 
@@ -122,7 +122,7 @@ fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
     text(setting).map(PathBuf::from)
 }
 
-fn precision() -> Precision {
+pub fn precision() -> Precision {
     match MODEL_PRECISION.get() {
         PrecisionSetting::int8 => Precision::Int8,
         PrecisionSetting::fp32 => Precision::Fp32,
@@ -148,8 +148,8 @@ pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
             if name.contains(['/', '\0']) || name.starts_with('.') || !dir.is_dir() {
                 return Err(
                     Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
-                        "Installed models: {}. To use another model, set rag.model_dir to its \
-                         folder.",
+                        "Installed models: {}. To use another model, create it with \
+                         rag_create_model, or set rag.model_dir to its folder.",
                         install::model_names().join(", ")
                     )),
                 );
@@ -160,6 +160,7 @@ pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
     Ok(ModelRef {
         dir,
         precision: precision(),
+        options: ModelOptions::default(),
     })
 }
 

@@ -190,6 +190,7 @@ fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
         name: &Name::collection(name)?,
         external_id: None,
         retriever,
+        embedding_model: None,
         chunk_size: None,
         chunk_overlap: None,
         chunk_unit: "characters",

@@ -13,14 +13,14 @@ use crate::{
     catalog::{
         access,
         collections::Collection,
+        models,
         name::Name,
         placement,
         retrievers::{self, Retriever, RetrieverChange},
     },
-    engine::client::with_client,
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::roles,
-    settings,
     storage::{self, index},
 };
 
@@ -155,17 +155,17 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
         return Err(invalid(&[problem]));
     }
     if let Some(wanted) = retrievers::embedding_model(&spec) {
-        let model = settings::model(None)?;
-        let current = model.dir.file_name().unwrap_or_default().to_string_lossy();
-        if current != wanted {
-            let problem = FieldProblem::new(
-                "spec.embedding.model",
-                format!("is \"{wanted}\", but the model of this database is \"{current}\""),
-            );
-            return Err(invalid(&[problem.hint(
-                "Leave it out, or set rag.model_dir to the folder of that model.",
-            )]));
-        }
+        models::lock_shared(wanted)?;
+        EmbeddingModel::named(wanted).map_err(|error| match error.code {
+            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => error,
+            _ => {
+                let problem = FieldProblem::new("spec.embedding.model", error.message);
+                invalid(&[problem.hint(
+                    "Leave it out, create the model with rag_create_model, or set rag.model_dir to \
+                     its folder.",
+                )])
+            }
+        })?;
     }
     Ok(spec)
 }
@@ -273,8 +273,11 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
     let storage_type = storage_type(&retriever.spec);
     let started = Instant::now();
     let result = checked(name, &retriever.spec).and_then(|_| {
-        let model = settings::model(None)?;
-        with_client(|client| client.describe(&model))
+        match retrievers::embedding_model(&retriever.spec) {
+            Some(name) => EmbeddingModel::named(name),
+            None => EmbeddingModel::default_model(),
+        }?
+        .info_now()
     });
     let latency = started.elapsed();
     let (success, message) = match result {

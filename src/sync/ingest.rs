@@ -9,7 +9,7 @@ use std::{
 };
 
 use rag_protocol::{
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     frame::{self, FrameBuffer},
     ingest::{Clones, Credentials, Event, Job, KnownVersion, Limits, Splitting},
     spec::SourceSpec,
@@ -25,6 +25,7 @@ use crate::{
         process::{self, EngineProcess},
     },
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{
         process::before_exit,
         transaction::transaction,
@@ -97,7 +98,7 @@ impl IngestFeed {
     pub fn start(
         source: &Source,
         collection: &Collection,
-        model_ref: &ModelRef,
+        embedder: &EmbeddingModel,
         model: &ModelInfo,
         run_id: i64,
     ) -> Result<Self, Error> {
@@ -115,7 +116,7 @@ impl IngestFeed {
             credentials,
             known,
             collection.splitting,
-            model_ref,
+            embedder,
             &name,
             source.timeout,
             Some(user),
@@ -134,7 +135,7 @@ impl IngestFeed {
         credentials: Option<Credentials>,
         known: HashMap<String, KnownVersion>,
         splitting: Splitting,
-        model_ref: &ModelRef,
+        embedder: &EmbeddingModel,
         name: &str,
         timeout: Duration,
         user_of_clone: Option<String>,
@@ -155,7 +156,7 @@ impl IngestFeed {
             source: spec,
             known,
             splitting,
-            model_dir: model_ref.dir.clone(),
+            tokens: embedder.token_rule(),
             work_dir: work_dir.clone(),
             clones: Clones {
                 dir: clones::dir(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rag_protocol::{
     ErrorKind,
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     identity::DocumentId,
     ingest::{Document, Event, Failure, FailureCause, Title},
     labels,
@@ -32,11 +32,11 @@ use crate::{
     },
     engine::client::with_client,
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{
         lock::WriterLock,
         roles::{self, Owner},
     },
-    settings,
     source::rights,
     storage::index,
 };
@@ -286,8 +286,8 @@ pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
 }
 
 fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResult, Error> {
-    let model_ref = settings::model(None)?;
-    let model = with_client(|client| client.describe(&model_ref))?;
+    let embedder = EmbeddingModel::of_collection(collection)?;
+    let model = with_client(|client| embedder.describe(client))?;
     collection.check_model(&model)?;
     let label = format!("knowledge={}", item.id);
     let ingest = IngestFeed::begin(
@@ -296,7 +296,7 @@ fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResul
         None,
         Default::default(),
         collection.splitting,
-        &model_ref,
+        &embedder,
         &work_name(),
         ITEM_TIMEOUT,
         None,
@@ -304,7 +304,7 @@ fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResul
     KnowledgeIndexer {
         item,
         collection: collection.clone(),
-        model_ref,
+        embedder,
         model,
         documents: vec![],
         failures: vec![],
@@ -353,7 +353,7 @@ fn work_name() -> String {
 struct KnowledgeIndexer<'a> {
     item: &'a KnowledgeItem,
     collection: Collection,
-    model_ref: ModelRef,
+    embedder: EmbeddingModel,
     model: ModelInfo,
     /// The stored documents: uri, id, hash, number of chunks.
     documents: Vec<(String, DocumentId, String, usize)>,
@@ -472,7 +472,7 @@ impl KnowledgeIndexer<'_> {
             },
         };
         let stored = with_client(|client| {
-            prepared.embed_and_store(client, &self.model_ref, &self.model, &self.collection)
+            prepared.embed_and_store(client, &self.embedder, &self.model, &self.collection)
         })?;
         quotas::check(&self.collection)?;
         if self.collection.model.is_none() {

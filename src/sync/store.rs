@@ -10,7 +10,8 @@
 use std::collections::HashMap;
 
 use rag_protocol::{
-    embed::{ModelInfo, ModelRef, Priority},
+    call::Purpose,
+    embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Content, embedded_text},
     labels::Labels,
@@ -25,6 +26,7 @@ use crate::{
     },
     engine::client::Client,
     error::Error,
+    models::embedding::{EmbeddingInput, EmbeddingModel},
     types::vector::OwnedVector,
 };
 
@@ -56,7 +58,7 @@ pub struct StoreResult {
 pub fn embeddings<'a>(
     documents: impl IntoIterator<Item = &'a PreparedDocument>,
     client: &mut Client,
-    model_ref: &ModelRef,
+    embedder: &EmbeddingModel,
     model: &ModelInfo,
     collection: &Collection,
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
@@ -64,7 +66,7 @@ pub fn embeddings<'a>(
     for document in documents {
         texts.extend(document.texts(model)?);
     }
-    embeddings_of(texts, client, model_ref, collection)
+    embeddings_of(texts, client, embedder, collection)
 }
 
 /// Returns the embeddings of texts. The engine computes those that are not stored.
@@ -74,7 +76,7 @@ pub fn embeddings<'a>(
 pub fn embeddings_of(
     texts: Vec<(EmbeddingKey, String)>,
     client: &mut Client,
-    model_ref: &ModelRef,
+    embedder: &EmbeddingModel,
     collection: &Collection,
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
     let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
@@ -86,9 +88,13 @@ pub fn embeddings_of(
         }
     }
     if !missing.is_empty() {
-        let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
-        let answer = client.embed(model_ref, Priority::Bulk, texts)?;
-        embeddings.extend(keys.into_iter().zip(answer.vectors));
+        let keys: Vec<_> = missing.keys().copied().collect();
+        let inputs = missing.into_iter().map(|(key, text)| EmbeddingInput {
+            key: Some(key),
+            text,
+        });
+        let vectors = embedder.embed(client, Purpose::Passage, inputs.collect())?;
+        embeddings.extend(keys.into_iter().zip(vectors));
     }
     Ok(embeddings)
 }
@@ -123,12 +129,12 @@ impl PreparedDocument {
     pub fn embed_and_store(
         &self,
         client: &mut Client,
-        model_ref: &ModelRef,
+        embedder: &EmbeddingModel,
         model: &ModelInfo,
         collection: &Collection,
     ) -> Result<StoreResult, Error> {
         corruption::write_with_repair(collection, || {
-            let embeddings = embeddings([self], client, model_ref, model, collection)?;
+            let embeddings = embeddings([self], client, embedder, model, collection)?;
             self.store(collection, model, &embeddings)
         })
     }

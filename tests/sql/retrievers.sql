@@ -82,9 +82,10 @@ WHERE a.amname = 'rag_hnsw' AND c.relname LIKE 'rag_kb_large%';
 SELECT success, message, storage_type, latency_ms > 0 AS latency
 FROM rag_test_retriever('words');
 SELECT success, message FROM rag_test_retriever('plain', 'team');
+SELECT rag_create_collection('strange', retriever => 'team/plain');
 UPDATE rag.retrievers SET spec = '{"embedding": {"model": "bge-m3"}}' WHERE name = 'team/plain';
 SELECT success, message FROM rag_test_retriever('plain', 'team');
-SELECT rag_create_collection('strange', retriever => 'team/plain');
+SELECT rag_create_collection('stranger', retriever => 'team/plain'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sqlstate
 SELECT * FROM rag_test_retriever('nowhere'); :sqlstate
 SELECT rag_retrieval_methods('hnsw'), rag_retrieval_methods('flat');

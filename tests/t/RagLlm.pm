@@ -170,6 +170,7 @@ sub _good
 	my ($connection, $record, $seen, $name) = @_;
 	my $request = $record->{body};
 	return rerank($connection, $request) if $record->{path} =~ m{/rerank$};
+	return embed($connection, $record, $name) if $record->{path} =~ m{/embed(?:dings)?$};
 	my $text = text_of($name);
 	my $words = 0;
 	$words += () = $_->{content} =~ /\S+/g for @{ $request->{messages} };
@@ -235,6 +236,119 @@ sub rerank
 	return respond_json($connection, '200 OK',
 		{ results => \@results, meta => { billed_units => { search_units => 1 } } });
 }
+
+# Vectors that count words, in some of the dimensions.
+sub vector
+{
+	my ($text, $dimensions) = @_;
+	my @vector = (0.01) x $dimensions;
+	for my $word (map { lc } $text =~ /\w+/g)
+	{
+		my $hash = 0;
+		$hash = ($hash * 31 + ord) % 1_000_003 for split //, $word;
+		$vector[ $hash % $dimensions ]++;
+	}
+	return \@vector;
+}
+
+sub words
+{
+	my $words = 0;
+	$words += () = /\w+/g for @_;
+	return $words;
+}
+
+sub embed
+{
+	my ($connection, $record, $name) = @_;
+	my $request = $record->{body};
+	my $texts = $request->{input} // $request->{texts} // $request->{inputs};
+	my $dimensions = $request->{dimensions} // $request->{output_dimension} // 16;
+	return embedded($connection, $record, [ map { vector($_, $dimensions) } @$texts ], $texts);
+}
+
+# Answers with vectors, as the interface of the path does.
+sub embedded
+{
+	my ($connection, $record, $vectors, $texts) = @_;
+	my ($path, $request, $words) = ($record->{path}, $record->{body}, words(@$texts));
+	return respond_json($connection, '200 OK', $vectors) if $request->{inputs};
+	return respond_json($connection, '200 OK',
+		{ embeddings => $vectors, prompt_eval_count => $words })
+	  if $path =~ m{/api/embed$};
+	return respond_json(
+		$connection,
+		'200 OK',
+		{
+			embeddings => { float => $vectors },
+			meta => { billed_units => { input_tokens => $words } }
+		}) if $request->{texts};
+	my $n = 0;
+	my @data = map { { object => 'embedding', index => $n++, embedding => $_ } } @$vectors;
+	# in any order
+	my $usage = { prompt_tokens => $words, total_tokens => $words };
+	return respond_json($connection, '200 OK', { data => [ reverse @data ], usage => $usage });
+}
+
+sub inputs { my ($record) = @_; return $record->{body}{input} // $record->{body}{inputs} // [] }
+
+# One vector is missing.
+sub _missing
+{
+	my ($connection, $record) = @_;
+	my @texts = @{ inputs($record) };
+	return embedded($connection, $record, [ map { vector($_, 16) } @texts[ 1 .. $#texts ] ],
+		\@texts);
+}
+
+# The last vector is longer.
+sub _ragged
+{
+	my ($connection, $record) = @_;
+	my @vectors = map { vector($_, 16) } @{ inputs($record) };
+	push @{ $vectors[-1] }, 1;
+	return embedded($connection, $record, \@vectors, inputs($record));
+}
+
+# Each answer has more dimensions than the one before.
+sub _growing
+{
+	my ($connection, $record, $seen) = @_;
+	my @vectors = map { vector($_, 15 + $seen) } @{ inputs($record) };
+	return embedded($connection, $record, \@vectors, inputs($record));
+}
+
+sub _nan
+{
+	my ($connection) = @_;
+	return respond($connection, '200 OK', 'application/json',
+		'{"data": [{"index": 0, "embedding": [NaN, 1]}]}');
+}
+
+sub _huge
+{
+	my ($connection, $record) = @_;
+	return embedded($connection, $record, [ map { [ '1e300' + 0, 1 ] } @{ inputs($record) } ],
+		inputs($record));
+}
+
+sub _zero
+{
+	my ($connection, $record) = @_;
+	return embedded($connection, $record, [ map { [ 0, 0 ] } @{ inputs($record) } ],
+		inputs($record));
+}
+
+# Fails from the request of a number on, until there are vectors for all that were asked before.
+sub _mortal
+{
+	my ($connection, $record, $seen) = @_;
+	return _good(@_) if $seen <= 4 || -e "$folder/healed";
+	return respond_json($connection, '500 Internal Server Error', { error => 'out of GPUs' });
+}
+
+# From now on mortal servers work.
+sub heal { return RagCluster::write_file("$folder/healed", '') }
 
 sub _unauthorized
 {

@@ -110,8 +110,9 @@ fn main() {
     let pdfs = pdfium.map_or(PdfReader::PDF_EXTRACT, |path| {
         PdfReader::pdfium(&path).expect("PDFium")
     });
-    let tokenizer = tokens::ModelTokenizer::read(&model, &Settings::read(&model).expect("a model"))
-        .expect("a tokenizer");
+    let settings = Settings::read(&model).expect("a model");
+    let tokenizer =
+        tokens::ModelTokenizer::read_with_limit(&model, settings.max_tokens).expect("a tokenizer");
     let counters: [(&str, &dyn TokenCounter); 2] = [
         ("cheap counter", &Cheap),
         ("the model's tokenizer", &tokenizer),

@@ -24,7 +24,7 @@ use std::{
 
 use clap::Parser;
 use rag_protocol::{
-    embed::{Answer, ModelRef, Precision, Priority, Reply, Request, Task},
+    embed::{Answer, ModelOptions, ModelRef, Precision, Priority, Reply, Request, Task},
     frame,
 };
 use serde_json::Value;
@@ -152,6 +152,7 @@ fn main() {
     let model = ModelRef {
         dir: fs::canonicalize(&arguments.model).unwrap(),
         precision,
+        options: ModelOptions::default(),
     };
     let mut client = Client { stream, model };
 

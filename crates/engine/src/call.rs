@@ -42,6 +42,15 @@ impl Request for Call {
         }
     }
 
+    fn payload(event: &CallEvent) -> Vec<u8> {
+        match event {
+            CallEvent::Embedded { vectors, .. } => {
+                vectors.iter().flat_map(|x| x.to_le_bytes()).collect()
+            }
+            _ => vec![],
+        }
+    }
+
     fn perform(&self, emit: &mut dyn FnMut(CallEvent)) {
         rag_remote::perform(self, emit);
     }

@@ -42,7 +42,7 @@ use rag_protocol::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    embed::tokens::ModelTokenizer,
+    embed::counter::ChunkCounter,
     pdfs,
     process::{self, Limit},
     sandbox::{self, Mode, Reach},
@@ -67,8 +67,8 @@ enum Order {
         name: String,
         media_type: Option<String>,
     },
-    /// The bytes are `text_bytes` of text, which `extracted` lacks, and the model's
-    /// `tokenizer.json`.
+    /// The bytes are `text_bytes` of text, which `extracted` lacks, and a `tokenizer.json`. Without
+    /// one the tokens are estimated.
     Split {
         document_type: DocumentType,
         extracted: Box<ExtractedDocument>,
@@ -169,7 +169,7 @@ pub fn split(
     extracted: &mut ExtractedDocument,
     document_type: DocumentType,
     splitting: Splitting,
-    tokens: &ModelTokenizer,
+    tokens: &ChunkCounter,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<Content, DocumentError> {
     let (json, max_tokens) = tokens.recipe();
@@ -451,7 +451,7 @@ fn serve(
                     .payload
                     .split_at_checked(text_bytes)
                     .ok_or("a text is missing")?;
-                let tokens = ModelTokenizer::rebuilt(json, max_tokens)?;
+                let tokens = ChunkCounter::rebuilt(json, max_tokens)?;
                 let extracted = ExtractedDocument {
                     text: str::from_utf8(text)?.into(),
                     ..*extracted

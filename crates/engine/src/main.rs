@@ -33,7 +33,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use rag_protocol::{
     EngineError,
     call::Call,
-    embed::{ModelRef, Precision},
+    embed::{ModelOptions, ModelRef, Precision},
     storage::StorageCall,
 };
 use tracing::Level;
@@ -255,6 +255,7 @@ fn main() -> ExitCode {
             ModelRef {
                 dir: model,
                 precision,
+                options: ModelOptions::default(),
             },
             text,
         )),

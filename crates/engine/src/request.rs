@@ -50,6 +50,11 @@ pub trait Request: DeserializeOwned {
     /// Returns an event without secrets: servers echo what they receive.
     fn redacted(event: Self::Event) -> Self::Event;
 
+    /// Returns the payload of an event.
+    fn payload(_event: &Self::Event) -> Vec<u8> {
+        vec![]
+    }
+
     /// Executes the request.
     fn perform(&self, emit: &mut dyn FnMut(Self::Event));
 }
@@ -141,7 +146,7 @@ impl Output {
     fn emit<R: Request>(&self, event: R::Event) {
         let event = R::redacted(event);
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if frame::write(&mut *file, &event, &[]).is_err() {
+        if frame::write(&mut *file, &event, &R::payload(&event)).is_err() {
             std::process::exit(process::ORPHANED);
         }
     }

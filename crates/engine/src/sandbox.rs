@@ -168,7 +168,10 @@ impl Reach {
     pub fn of_ingest(job: &Job) -> Self {
         let mut reach = Self::with_programs(Calls::Network);
         reach.add_network_files();
-        reach.read.extend(model(&job.model_dir));
+        let tokenizer = job.tokens.tokenizer.iter();
+        reach
+            .read
+            .extend(tokenizer.flat_map(|folder| model(folder)));
         reach
             .write
             .extend([job.work_dir.clone(), job.clones.dir.clone()]);

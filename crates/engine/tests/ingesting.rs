@@ -14,7 +14,9 @@ use std::{
 
 use common::{PROGRAM, eventually, tiny};
 use rag_protocol::{
-    ErrorKind, frame,
+    ErrorKind,
+    embed::TokenRule,
+    frame,
     ingest::{
         Clones, Document, Event, Failure, Job, KnownVersion, Limits, Network, Splitting, Stage,
         Unit,
@@ -58,7 +60,10 @@ impl Folder {
                 chunk_overlap: 10,
                 unit: Unit::Characters,
             },
-            model_dir: path.join("model"),
+            tokens: TokenRule {
+                tokenizer: Some(path.join("model")),
+                ..TokenRule::default()
+            },
             work_dir: path.join("work"),
             clones: Clones {
                 dir: path.join("clones"),

@@ -33,6 +33,7 @@ fn prepare_as(
             unit: Unit::Characters,
         },
         title: title.map(String::from),
+        tokens: None,
     };
     let answer = engine
         .connect()
@@ -187,6 +188,7 @@ fn tokens_are_counted_without_special_tokens() {
     let texts = ["", "red", "red green blue", long.as_str()].map(String::from);
     let task = Task::Count {
         texts: texts.to_vec(),
+        tokens: None,
     };
     let answer = client.ask_with(&model(dir.path(), Precision::Fp32), task, &[]);
     let Ok((Answer::Tokens { tokens }, payload)) = answer else {

@@ -16,7 +16,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use common::{PROGRAM, tiny};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_protocol::{
-    EngineError, frame,
+    EngineError,
+    embed::TokenRule,
+    frame,
     ingest::{Clones, Credentials, Event, Failure, Job, Limits, Network, Splitting, Unit},
     spec::SourceSpec,
 };
@@ -40,7 +42,10 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
             chunk_overlap: 10,
             unit: Unit::Characters,
         },
-        model_dir: path.join("model"),
+        tokens: TokenRule {
+            tokenizer: Some(path.join("model")),
+            ..TokenRule::default()
+        },
         work_dir: path.join("work"),
         clones: Clones {
             dir: path.join("clones"),

@@ -145,7 +145,7 @@ fn a_folder_around_the_data_directory_is_read_without_it() {
 fn job(folder: &Path) -> serde_json::Value {
     json!({
         "source": {"kind": "folder", "path": folder, "filter": {"paths": [], "excludePaths": []}},
-        "known": {}, "splitting": {"chunk_size": 10, "chunk_overlap": 0}, "model_dir": "model",
+        "known": {}, "splitting": {"chunk_size": 10, "chunk_overlap": 0}, "tokens": {"tokenizer": "model"},
         "work_dir": "pg_rag/work", "clones": {"dir": "pg_rag/clones", "max_bytes": 0,
             "max_clone_bytes": 0}, "credentials": null,
         "network": {"allowed_private_hosts": [], "proxy": null},

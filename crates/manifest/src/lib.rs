@@ -31,7 +31,7 @@ use serde_json::{Map, Value};
 pub use self::{
     autoindexer::{AutoIndexer, SecretRef},
     metadata::{Metadata, Notes},
-    model::{MAX_CANDIDATES, ModelKey, ModelSpec, NOTHING_FOUND, check_model_spec},
+    model::{EmbeddingSpec, MAX_CANDIDATES, ModelKey, ModelSpec, NOTHING_FOUND, check_model_spec},
     retriever::{Retriever, check_retriever_spec},
     strategy::{IndexStrategy, OWN_PARTITION},
 };

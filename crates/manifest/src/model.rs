@@ -1,6 +1,8 @@
-//! The settings of a model on another server.
+//! The settings of a model.
 
-use std::time::Duration;
+mod embedding;
+
+use std::{path::PathBuf, time::Duration};
 
 use rag_answer::{DEFAULT_TEMPLATE, check_template};
 use rag_protocol::{
@@ -10,13 +12,14 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
+pub use self::embedding::EmbeddingSpec;
 use crate::{
     object::{Object, Problems, type_of},
     server_url::server_url,
 };
 
-/// Keys of every model.
-const COMMON: [&str; 9] = [
+/// Keys of every model on another server.
+const REMOTE: [&str; 9] = [
     "base_url",
     "model",
     "api_key",
@@ -27,6 +30,8 @@ const COMMON: [&str; 9] = [
     "tokensPerDay",
     "description",
 ];
+/// Keys of every model on this server.
+const LOCAL: [&str; 2] = ["path", "description"];
 /// Keys of chat models.
 const CHAT: [&str; 6] = [
     "max_tokens",
@@ -47,6 +52,7 @@ const DEFAULT_CANDIDATES: i64 = 50;
 /// The default of `timeout` in seconds.
 const CHAT_TIMEOUT: f64 = 60.0;
 const RERANK_TIMEOUT: f64 = 5.0;
+const EMBEDDING_TIMEOUT: f64 = 60.0;
 /// The longest timeout, in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
 /// The maximum length of a prompt template, in bytes.
@@ -57,6 +63,9 @@ pub const MAX_CANDIDATES: i64 = 1000;
 /// The settings of a model, with the defaults of those that are not given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {
+    /// The folder of a model on this server.
+    pub path: PathBuf,
+    /// The address of another server.
     pub base_url: String,
     /// The name at the server. None: the server has only one.
     pub model: Option<String>,
@@ -75,6 +84,7 @@ pub struct ModelSpec {
     pub nothing_found: String,
     /// The number of results of a search that are reranked.
     pub candidates: usize,
+    pub embedding: EmbeddingSpec,
 }
 
 /// The secret that is sent to the server of a model.
@@ -102,8 +112,13 @@ pub fn check_model_spec(
     let own: &[&str] = match kind {
         ModelKind::Chat => &CHAT,
         ModelKind::Rerank => &RERANK,
+        ModelKind::Embedding => embedding::keys(provider),
     };
-    let known: Vec<&str> = COMMON.iter().chain(own).copied().collect();
+    let common: &[&str] = match provider {
+        Provider::Local => &LOCAL,
+        _ => &REMOTE,
+    };
+    let known: Vec<&str> = common.iter().chain(own).copied().collect();
     let read = document
         .required_object("spec", &known)
         .and_then(|spec| read(kind, provider, &spec));
@@ -114,19 +129,31 @@ pub fn check_model_spec(
 }
 
 fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelSpec> {
-    let is_chat = kind == ModelKind::Chat;
-    let timeout = if is_chat {
-        CHAT_TIMEOUT
-    } else {
-        RERANK_TIMEOUT
+    let timeout = match kind {
+        ModelKind::Chat => CHAT_TIMEOUT,
+        ModelKind::Rerank => RERANK_TIMEOUT,
+        ModelKind::Embedding => EMBEDDING_TIMEOUT,
     };
     let count = |key| integer(spec, key, 1, i64::MAX).map(i64::unsigned_abs);
-    let (base_url, model, api_key) = (base_url(spec), model(provider, spec), api_key(spec));
+    let path = match provider {
+        Provider::Local => folder(spec, "path", true),
+        _ => None,
+    };
+    let (base_url, model, api_key) = match provider {
+        Provider::Local => (None, None, None),
+        _ => (base_url(spec), model(provider, spec), api_key(spec)),
+    };
     let timeout = number(spec, "timeout", 0.1, MAX_TIMEOUT).unwrap_or(timeout);
     let max_tokens = integer(spec, "max_tokens", 1, 1_000_000).unwrap_or(DEFAULT_MAX_TOKENS);
     let candidates = integer(spec, "candidates", 1, MAX_CANDIDATES).unwrap_or(DEFAULT_CANDIDATES);
     spec.text("description");
+    let embedding = match kind {
+        ModelKind::Embedding => EmbeddingSpec::read(spec),
+        _ => EmbeddingSpec::default(),
+    };
     let spec = ModelSpec {
+        path: path.unwrap_or_default(),
+        embedding,
         base_url: base_url.unwrap_or_default(),
         model: model.map(str::to_owned),
         api_key,
@@ -147,6 +174,25 @@ fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelS
         candidates: usize::try_from(candidates).unwrap_or(usize::MAX),
     };
     Some(spec)
+}
+
+/// Reads the absolute path of a folder on this server.
+fn folder(spec: &Object<'_>, key: &str, is_required: bool) -> Option<PathBuf> {
+    const HINT: &str = "Write the absolute path of a folder on the server.";
+    if is_required && !spec.has(key, Some(HINT)) {
+        return None;
+    }
+    let text = spec.text(key)?;
+    let is_absolute = text.starts_with('/');
+    if !is_absolute || text.contains(['\0', '\n']) {
+        let problem = match is_absolute {
+            true => "must not contain a line break or a zero byte",
+            false => "must be an absolute path",
+        };
+        spec.problem(key, problem, Some(HINT.into()));
+        return None;
+    }
+    Some(PathBuf::from(text))
 }
 
 fn base_url(spec: &Object<'_>) -> Option<String> {
@@ -273,106 +319,4 @@ fn stored(spec: &Value) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn chat(spec: Value) -> Result<(Value, ModelSpec), Vec<String>> {
-        check_model_spec(ModelKind::Chat, Provider::OpenAi, &spec)
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect())
-    }
-
-    #[test]
-    fn defaults() {
-        let given = json!({"base_url": "https://h/v1", "model": "m", "description": null,
-                           "parameters": {"max_tokens": null}});
-        let (stored, spec) = chat(given).expect("valid");
-        assert_eq!(stored.get("description"), None);
-        assert_eq!(stored["parameters"], json!({"max_tokens": null}));
-        assert_eq!(spec.timeout, Duration::from_secs(60));
-        assert_eq!((spec.max_tokens, spec.temperature), (2048, 0.7));
-        assert_eq!(spec.prompt_template, DEFAULT_TEMPLATE);
-        assert!(spec.stream && !spec.answer_without_context);
-    }
-
-    #[test]
-    fn all_faults_at_once() {
-        let faults = chat(json!({
-            "base_url": "ftp://h", "api_key": "sk-123", "timeout": 0, "temperature": 3,
-            "max_tokens": "1", "promptTemplate": "x", "parameters": {"messages": []},
-            "tokensPerDay": 0, "candidates": 5
-        }))
-        .expect_err("wrong");
-        let fields: Vec<&str> = faults
-            .iter()
-            .map(|text| text.split(':').next().unwrap_or(""))
-            .collect();
-        assert_eq!(
-            fields,
-            [
-                "spec.candidates",
-                "spec.base_url",
-                "spec.model",
-                "spec.api_key",
-                "spec.timeout",
-                "spec.max_tokens",
-                "spec.parameters",
-                "spec.tokensPerDay",
-                "spec.temperature",
-                "spec.promptTemplate",
-            ]
-        );
-        assert!(!faults.concat().contains("sk-123"));
-    }
-
-    #[test]
-    fn urls_are_only_addresses() {
-        for (url, problem) in [
-            ("https://u:p@h/v1", "credentials"),
-            ("https://h/v1?key=1", "query"),
-            ("h/v1", "is not a URL"),
-            ("file:///etc/passwd", "must start with"),
-        ] {
-            let faults = chat(json!({"base_url": url, "model": "m"})).expect_err("wrong");
-            assert!(faults[0].contains(problem), "{faults:?}");
-        }
-    }
-
-    #[test]
-    fn rerankers() {
-        let check = |provider, spec| check_model_spec(ModelKind::Rerank, provider, &spec);
-        let (_, spec) = check(Provider::Tei, json!({"base_url": "http://h"})).expect("valid");
-        assert_eq!(
-            (spec.candidates, spec.timeout),
-            (50, Duration::from_secs(5))
-        );
-        assert!(check(Provider::Tei, json!({"base_url": "http://h", "model": "m"})).is_err());
-        assert!(check(Provider::Cohere, json!({"base_url": "http://h"})).is_err());
-        let chat_key = json!({"base_url": "http://h", "temperature": 1});
-        assert!(check(Provider::Tei, chat_key).is_err());
-    }
-
-    #[test]
-    fn keys_are_secrets() {
-        let spec = |api_key: Value| {
-            chat(json!({"base_url": "https://h", "model": "m", "api_key": api_key}))
-        };
-        let key = |given| spec(given).expect("valid").1.api_key;
-        let expected = |key: Option<&str>| ModelKey {
-            secret: "llm".into(),
-            key: key.map(Into::into),
-        };
-        assert_eq!(
-            key(json!({"secretRef": {"name": "llm"}})),
-            Some(expected(None))
-        );
-        assert_eq!(
-            key(json!({"secretRef": {"name": "llm", "key": "api"}})),
-            Some(expected(Some("api")))
-        );
-        assert!(spec(json!({})).is_err());
-        assert!(spec(json!({"secretRef": {"name": "other/llm"}})).is_err());
-        assert!(spec(json!({"secretRef": {}})).is_err());
-    }
-}
+mod tests;

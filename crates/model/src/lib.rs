@@ -53,18 +53,7 @@ use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 /// Returns the graph of a precision in a model's folder: one that [`convert`](mod@convert) wrote, or
 /// one that was published in the folder `onnx`. If there is none, the name of the first one.
 pub fn graph_file(dir: &Path, precision: Precision) -> PathBuf {
-    let others = match precision {
-        Precision::Fp32 => ["onnx/model.onnx"].as_slice(),
-        Precision::Int8 => &[
-            "onnx/model_int8.onnx",
-            "onnx/model_quantized.onnx",
-            "model_quantized.onnx",
-        ],
-    };
-    let mut files = [precision.file_name()]
-        .into_iter()
-        .chain(others.iter().copied())
-        .map(|name| dir.join(name));
+    let mut files = precision.file_names().iter().map(|name| dir.join(name));
     let found = files.find(|path| path.exists());
     found.unwrap_or_else(|| dir.join(precision.file_name()))
 }

@@ -1,8 +1,8 @@
 //! A call of a model on another server: what `rag-engine call` reads from its standard input, and
 //! the events that it writes to its standard output.
 //!
-//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`], then one of the
-//! other events. A stream that ends without that one means that the engine died.
+//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`] or
+//! [`CallEvent::Embedded`], then one of the other events. A stream that ends without that one means that the engine died.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,6 +16,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
+    /// Turns texts into vectors.
+    Embedding,
     /// Continues a conversation.
     Chat,
     /// Says how well documents match a query.
@@ -23,10 +25,11 @@ pub enum ModelKind {
 }
 
 impl ModelKind {
-    pub const ALL: [Self; 2] = [Self::Chat, Self::Rerank];
+    pub const ALL: [Self; 3] = [Self::Embedding, Self::Rerank, Self::Chat];
 
     pub fn name(self) -> &'static str {
         match self {
+            Self::Embedding => "embedding",
             Self::Chat => "chat",
             Self::Rerank => "rerank",
         }
@@ -39,31 +42,47 @@ impl ModelKind {
     /// Returns the providers that have models of this kind.
     pub fn providers(self) -> &'static [Provider] {
         match self {
+            Self::Embedding => &[
+                Provider::Local,
+                Provider::OpenAi,
+                Provider::Ollama,
+                Provider::Cohere,
+                Provider::Tei,
+            ],
             Self::Chat => &[Provider::OpenAi, Provider::Ollama],
             Self::Rerank => &[Provider::Cohere, Provider::Tei],
         }
     }
 }
 
-/// The interface that a server speaks.
+/// Where a model runs: on this server, or on another one that speaks an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provider {
-    /// `POST /chat/completions`, which many servers have.
+    /// A folder on this server.
+    Local,
+    /// `POST /chat/completions` and `/embeddings`, which many servers have.
     OpenAi,
-    /// `POST /api/chat`.
+    /// `POST /api/chat` and `/api/embed`.
     Ollama,
-    /// `POST /rerank` with `documents`, which many servers have.
+    /// `POST /rerank` with `documents`, which many servers have, and `/embed` with `texts`.
     Cohere,
-    /// Text Embeddings Inference: `POST /rerank` with `texts`.
+    /// Text Embeddings Inference: `POST /rerank` with `texts`, and `/embed` with `inputs`.
     Tei,
 }
 
 impl Provider {
-    pub const ALL: [Self; 4] = [Self::OpenAi, Self::Ollama, Self::Cohere, Self::Tei];
+    pub const ALL: [Self; 5] = [
+        Self::Local,
+        Self::OpenAi,
+        Self::Ollama,
+        Self::Cohere,
+        Self::Tei,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
+            Self::Local => "local",
             Self::OpenAi => "openai",
             Self::Ollama => "ollama",
             Self::Cohere => "cohere",
@@ -76,20 +95,15 @@ impl Provider {
             .into_iter()
             .find(|provider| provider.name() == name)
     }
-
-    /// Returns the path of requests below the base URL.
-    pub fn path(self) -> &'static str {
-        match self {
-            Self::OpenAi => "chat/completions",
-            Self::Ollama => "api/chat",
-            Self::Cohere | Self::Tei => "rerank",
-        }
-    }
 }
 
 /// Keys of a request that `parameters` cannot have: the call itself sets them.
-pub const RESERVED_PARAMETERS: [&str; 8] = [
+pub const RESERVED_PARAMETERS: [&str; 12] = [
+    "encoding_format",
+    "input_type",
     "model",
+    "input",
+    "inputs",
     "messages",
     "stream",
     "options",
@@ -134,6 +148,59 @@ pub enum CallRequest {
         query: String,
         documents: Vec<String>,
     },
+    Embed {
+        /// With their prefixes.
+        texts: Vec<String>,
+        purpose: Purpose,
+        /// The number of dimensions that the server is asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dimensions: Option<usize>,
+        /// Scales vectors to length 1.
+        normalize: bool,
+        /// The maximum number of texts of a request.
+        batch: usize,
+        /// The maximum number of requests at the same time.
+        concurrency: usize,
+        /// Limit of each request, with all attempts.
+        request_timeout_ms: u64,
+    },
+}
+
+impl CallRequest {
+    /// Returns the path of requests below the base URL.
+    pub fn path(&self, provider: Provider) -> &'static str {
+        match (self, provider) {
+            (Self::Chat { .. }, Provider::Ollama) => "api/chat",
+            (Self::Chat { .. }, _) => "chat/completions",
+            (Self::Rerank { .. }, _) => "rerank",
+            (Self::Embed { .. }, Provider::Ollama) => "api/embed",
+            (Self::Embed { .. }, Provider::Cohere | Provider::Tei) => "embed",
+            (Self::Embed { .. }, _) => "embeddings",
+        }
+    }
+}
+
+/// What a text is embedded for. Models may read a prefix before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    Query,
+    Passage,
+}
+
+impl Purpose {
+    pub const ALL: [Self; 2] = [Self::Query, Self::Passage];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Passage => "passage",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.name() == name)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +254,15 @@ pub enum CallEvent {
     },
     /// A score for each document, in their order.
     Scored { scores: Vec<f64>, usage: TokenUsage },
+    /// The vectors of some texts. The payload has their elements, as f32, little-endian.
+    Embedded {
+        /// The place of the first of these texts.
+        first: usize,
+        count: usize,
+        #[serde(skip)]
+        vectors: Vec<f32>,
+        usage: TokenUsage,
+    },
     Failed {
         error: EngineError,
         /// True if a server may have been at work on the answer, and counts its tokens.

@@ -31,6 +31,19 @@ impl Precision {
         }
     }
 
+    /// Returns the names that the graph's file may have in a model's folder.
+    pub fn file_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Fp32 => &["model.onnx", "onnx/model.onnx"],
+            Self::Int8 => &[
+                "model_int8.onnx",
+                "onnx/model_int8.onnx",
+                "onnx/model_quantized.onnx",
+                "model_quantized.onnx",
+            ],
+        }
+    }
+
     /// Returns the name of the graph's file in a model's folder.
     pub fn file_name(self) -> &'static str {
         match self {
@@ -47,6 +60,73 @@ pub struct ModelRef {
     /// configuration.
     pub dir: PathBuf,
     pub precision: Precision,
+    #[serde(default, skip_serializing_if = "ModelOptions::is_default")]
+    pub options: ModelOptions,
+}
+
+/// What replaces the settings in the folder of a model. None leaves them as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelOptions {
+    /// Keeps only the first elements of a vector. Only models that were trained for it allow that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimensions: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<PoolingMode>,
+    /// False leaves vectors as long as the model returns them. The default is length 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<bool>,
+    /// Maximum number of tokens of a text, special tokens included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+}
+
+impl ModelOptions {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How the vectors of a text's tokens become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolingMode {
+    /// Their mean.
+    Mean,
+    /// The vector of the first token.
+    Cls,
+    /// The vector of the last token.
+    Last,
+}
+
+impl PoolingMode {
+    pub const ALL: [Self; 3] = [Self::Mean, Self::Cls, Self::Last];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Cls => "cls",
+            Self::Last => "last",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// How the tokens of a chunk are counted, so that it is not longer than its model reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenRule {
+    /// A folder with `tokenizer.json`. None: the tokens are estimated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
+    /// Maximum number of tokens of a text, special tokens included. None: as the folder says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+    /// What the model reads before each chunk.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
 }
 
 /// The properties of a loaded model.
@@ -129,7 +209,12 @@ pub enum Task {
         documents: Vec<String>,
     },
     /// Counts the tokens of the texts. The answer is [`Answer::Tokens`].
-    Count { texts: Vec<String> },
+    Count {
+        texts: Vec<String>,
+        /// None: the request's model counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<TokenRule>,
+    },
     /// Sets the party of the following requests. There is no answer.
     Introduce { party: Party },
     /// Ends the process. It was started without access to the folder of the request's model; the
@@ -149,6 +234,9 @@ pub enum Task {
         /// Replaces the document's own title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
+        /// None: the request's model counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<TokenRule>,
     },
 }
 
@@ -163,7 +251,7 @@ pub struct Reply {
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
     /// The payload has `tokens.len() * model.dimensions` f32 values, little-endian, in the order of
-    /// the texts. Vectors have length 1.
+    /// the texts. Vectors have length 1, unless [`ModelOptions::normalize`] is false.
     Embeddings {
         model: ModelInfo,
         /// Tokens of each text, special tokens included, before any truncation.
@@ -185,7 +273,6 @@ pub enum Answer {
     },
     /// The payload is the extracted text, UTF-8.
     Content {
-        model: ModelInfo,
         content: Content,
     },
     Error {

@@ -44,6 +44,23 @@ id!(
     EmbeddingKey
 );
 
+/// Returns the fingerprint of a model whose texts have a prefix, from the one without.
+pub fn prefixed_fingerprint(fingerprint: &str, passage_prefix: &str) -> String {
+    match passage_prefix {
+        "" => fingerprint.to_owned(),
+        prefix => hash(
+            "rag 2026 prefixed fingerprint v1",
+            &[fingerprint.as_bytes(), prefix.as_bytes()],
+        ),
+    }
+}
+
+/// Returns the fingerprint of a model on another server: a hash of all that is asked of it.
+pub fn remote_fingerprint(fields: &[&str]) -> String {
+    let fields: Vec<&[u8]> = fields.iter().map(|field| field.as_bytes()).collect();
+    hash("rag 2026 remote model v1", &fields)
+}
+
 impl DocumentId {
     /// `source` is `None` for documents of `rag_add_document`.
     pub fn derive(collection: &str, source: Option<&str>, uri: &str) -> Self {
@@ -91,14 +108,23 @@ impl EmbeddingKey {
 }
 
 fn derive(context: &'static str, fields: &[&[u8]]) -> Uuid {
+    let mut id = [0; 16];
+    hasher(context, fields).finalize_xof().fill(&mut id);
+    Uuid::from_bytes(id)
+}
+
+/// Returns the whole hash, in hex.
+fn hash(context: &'static str, fields: &[&[u8]]) -> String {
+    hasher(context, fields).finalize().to_hex().to_string()
+}
+
+fn hasher(context: &'static str, fields: &[&[u8]]) -> blake3::Hasher {
     let mut hasher = blake3::Hasher::new_derive_key(context);
     for field in fields {
         hasher.update(&(field.len() as u64).to_le_bytes());
         hasher.update(field);
     }
-    let mut id = [0; 16];
-    hasher.finalize_xof().fill(&mut id);
-    Uuid::from_bytes(id)
+    hasher
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{collections::HashMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{EngineError, spec::SourceSpec};
+use crate::{EngineError, embed::TokenRule, spec::SourceSpec};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -19,8 +19,8 @@ pub struct Job {
     /// same validator or the same bytes is reported as `Unchanged` and not sent.
     pub known: HashMap<String, KnownVersion>,
     pub splitting: Splitting,
-    /// The folder of the model. Its `tokenizer.json` counts the tokens.
-    pub model_dir: PathBuf,
+    /// How the tokens of chunks are counted.
+    pub tokens: TokenRule,
     /// A folder of this job. The engine may write only here and in `clones`.
     pub work_dir: PathBuf,
     /// Clones of git repositories that are kept between runs.

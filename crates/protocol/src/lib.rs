@@ -3,6 +3,7 @@
 //! * [`identity`]: the deterministic ids of documents and chunks;
 //! * [`spec`]: the kinds of sources and their specs; [`definition`]: the other fields of a source's
 //!   definition; [`name`]: names of objects;
+//! * [`baseline`]: texts that show how similar a model finds unrelated ones;
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
 //! * [`ingest`]: the job of `rag-engine ingest` and the events that it sends, over pipes;
 //! * [`call`]: a call of a remote model by `rag-engine call`, and the events that it sends;
@@ -12,6 +13,7 @@
 //!
 //! Nothing here performs I/O beyond `std::io::{Read, Write}`, and nothing knows Postgres.
 
+pub mod baseline;
 pub mod call;
 pub mod definition;
 pub mod embed;

@@ -1,6 +1,9 @@
 //! Errors of calls, in words. What a server says of its error is part of the DETAIL, shortened.
 
-use rag_protocol::{EngineError, ErrorKind, call::Call};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    call::{Call, CallRequest},
+};
 use rag_source::http::{HttpError, HttpResponse};
 use serde_json::Value;
 
@@ -108,7 +111,13 @@ pub fn of_http(call: &Call, error: &HttpError) -> EngineError {
 
 /// Returns the error for a call that has taken too long.
 pub fn timeout(call: &Call) -> EngineError {
-    let seconds = call.timeout_ms as f64 / 1e3;
+    let milliseconds = match &call.request {
+        CallRequest::Embed {
+            request_timeout_ms, ..
+        } => *request_timeout_ms,
+        _ => call.timeout_ms,
+    };
+    let seconds = milliseconds as f64 / 1e3;
     EngineError::new(
         ErrorKind::SourceUnavailable,
         format!("model \"{}\" did not answer within {seconds} s", call.name),

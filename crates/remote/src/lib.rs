@@ -3,12 +3,14 @@
 //! ```text
 //! Call ──▶ JSON request ──▶ HttpClient (network guard) ──▶ server
 //!                                                            │ status, headers, body
-//! CallEvent ◀── text in pieces, scores ◀── answer ◀──────────┘
+//! CallEvent ◀── pieces, scores, vectors ◀─ answer ◀──────────┘
 //! ```
 //!
 //! * [`attempt`]: one request, and which failures are tried again;
 //! * [`chat`]: conversations in the dialects of OpenAI (JSON, or server-sent events) and Ollama
 //!   (lines of JSON);
+//! * [`embed`]: vectors in the dialects of OpenAI, Ollama, Cohere and Text Embeddings Inference, by
+//!   several requests at the same time;
 //! * [`rerank`]: scores in the dialects of Cohere and Text Embeddings Inference;
 //! * [`storage`]: servers that search vectors;
 //! * [`lines`]: lines of a body, within limits;
@@ -20,6 +22,7 @@
 
 mod attempt;
 mod chat;
+mod embed;
 mod failure;
 mod lines;
 mod rerank;
@@ -38,7 +41,8 @@ use url::Url;
 use self::attempt::Attempts;
 pub use self::failure::timeout;
 
-/// Executes a call. The last event is not a [`CallEvent::Text`].
+/// Executes a call. The last event is neither [`CallEvent::Text`] nor [`CallEvent::Embedded`]:
+/// after all vectors it is [`CallEvent::Answered`].
 pub fn perform(call: &Call, emit: &mut dyn FnMut(CallEvent)) {
     let until = Instant::now() + Duration::from_millis(call.timeout_ms);
     let mut was_sent = false;
@@ -65,13 +69,14 @@ fn answer(
     match &call.request {
         CallRequest::Chat { .. } => chat::ask(&mut attempts, emit),
         CallRequest::Rerank { query, documents } => rerank::score(&mut attempts, query, documents),
+        CallRequest::Embed { .. } => embed::embed(&mut attempts, emit),
     }
 }
 
 /// Returns the address of requests.
 fn endpoint(call: &Call) -> Result<Url, EngineError> {
     let base = call.base_url.trim_end_matches('/');
-    Url::parse(&format!("{base}/{}", call.provider.path())).map_err(|_| {
+    Url::parse(&format!("{base}/{}", call.request.path(call.provider))).map_err(|_| {
         EngineError::new(
             ErrorKind::InvalidRequest,
             format!("base_url of model \"{}\" is not a URL", call.name),

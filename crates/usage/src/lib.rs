@@ -108,11 +108,17 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Counts a call that begins at `now`, in seconds since 1970.
+    /// Counts calls that begin at `now`, in seconds since 1970.
     ///
     /// # Errors
     /// A limit is used up. Then nothing is counted.
-    pub fn begin(&mut self, model: &str, limits: &UsageLimits, now: u64) -> Result<(), Exhausted> {
+    pub fn begin(
+        &mut self,
+        model: &str,
+        limits: &UsageLimits,
+        calls: u64,
+        now: u64,
+    ) -> Result<(), Exhausted> {
         let counts = self.models.entry(model.to_owned()).or_default();
         counts.at(now);
         let today = counts.days.get(&(now / DAY)).copied().unwrap_or_default();
@@ -142,8 +148,8 @@ impl Ledger {
                 return Err(Exhausted { limit, most, wait });
             }
         }
-        counts.requests += 1;
-        counts.days.entry(now / DAY).or_default().calls += 1;
+        counts.requests += calls;
+        counts.days.entry(now / DAY).or_default().calls += calls;
         let first = (now / DAY).saturating_sub(KEPT_DAYS - 1);
         counts.days = counts.days.split_off(&first);
         Ok(())
@@ -192,17 +198,17 @@ mod tests {
             requests_per_minute: Some(2),
             ..UsageLimits::default()
         };
-        assert_eq!(ledger.begin("a", &limits, NOON), Ok(()));
-        assert_eq!(ledger.begin("a", &limits, NOON + 10), Ok(()));
-        let refused = ledger.begin("a", &limits, NOON + 45);
+        assert_eq!(ledger.begin("a", &limits, 1, NOON), Ok(()));
+        assert_eq!(ledger.begin("a", &limits, 1, NOON + 10), Ok(()));
+        let refused = ledger.begin("a", &limits, 1, NOON + 45);
         let expected = Exhausted {
             limit: Limit::RequestsPerMinute,
             most: 2,
             wait: 15,
         };
         assert_eq!(refused, Err(expected));
-        assert_eq!(ledger.begin("b", &limits, NOON + 45), Ok(()));
-        assert_eq!(ledger.begin("a", &limits, NOON + 60), Ok(()));
+        assert_eq!(ledger.begin("b", &limits, 1, NOON + 45), Ok(()));
+        assert_eq!(ledger.begin("a", &limits, 1, NOON + 60), Ok(()));
         let calls: Vec<u64> = ledger.days().map(|(_, _, counts)| counts.calls).collect();
         assert_eq!(calls, [3, 1]);
     }
@@ -215,11 +221,21 @@ mod tests {
             tokens_per_minute: Some(100),
             ..UsageLimits::default()
         };
-        ledger.begin("a", &limits, NOON).expect("within the limit");
+        ledger
+            .begin("a", &limits, 1, NOON)
+            .expect("within the limit");
         ledger.end("a", &used(99), NOON);
-        ledger.begin("a", &limits, NOON).expect("one token is left");
+        ledger
+            .begin("a", &limits, 1, NOON)
+            .expect("one token is left");
         ledger.end("a", &used(40), NOON);
-        let wait = |at| ledger.clone().begin("a", &limits, at).err().map(|e| e.wait);
+        let wait = |at| {
+            ledger
+                .clone()
+                .begin("a", &limits, 1, at)
+                .err()
+                .map(|e| e.wait)
+        };
         assert_eq!(wait(NOON + 3600), Some(11 * 3600));
         assert_eq!(wait(NOON + 12 * 3600), None);
     }
@@ -228,7 +244,7 @@ mod tests {
     fn a_stored_ledger_is_the_same() {
         let mut ledger = Ledger::default();
         ledger
-            .begin("a", &UsageLimits::default(), NOON)
+            .begin("a", &UsageLimits::default(), 1, NOON)
             .expect("no limits");
         let failed = CallRecord {
             has_failed: true,
@@ -257,7 +273,7 @@ mod tests {
         let mut ledger = Ledger::default();
         for day in 0..2 * KEPT_DAYS {
             ledger
-                .begin("a", &UsageLimits::default(), NOON + day * DAY)
+                .begin("a", &UsageLimits::default(), 1, NOON + day * DAY)
                 .expect("no limits");
         }
         assert_eq!(ledger.days().count() as u64, KEPT_DAYS);

@@ -11,7 +11,7 @@
 mod json;
 
 use rag_protocol::{
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     identity::DocumentId,
     ingest::DocumentType,
     labels::{Labels, MAX_CHARS},
@@ -31,8 +31,8 @@ use crate::{
     },
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, spi::uuid},
-    settings,
     storage::index,
 };
 
@@ -158,15 +158,15 @@ pub fn add(
     documents: Vec<NewDocument>,
     collection: Collection,
 ) -> Result<Vec<AddedDocument>, Error> {
-    let model_ref = settings::model(None)?;
+    let embedder = EmbeddingModel::of_collection(&collection)?;
     with_client(|client| {
-        let model = client.describe(&model_ref)?;
+        let model = embedder.describe(client)?;
         collection.check_model(&model)?;
         let chunking = collection.splitting.fingerprint(&model.fingerprint);
         let (waiting, added) = (vec![], vec![]);
         let mut adding = DocumentAdder {
             client,
-            model_ref,
+            embedder,
             model,
             chunking,
             collection,
@@ -183,7 +183,7 @@ pub fn add(
 
 struct DocumentAdder<'a> {
     client: &'a mut Client,
-    model_ref: ModelRef,
+    embedder: EmbeddingModel,
     model: ModelInfo,
     chunking: String,
     collection: Collection,
@@ -218,7 +218,7 @@ impl DocumentAdder<'_> {
             return Ok(());
         }
         let named_type = document.document_type;
-        match document.prepare(self.client, &self.model_ref, &self.collection, id, raw_hash) {
+        match document.prepare(self.client, &self.embedder, &self.collection, id, raw_hash) {
             Ok(prepared) => {
                 let content_hash = Some(prepared.content.content_hash.clone());
                 self.chunks += prepared.content.chunks.len();
@@ -270,7 +270,7 @@ impl DocumentAdder<'_> {
             store::embeddings(
                 all,
                 self.client,
-                &self.model_ref,
+                &self.embedder,
                 &self.model,
                 &self.collection,
             )
@@ -336,7 +336,7 @@ impl NewDocument {
     fn prepare(
         self,
         client: &mut Client,
-        model_ref: &ModelRef,
+        embedder: &EmbeddingModel,
         collection: &Collection,
         id: DocumentId,
         raw_hash: String,
@@ -348,8 +348,8 @@ impl NewDocument {
             name: is_file.then_some(&self.uri),
             title: self.title.as_deref(),
         };
-        let (_, mut content, text) =
-            client.prepare(model_ref, collection.splitting, &unprepared)?;
+        let (mut content, text) =
+            client.prepare(&embedder.token_source(), collection.splitting, &unprepared)?;
         if !content.title.own && !is_file {
             content.title.text = last_part(&self.uri).to_string();
         }

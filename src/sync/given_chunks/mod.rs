@@ -13,7 +13,7 @@ mod json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rag_protocol::{
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Title, embedded_text},
     labels::Labels,
@@ -31,8 +31,8 @@ use crate::{
     },
     engine::client::{Client, with_client},
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, security::as_owner},
-    settings,
     storage::index,
     types::vector::OwnedVector,
 };
@@ -69,14 +69,14 @@ pub fn upsert(
     if chunks.is_empty() {
         return Ok(0);
     }
-    let model_ref = settings::model(None)?;
+    let embedder = EmbeddingModel::of_collection(collection)?;
     with_client(|client| {
-        let model = client.describe(&model_ref)?;
+        let model = embedder.describe(client)?;
         collection.check_model(&model)?;
         check_dimensions(chunks, &model)?;
         let upsert = Upsert {
             collection,
-            model_ref,
+            embedder,
             model,
             skip_existing,
         };
@@ -111,7 +111,7 @@ const MAX_TRIES: usize = 10;
 
 struct Upsert<'a> {
     collection: &'a Collection,
-    model_ref: ModelRef,
+    embedder: EmbeddingModel,
     model: ModelInfo,
     skip_existing: bool,
 }
@@ -204,7 +204,7 @@ impl Upsert<'_> {
             .map(|chunk| self.embedded_text(chunk, documents))
             .collect();
         let keys: Vec<EmbeddingKey> = texts.iter().map(|(key, _)| *key).collect();
-        let computed = store::embeddings_of(texts, client, &self.model_ref, self.collection)?;
+        let computed = store::embeddings_of(texts, client, &self.embedder, self.collection)?;
         let mut keys = keys.into_iter();
         chunks
             .iter()

@@ -7,6 +7,7 @@ use std::{
 };
 
 use rag_protocol::{
+    call::Purpose,
     embed::Priority,
     identity::EmbeddingKey,
     ingest::{Failure, Stage},
@@ -15,8 +16,8 @@ use rag_protocol::{
 use super::Pipeline;
 use crate::{
     catalog::{chunks, collections::Collection, sources},
-    engine::client::Ticket,
     error::Error,
+    models::embedding::{EmbeddingInput, PendingEmbeddings},
     pg::transaction::transaction,
     sync::store::PreparedDocument,
 };
@@ -32,7 +33,7 @@ pub(super) struct Batch {
     /// The embeddings that were requested, in order. The others are stored already or belong to an
     /// earlier batch.
     keys: Vec<EmbeddingKey>,
-    ticket: Option<Ticket>,
+    pending: Option<PendingEmbeddings>,
     reused: HashMap<EmbeddingKey, Rc<Vec<f32>>>,
 }
 
@@ -66,19 +67,28 @@ impl Pipeline<'_> {
             .into_iter()
             .filter(|key| !reused.contains_key(key) && !under_way.contains(key))
             .collect();
-        let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
-        let ticket = if wanted.is_empty() {
-            None
-        } else {
-            Some(
-                self.client
-                    .start_embedding(&self.model_ref, Priority::Bulk, wanted)?,
-            )
+        let wanted: Vec<EmbeddingInput> = keys
+            .iter()
+            .filter_map(|key| {
+                Some(EmbeddingInput {
+                    key: Some(*key),
+                    text: texts.remove(key)?,
+                })
+            })
+            .collect();
+        let pending = match wanted.is_empty() {
+            true => None,
+            false => Some(self.embedder.start(
+                &mut self.client,
+                Priority::Bulk,
+                Purpose::Passage,
+                wanted,
+            )?),
         };
         self.in_flight.push_back(Batch {
             documents,
             keys,
-            ticket,
+            pending,
             reused,
         });
         while self.in_flight.len() > BATCHES_IN_FLIGHT {
@@ -102,12 +112,15 @@ impl Pipeline<'_> {
         };
         let mut embeddings = batch.reused;
         let mut fresh = HashMap::new();
-        if let Some(ticket) = batch.ticket {
+        if let Some(pending) = batch.pending {
             let began = Instant::now();
-            let answer = self.client.finish_embedding(ticket);
+            let answer = self.embedder.finish(&mut self.client, pending);
             self.report.times.embed += began.elapsed().as_secs_f64();
-            let answer = answer?;
-            if answer.model.fingerprint != self.model.fingerprint {
+            let vectors = answer?;
+            if vectors
+                .fingerprint
+                .is_some_and(|it| it != self.model.fingerprint)
+            {
                 return Err(Error::new(
                     pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     "the model was replaced during the run",
@@ -119,7 +132,7 @@ impl Pipeline<'_> {
                     .keys
                     .iter()
                     .copied()
-                    .zip(answer.vectors.into_iter().map(Rc::new)),
+                    .zip(vectors.vectors.into_iter().map(Rc::new)),
             );
         }
         let recent = self

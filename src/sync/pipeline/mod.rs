@@ -19,7 +19,7 @@ use std::{
 
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     identity::{DocumentId, EmbeddingKey},
     ingest::{Event, Failure, FailureCause, Stage},
     spec::SourceSpec,
@@ -40,8 +40,8 @@ use crate::{
     },
     engine::{client::Client, clones},
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, transaction::transaction},
-    settings,
     storage::index,
 };
 
@@ -76,7 +76,7 @@ const DELETE_BATCH: usize = 1000;
 struct Pipeline<'a> {
     source: &'a Source,
     collection: Collection,
-    model_ref: ModelRef,
+    embedder: EmbeddingModel,
     model: ModelInfo,
     client: Client,
     report: &'a mut Report,
@@ -121,10 +121,13 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     })?;
     clones::remove_unused(source)?;
     transaction(|| super::repair::forget_drifted(source))?;
-    let model_ref = settings::model(None)?;
+    let (collection, embedder) = transaction(|| {
+        let collection = Collection::get(&source.collection)?;
+        let embedder = EmbeddingModel::of_collection(&collection)?;
+        Ok::<_, Error>((collection, embedder.waiting()))
+    })?;
     let mut client = Client::connect()?;
-    let model = client.describe(&model_ref)?;
-    let collection = transaction(|| Collection::get(&source.collection))?;
+    let model = embedder.describe(&mut client)?;
     collection.check_model(&model)?;
     transaction(|| corruption::repair_recorded(&collection))?;
     labels::follow(source, report)?;
@@ -134,13 +137,13 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
             source,
             spec,
             &collection,
-            &model_ref,
+            &embedder,
             &model,
         )?),
         _ => Box::new(IngestFeed::start(
             source,
             &collection,
-            &model_ref,
+            &embedder,
             &model,
             report.run_id(),
         )?),
@@ -150,7 +153,7 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     let mut pipeline = Pipeline {
         source,
         collection,
-        model_ref,
+        embedder,
         model,
         client,
         report,

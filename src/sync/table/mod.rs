@@ -23,7 +23,7 @@ use std::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use pgrx::PgSqlErrorCode;
 use rag_protocol::{
-    embed::{ModelInfo, ModelRef},
+    embed::ModelInfo,
     ingest::{Document, DocumentType, Event, Failure, Splitting, Stage},
     spec::{TableSpec, TableSync},
 };
@@ -38,8 +38,9 @@ use crate::{
         documents,
         sources::{self, RelationIdentity, Source},
     },
-    engine::client::{Client, DocumentInput, Ticket},
+    engine::client::{Client, DocumentInput, Ticket, TokenSource},
     error::Error,
+    models::embedding::EmbeddingModel,
     pg::transaction::transaction,
     source::table::{
         changes::{self, PendingChanges},
@@ -70,7 +71,7 @@ pub struct TableFeed<'a> {
     collection: String,
     splitting: Splitting,
     chunking: String,
-    model: ModelRef,
+    tokens: TokenSource,
     client: Client,
     rows: RowReader,
     /// The name of the table without its schema.
@@ -116,7 +117,7 @@ impl<'a> TableFeed<'a> {
         source: &'a Source,
         spec: &'a TableSpec,
         collection: &Collection,
-        model_ref: &ModelRef,
+        embedder: &EmbeddingModel,
         model: &ModelInfo,
     ) -> Result<Self, Error> {
         let client = Client::connect()?;
@@ -175,7 +176,7 @@ impl<'a> TableFeed<'a> {
                 collection: collection_name.to_string(),
                 splitting: collection.splitting,
                 chunking,
-                model: model_ref.clone(),
+                tokens: embedder.token_source(),
                 client,
                 rows,
                 name: relation.name.clone(),
@@ -284,7 +285,7 @@ impl<'a> TableFeed<'a> {
         };
         let ticket = self
             .client
-            .start_preparing(&self.model, self.splitting, &document)?;
+            .start_preparing(&self.tokens, self.splitting, &document)?;
         let bytes = text.len();
         self.preparing_bytes += bytes;
         self.bytes_fetched += bytes as u64;
@@ -310,7 +311,7 @@ impl<'a> TableFeed<'a> {
         let prepared = self.client.finish_preparing(document.ticket);
         self.extracting += began.elapsed();
         match prepared {
-            Ok((_, mut content, text)) => {
+            Ok((mut content, text)) => {
                 if !content.title.own {
                     content.title.text = format!("{} {}", self.name, document.key.join(" "));
                 }

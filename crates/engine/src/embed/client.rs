@@ -14,13 +14,14 @@ use std::{
 
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, MAX_DOCUMENT, ModelRef, Party, Priority, Request, Task},
+    embed::{Answer, MAX_DOCUMENT, ModelRef, Party, Priority, Request, Task, TokenRule},
     frame::{self, FrameError},
 };
 use serde::Deserialize;
 
 use super::{
     Engine,
+    counter::ChunkCounter,
     inference::EmbedTask,
     model::Model,
     prepare,
@@ -201,6 +202,10 @@ impl Client {
             self.engine.is_leaving.store(true, Ordering::SeqCst);
             process::leave(&self.engine.listener);
         }
+        if let Some(rule) = rule_of(&task) {
+            let counter = self.engine.counters.get(rule)?;
+            return self.count(task, &counter, payload);
+        }
         let model = self.engine.models.get(reference)?;
         match task {
             Task::Leave | Task::Introduce { .. } => Ok(TaskResult::Nobody),
@@ -210,39 +215,9 @@ impl Client {
                 },
                 vec![],
             )),
-            Task::Prepare {
-                document_type,
-                name,
-                splitting,
-                title,
-            } => {
-                let abandoned = || self.is_abandoned();
-                let (content, text) = prepare::prepare(
-                    payload,
-                    document_type.as_deref(),
-                    name.as_deref(),
-                    title.as_deref(),
-                    &splitting,
-                    &model.tokenizer,
-                    &abandoned,
-                )?;
-                Ok(TaskResult::answer(
-                    Answer::Content {
-                        model: model.info.clone(),
-                        content,
-                    },
-                    text.into_bytes(),
-                ))
-            }
-            Task::Count { texts } => {
-                let mut tokens = Vec::with_capacity(texts.len());
-                for text in &texts {
-                    if self.is_abandoned() {
-                        return Ok(TaskResult::Nobody);
-                    }
-                    tokens.push(model.tokenizer.count_alone(text));
-                }
-                Ok(TaskResult::answer(Answer::Tokens { tokens }, vec![]))
+            Task::Prepare { .. } | Task::Count { .. } => {
+                let counter = ChunkCounter::of(Arc::clone(&model.tokenizer));
+                self.count(task, &counter, payload)
             }
             Task::Score {
                 priority,
@@ -271,6 +246,56 @@ impl Client {
                 Ok(TaskResult::Tokenized(priority, model, tokens))
             }
         }
+    }
+
+    /// Performs a task that needs no more of a model than its tokens.
+    fn count(
+        &self,
+        task: Task,
+        counter: &ChunkCounter,
+        payload: &[u8],
+    ) -> Result<TaskResult, EngineError> {
+        match task {
+            Task::Prepare {
+                document_type,
+                name,
+                splitting,
+                title,
+                ..
+            } => {
+                let abandoned = || self.is_abandoned();
+                let (content, text) = prepare::prepare(
+                    payload,
+                    document_type.as_deref(),
+                    name.as_deref(),
+                    title.as_deref(),
+                    &splitting,
+                    counter,
+                    &abandoned,
+                )?;
+                let text = text.into_bytes();
+                Ok(TaskResult::answer(Answer::Content { content }, text))
+            }
+            Task::Count { texts, .. } => {
+                let mut tokens = Vec::with_capacity(texts.len());
+                for text in &texts {
+                    if self.is_abandoned() {
+                        return Ok(TaskResult::Nobody);
+                    }
+                    tokens.push(counter.count_alone(text));
+                }
+                Ok(TaskResult::answer(Answer::Tokens { tokens }, vec![]))
+            }
+            _ => Ok(TaskResult::Nobody),
+        }
+    }
+}
+
+/// Returns the rule of a request that needs no model.
+fn rule_of(task: &Task) -> Option<&TokenRule> {
+    match task {
+        Task::Prepare { tokens, .. } | Task::Count { tokens, .. } => tokens.as_ref(),
+        _ => None,
     }
 }
 

@@ -8,7 +8,12 @@ use std::{
 };
 
 use rag_model::{graph_file, settings::Settings, unreadable};
-use rag_protocol::{EngineError, embed::ModelRef};
+use rag_protocol::{
+    EngineError,
+    embed::{ModelOptions, ModelRef},
+};
+
+use super::options;
 
 /// Returns the BLAKE3 hash, in hex, of everything that determines a text's vector: the graph (with
 /// weights stored beside it), the tokenizer, the pooling and the token limit.
@@ -17,6 +22,7 @@ pub fn fingerprint(
     graph: &Path,
     tokenizer_json: &[u8],
     settings: &Settings,
+    options: &ModelOptions,
 ) -> Result<String, EngineError> {
     let mut hasher = blake3::Hasher::new_derive_key("rag 2026 model fingerprint v1");
     for path in [
@@ -46,6 +52,7 @@ pub fn fingerprint(
     hasher.update(&(tokenizer_json.len() as u64).to_le_bytes());
     hasher.update(format!("{} {}", settings.pooling.name(), settings.max_tokens).as_bytes());
     hasher.update(&steps(dir, settings)?);
+    hasher.update(options::of_vectors(options).as_bytes());
     Ok(hasher.finalize().to_hex().to_string())
 }
 
@@ -58,6 +65,7 @@ pub fn identity(
     fingerprint: &str,
     tokenizer_json: &[u8],
     settings: &Settings,
+    options: &ModelOptions,
 ) -> Result<String, EngineError> {
     let Some(weights) = rag_model::identity::weights(graph)? else {
         return Ok(fingerprint.to_string());
@@ -68,6 +76,7 @@ pub fn identity(
     hasher.update(tokenizer_json);
     hasher.update(settings.pooling.name().as_bytes());
     hasher.update(&steps(dir, settings)?);
+    hasher.update(options::of_vectors(options).as_bytes());
     Ok(hasher.finalize().to_hex().to_string())
 }
 

@@ -10,7 +10,8 @@
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
 //! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`],
-//!   [`tokens`], [`pooling`], its [`fingerprint`], its [`footprint`] and its [`baseline`];
+//!   [`tokens`], [`pooling`], [`options`], its [`fingerprint`], its [`footprint`] and its
+//!   [`baseline`]; [`counter`] counts tokens for the splitter;
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.
@@ -21,12 +22,14 @@
 mod admission;
 mod baseline;
 mod client;
+pub mod counter;
 mod fingerprint;
 mod footprint;
 mod graph;
 mod inference;
 mod model;
 mod models;
+mod options;
 mod pooling;
 mod prepare;
 mod replies;
@@ -54,14 +57,15 @@ use crate::{
 };
 
 use self::{
-    admission::Admission, inference::EmbedTask, models::Models, runtime::Runtime,
-    scheduler::Scheduler,
+    admission::Admission, counter::Counters, inference::EmbedTask, models::Models,
+    runtime::Runtime, scheduler::Scheduler,
 };
 
 /// State that all connections share.
 #[derive(Debug)]
 pub struct Engine {
     models: Models,
+    counters: Counters,
     scheduler: Scheduler<EmbedTask>,
     admission: Admission,
     listener: UnixListener,
@@ -144,6 +148,7 @@ pub fn run(options: Options) -> Result<(), EngineError> {
             model_memory,
             idle,
         ),
+        counters: Counters::default(),
         scheduler: Scheduler::default(),
         admission: Admission::default(),
         listener,

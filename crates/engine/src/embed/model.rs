@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use ort::{
@@ -20,7 +20,7 @@ use super::{
     baseline::baseline,
     fingerprint::{fingerprint, identity},
     graph::{self, Inputs, Output},
-    pooling,
+    options, pooling,
     runtime::Runtime,
     scheduler::SLICE,
     tokens::{ModelTokenizer, Tokens},
@@ -38,8 +38,10 @@ pub fn run_texts(tokens: usize) -> usize {
 #[derive(Debug)]
 pub struct Model {
     pub info: ModelInfo,
-    pub tokenizer: ModelTokenizer,
+    pub tokenizer: Arc<ModelTokenizer>,
     settings: Settings,
+    /// False leaves vectors as long as the graph returns them.
+    normalizes: bool,
     /// Layers after pooling that the graph does not include.
     layers: Vec<DenseLayer>,
     inputs: Inputs,
@@ -59,7 +61,8 @@ impl Model {
         check_folder(dir)?;
         let graph = graph_file(dir, reference.precision);
         fs::metadata(&graph).map_err(|e| unreadable(&graph, &e).hint(graph_hint(reference)))?;
-        let settings = Settings::read(dir)?;
+        let mut settings = Settings::read(dir)?;
+        options::apply(&reference.options, dir, &mut settings)?;
         let tokenizer_path = dir.join("tokenizer.json");
         let tokenizer_json =
             fs::read(&tokenizer_path).map_err(|e| unreadable(&tokenizer_path, &e))?;
@@ -67,7 +70,7 @@ impl Model {
         if let Some(words) = settings.words {
             tokenizer.check_words(&tokenizer_path, words)?;
         }
-        let fingerprint = fingerprint(dir, &graph, &tokenizer_json, &settings)?;
+        let fingerprint = fingerprint(dir, &graph, &tokenizer_json, &settings, &reference.options)?;
 
         let session = graph::open(&graph, runtime)?;
         let inputs = graph::check_inputs(&graph, &session)?;
@@ -82,9 +85,16 @@ impl Model {
         );
         let info = ModelInfo {
             name,
-            dimensions: settings.dimensions,
+            dimensions: reference.options.dimensions.unwrap_or(settings.dimensions),
             max_tokens: settings.max_tokens,
-            identity: identity(dir, &graph, &fingerprint, &tokenizer_json, &settings)?,
+            identity: identity(
+                dir,
+                &graph,
+                &fingerprint,
+                &tokenizer_json,
+                &settings,
+                &reference.options,
+            )?,
             fingerprint,
             baseline: 0.0,
         };
@@ -98,8 +108,9 @@ impl Model {
         };
         let mut model = Self {
             info,
-            tokenizer,
+            tokenizer: Arc::new(tokenizer),
             settings,
+            normalizes: reference.options.normalize.unwrap_or(true),
             layers,
             inputs,
             output,
@@ -214,8 +225,16 @@ impl Model {
                 .flat_map(|(hidden, text)| self.finish(hidden, text.ids.len()))
                 .collect(),
         };
-        for vector in vectors.chunks_exact_mut(self.settings.dimensions) {
-            pooling::normalise(vector)?;
+        if self.info.dimensions < self.settings.dimensions {
+            let whole = vectors.chunks_exact(self.settings.dimensions);
+            let kept = whole.flat_map(|vector| &vector[..self.info.dimensions]);
+            vectors = kept.copied().collect();
+        }
+        for vector in vectors.chunks_exact_mut(self.info.dimensions) {
+            match self.normalizes {
+                true => pooling::normalise(vector)?,
+                false => pooling::check_direction(vector).map(drop)?,
+            }
         }
         Ok(vectors)
     }

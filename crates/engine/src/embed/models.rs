@@ -205,7 +205,7 @@ impl Slots {
     }
 }
 
-fn out_of_reach(error: EngineError) -> EngineError {
+pub(super) fn out_of_reach(error: EngineError) -> EngineError {
     EngineError {
         kind: ErrorKind::OutOfReach,
         ..error

@@ -44,6 +44,18 @@ fn first(vector: Option<&[f32]>, dimensions: usize) -> Vec<f32> {
 /// # Errors
 /// `Internal` if the vector has no direction: all zero, or not finite.
 pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
+    let length = check_direction(vector)?;
+    for value in vector {
+        *value = (f64::from(*value) / length) as f32;
+    }
+    Ok(())
+}
+
+/// Returns the length of a vector.
+///
+/// # Errors
+/// As [`normalise`].
+pub fn check_direction(vector: &[f32]) -> Result<f64, EngineError> {
     let length = vector
         .iter()
         .map(|v| f64::from(*v) * f64::from(*v))
@@ -56,10 +68,7 @@ pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
         )
         .detail(format!("Its length is {length}.")));
     }
-    for value in vector {
-        *value = (f64::from(*value) / length) as f32;
-    }
-    Ok(())
+    Ok(length)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use rag_protocol::{
     ingest::{Content, DocumentType, Splitting},
 };
 
-use super::tokens::ModelTokenizer;
+use super::counter::ChunkCounter;
 use crate::extraction;
 
 /// Size in bytes above which a document or text is read and split in a separate process, whatever
@@ -26,7 +26,7 @@ pub fn prepare(
     name: Option<&str>,
     title: Option<&str>,
     splitting: &Splitting,
-    tokens: &ModelTokenizer,
+    tokens: &ChunkCounter,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<(Content, String), EngineError> {
     let types = || {

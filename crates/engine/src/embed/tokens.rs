@@ -189,14 +189,14 @@ impl Words {
 }
 
 impl ModelTokenizer {
-    /// Reads `tokenizer.json`.
+    /// Reads `tokenizer.json`, for texts of at most `limit` tokens.
     ///
     /// # Errors
     /// `FileNotFound`, `InvalidModel`.
-    pub fn read(dir: &Path, settings: &Settings) -> Result<Self, EngineError> {
+    pub fn read_with_limit(dir: &Path, limit: usize) -> Result<Self, EngineError> {
         let path = dir.join("tokenizer.json");
         let bytes = std::fs::read(&path).map_err(|e| unreadable(&path, &e))?;
-        Self::parse(&path, &bytes, settings)
+        Self::parse_with_limit(&path, &bytes, limit)
     }
 
     pub fn parse(path: &Path, bytes: &[u8], settings: &Settings) -> Result<Self, EngineError> {

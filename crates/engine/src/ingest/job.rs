@@ -2,7 +2,6 @@
 
 use std::{io, time::Instant};
 
-use rag_model::settings::Settings;
 use rag_protocol::{
     EngineError, ErrorKind,
     frame::{self, FrameError},
@@ -15,7 +14,7 @@ use super::{
     output::{Form, Output},
     pipeline,
 };
-use crate::{embed::tokens::ModelTokenizer, extraction::Extractors, redaction};
+use crate::{embed::counter::ChunkCounter, extraction::Extractors, redaction};
 
 /// Reads the job from standard input.
 ///
@@ -75,8 +74,7 @@ fn understand(
 /// # Errors
 /// The job as a whole fails: no model to count tokens with, or no source.
 pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
-    let settings = Settings::read(&job.model_dir)?;
-    let tokenizer = ModelTokenizer::read(&job.model_dir, &settings)?;
+    let tokens = ChunkCounter::read(&job.tokens)?;
     let began = Instant::now();
     let mut source = rag_source::open(job)?;
     let listing = source.list()?;
@@ -97,7 +95,7 @@ pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let reader = Reader {
         known: &job.known,
         splitting: job.splitting,
-        tokens: &tokenizer,
+        tokens: &tokens,
         extractors,
     };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;

@@ -21,7 +21,7 @@ use std::{
 
 use rag_protocol::{
     EngineError,
-    embed::{Answer, ModelInfo, ModelRef, Precision, Priority, Reply, Request, Task},
+    embed::{Answer, ModelInfo, ModelOptions, ModelRef, Precision, Priority, Reply, Request, Task},
     frame,
 };
 use tempfile::TempDir;
@@ -56,6 +56,7 @@ pub fn model(dir: &Path, precision: Precision) -> ModelRef {
     ModelRef {
         dir: dir.into(),
         precision,
+        options: ModelOptions::default(),
     }
 }
 

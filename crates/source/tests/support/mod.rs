@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rag_protocol::{
     EngineError,
+    embed::TokenRule,
     ingest::{Clones, Failure, Job, Limits, Network, Splitting, Unit},
     spec::SourceSpec,
 };
@@ -21,7 +22,7 @@ pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
             chunk_overlap: 200,
             unit: Unit::Characters,
         },
-        model_dir: "unused".into(),
+        tokens: TokenRule::default(),
         work_dir: work_dir.into(),
         clones: Clones {
             dir: work_dir.join("clones"),

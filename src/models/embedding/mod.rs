@@ -1,0 +1,387 @@
+//! Embedding models: which one a collection or a caller names, and how texts become vectors.
+//!
+//! ```text
+//! collection, or name ──▶ EmbeddingModel ─┬─ local ───▶ rag-engine embed ─┐
+//!                                         └─ remote ──▶ rag-engine call ──┴▶ vectors
+//! ```
+//!
+//! A name is that of a model in `rag.model`, or else of an installed folder. Whoever may read or
+//! write a collection may have its model embed texts for that. Only those that name a model
+//! themselves need the right to use it.
+
+mod pending;
+mod remote;
+
+use std::path::Path;
+
+use rag_manifest::ModelSpec;
+use rag_protocol::{
+    call::{ModelKind, Provider, Purpose},
+    embed::{ModelInfo, ModelOptions, ModelRef, Precision, Priority, TokenRule},
+    identity::{EmbeddingKey, prefixed_fingerprint},
+};
+
+pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
+use self::remote::RemoteModel;
+use crate::{
+    catalog::{
+        collections::Collection,
+        models::{self, Model},
+    },
+    engine::client::{Client, Embeddings, TokenSource, with_client},
+    error::Error,
+    pg::roles,
+    settings,
+    types::vector::OwnedVector,
+};
+
+/// A model that embeds texts.
+pub struct EmbeddingModel {
+    /// The name in `rag.model`. None: a folder that is installed or set.
+    name: Option<String>,
+    place: Place,
+    query_prefix: String,
+    passage_prefix: String,
+}
+
+enum Place {
+    Local(ModelRef),
+    Remote(Box<RemoteModel>),
+}
+
+/// A text to embed. Without a key its embedding is not cached.
+pub struct EmbeddingInput {
+    pub key: Option<EmbeddingKey>,
+    pub text: String,
+}
+
+impl EmbeddingModel {
+    /// Returns the model of collections that name none.
+    ///
+    /// # Errors
+    /// `rag.model_dir` names no folder.
+    pub fn default_model() -> Result<Self, Error> {
+        Ok(Self::of_folder(settings::model(None)?))
+    }
+
+    /// Returns the model that a collection names, or the default one.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub fn of_collection(collection: &Collection) -> Result<Self, Error> {
+        let Some(name) = collection.wanted_model() else {
+            return Self::default_model();
+        };
+        let mut model = Self::named(name)?;
+        if let (Place::Remote(remote), Some(stored)) = (&mut model.place, &collection.model)
+            && stored.fingerprint == remote.fingerprint
+        {
+            remote.stored_dimensions = Some(stored.dimensions);
+        }
+        Ok(model)
+    }
+
+    /// Returns a model that the current role may use, or the default one.
+    ///
+    /// # Errors
+    /// It does not exist, or the role may not use it.
+    pub fn usable(name: Option<&str>) -> Result<Self, Error> {
+        let Some(name) = name else {
+            return Self::default_model();
+        };
+        match models::find(name)? {
+            None => Ok(Self::of_folder(settings::model(Some(name))?)),
+            Some(model) => {
+                model.require_use()?;
+                Self::of_model(model)
+            }
+        }
+    }
+
+    /// Returns a model, whoever may use it.
+    ///
+    /// # Errors
+    /// It does not exist, or is of another kind.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        match models::find(name)? {
+            None => Ok(Self::of_folder(settings::model(Some(name))?)),
+            Some(model) => Self::of_model(model),
+        }
+    }
+
+    /// Returns a model of the registry.
+    ///
+    /// # Errors
+    /// It is of another kind, its settings are invalid, or its owner may no longer read its folder.
+    pub fn of_model(model: Model) -> Result<Self, Error> {
+        model.require_kind(ModelKind::Embedding)?;
+        let spec = model.settings()?;
+        check_folders(&spec, model.owner.id)?;
+        let embedding = &spec.embedding;
+        let (query_prefix, passage_prefix) = (
+            embedding.query_prefix.clone(),
+            embedding.passage_prefix.clone(),
+        );
+        let name = Some(model.name.clone());
+        let place = match model.provider {
+            Provider::Local => Place::Local(local_ref(&spec)),
+            _ => Place::Remote(Box::new(RemoteModel::new(model, spec))),
+        };
+        Ok(Self {
+            name,
+            place,
+            query_prefix,
+            passage_prefix,
+        })
+    }
+
+    fn of_folder(folder: ModelRef) -> Self {
+        Self {
+            name: None,
+            place: Place::Local(folder),
+            query_prefix: String::new(),
+            passage_prefix: String::new(),
+        }
+    }
+
+    /// Makes a model on another server wait for limits of requests and tokens a minute.
+    pub fn waiting(mut self) -> Self {
+        if let Place::Remote(remote) = &mut self.place {
+            remote.waits = true;
+        }
+        self
+    }
+
+    /// Returns what counts the tokens of chunks.
+    pub fn token_source(&self) -> TokenSource {
+        let prefix = self.passage_prefix.clone();
+        match &self.place {
+            Place::Local(model) => TokenSource {
+                rule: (!prefix.is_empty()).then(|| TokenRule {
+                    tokenizer: Some(model.dir.clone()),
+                    max_tokens: model.options.max_tokens,
+                    prefix,
+                }),
+                model: model.clone(),
+            },
+            Place::Remote(remote) => remote.token_source(prefix),
+        }
+    }
+
+    /// Returns the rule by which `rag-engine ingest` counts the tokens of chunks.
+    pub fn token_rule(&self) -> TokenRule {
+        let TokenSource { model, rule } = self.token_source();
+        rule.unwrap_or_else(|| TokenRule {
+            tokenizer: Some(model.dir),
+            max_tokens: model.options.max_tokens,
+            prefix: String::new(),
+        })
+    }
+
+    /// Returns the properties of the model. One on another server is asked for vectors, unless the
+    /// collection has told their number of dimensions.
+    ///
+    /// # Errors
+    /// The model is unavailable.
+    pub fn describe(&self, client: &mut Client) -> Result<ModelInfo, Error> {
+        match &self.place {
+            Place::Local(model) => Ok(self.info(client.describe(model)?)),
+            Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+        }
+    }
+
+    /// Returns the properties of the model, without a client of the engine.
+    ///
+    /// # Errors
+    /// As [`Self::describe`].
+    pub fn info_now(&self) -> Result<ModelInfo, Error> {
+        match &self.place {
+            Place::Local(_) => with_client(|client| self.describe(client)),
+            Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+        }
+    }
+
+    /// Returns the fingerprint, if it is known without the model.
+    pub fn known_fingerprint(&self) -> Option<&str> {
+        match &self.place {
+            Place::Local(_) => None,
+            Place::Remote(remote) => Some(&remote.fingerprint),
+        }
+    }
+
+    /// Replaces what the folder says by what the settings say.
+    fn info(&self, info: ModelInfo) -> ModelInfo {
+        ModelInfo {
+            name: self.name.clone().unwrap_or(info.name),
+            fingerprint: prefixed_fingerprint(&info.fingerprint, &self.passage_prefix),
+            identity: prefixed_fingerprint(&info.identity, &self.passage_prefix),
+            ..info
+        }
+    }
+
+    fn with_prefix(&self, purpose: Purpose, text: String) -> String {
+        let prefix = match purpose {
+            Purpose::Query => &self.query_prefix,
+            Purpose::Passage => &self.passage_prefix,
+        };
+        match prefix.is_empty() {
+            true => text,
+            false => format!("{prefix}{text}"),
+        }
+    }
+
+    /// Begins to embed texts. Other requests to `client` may follow before [`Self::finish`].
+    ///
+    /// # Errors
+    /// The model is unavailable.
+    pub fn start(
+        &self,
+        client: &mut Client,
+        priority: Priority,
+        purpose: Purpose,
+        inputs: Vec<EmbeddingInput>,
+    ) -> Result<PendingEmbeddings, Error> {
+        let mut pending = PendingEmbeddings::new(inputs);
+        let texts = pending.take_missing(|text| self.with_prefix(purpose, text));
+        if !texts.is_empty() {
+            pending.request = Some(match &self.place {
+                Place::Local(model) => {
+                    pending::Request::Local(client.start_embedding(model, priority, texts)?)
+                }
+                Place::Remote(remote) => pending::Request::Remote(remote.start(purpose, texts)?),
+            });
+        }
+        Ok(pending)
+    }
+
+    /// Waits for the embeddings of [`Self::start`].
+    ///
+    /// # Errors
+    /// The model is unavailable, or answers with something else.
+    pub fn finish(
+        &self,
+        client: &mut Client,
+        mut pending: PendingEmbeddings,
+    ) -> Result<FinishedEmbeddings, Error> {
+        let answer = match (pending.request.take(), &self.place) {
+            (None, _) => None,
+            (Some(pending::Request::Local(ticket)), _) => {
+                let answer = client.finish_embedding(ticket)?;
+                pending.keep(0, &answer.vectors);
+                Some(Embeddings {
+                    model: self.info(answer.model),
+                    ..answer
+                })
+            }
+            (Some(pending::Request::Remote(call)), Place::Remote(remote)) => {
+                Some(remote.finish(call, &mut |first, vectors| pending.keep(first, vectors))?)
+            }
+            (Some(pending::Request::Remote(_)), Place::Local(_)) => return Err(unexpected()),
+        };
+        pending.merge(answer)
+    }
+
+    /// Embeds texts.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn embed(
+        &self,
+        client: &mut Client,
+        purpose: Purpose,
+        inputs: Vec<EmbeddingInput>,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        let pending = self.start(client, Priority::Bulk, purpose, inputs)?;
+        Ok(self.finish(client, pending)?.vectors)
+    }
+
+    /// Embeds texts of a session, without a cache.
+    ///
+    /// # Errors
+    /// As [`Self::finish`].
+    pub fn embed_now(
+        &self,
+        priority: Priority,
+        purpose: Purpose,
+        texts: Vec<String>,
+    ) -> Result<Embeddings, Error> {
+        let texts: Vec<String> = texts
+            .into_iter()
+            .map(|text| self.with_prefix(purpose, text))
+            .collect();
+        match &self.place {
+            Place::Local(model) => {
+                let answer = with_client(|client| client.embed(model, priority, texts))?;
+                Ok(Embeddings {
+                    model: self.info(answer.model),
+                    ..answer
+                })
+            }
+            Place::Remote(remote) => remote.finish(remote.start(purpose, texts)?, &mut |_, _| {}),
+        }
+    }
+}
+
+/// Returns the embeddings of texts by a model that the current role may use.
+///
+/// # Errors
+/// There is no such model, or it cannot embed the texts.
+pub fn embed_texts(
+    model: Option<&str>,
+    purpose: Purpose,
+    texts: Vec<String>,
+) -> Result<Vec<OwnedVector>, Error> {
+    let model = EmbeddingModel::usable(model)?;
+    if texts.is_empty() {
+        return Ok(vec![]);
+    }
+    let answer = model.embed_now(Priority::Bulk, purpose, texts)?;
+    answer.vectors.into_iter().map(OwnedVector::new).collect()
+}
+
+/// Checks that a role may name the folders of a model.
+///
+/// # Errors
+/// It may not read files of the server.
+pub fn check_folders(spec: &ModelSpec, owner: pgrx::pg_sys::Oid) -> Result<(), Error> {
+    let has_folders = !spec.path.as_os_str().is_empty() || spec.embedding.tokenizer.is_some();
+    match has_folders {
+        true => roles::require_server_files(owner),
+        false => Ok(()),
+    }
+}
+
+fn local_ref(spec: &ModelSpec) -> ModelRef {
+    let embedding = &spec.embedding;
+    ModelRef {
+        precision: available_precision(&spec.path),
+        dir: spec.path.clone(),
+        options: ModelOptions {
+            dimensions: embedding.dimensions,
+            pooling: embedding.pooling,
+            normalize: embedding.normalize,
+            max_tokens: embedding.max_tokens,
+        },
+    }
+}
+
+/// Returns `rag.model_precision`, or the other one if the folder has only its graph.
+fn available_precision(dir: &Path) -> Precision {
+    let wanted = settings::precision();
+    let other = match wanted {
+        Precision::Int8 => Precision::Fp32,
+        Precision::Fp32 => Precision::Int8,
+    };
+    let has = |precision: Precision| {
+        let mut names = precision.file_names().iter();
+        names.any(|name| dir.join(name).exists())
+    };
+    match !has(wanted) && has(other) {
+        true => other,
+        false => wanted,
+    }
+}
+
+fn unexpected() -> Error {
+    Error::internal("unexpected answer of an embedding model")
+}

@@ -1,0 +1,74 @@
+//! Collections and retrievers that name a model.
+
+use pgrx::PgSqlErrorCode;
+
+use super::embedding::EmbeddingModel;
+use crate::{
+    catalog::{
+        access,
+        models::{self, Model},
+        retrievers,
+    },
+    error::Error,
+    pg::roles,
+};
+
+/// Checks that the current role may create a collection with a retriever and a model. A model of
+/// the registry is locked against being dropped until the transaction ends.
+///
+/// # Errors
+/// The model does not exist, embeds no texts, or the role may not use it.
+pub fn require_use_of(retriever: &str, model: Option<&str>) -> Result<(), Error> {
+    let retriever = retrievers::find(retriever)?;
+    let named = retriever
+        .as_ref()
+        .and_then(|found| retrievers::embedding_model(&found.spec));
+    let Some(name) = model.or(named) else {
+        return Ok(());
+    };
+    models::lock_shared(name)?;
+    EmbeddingModel::usable(Some(name)).map(drop)
+}
+
+/// # Errors
+/// Collections or retrievers name the model.
+pub fn check_unused(model: &Model) -> Result<(), Error> {
+    let name = &model.name;
+    let refuse = |why: &str| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop model \"{name}\" because {why}"),
+        )
+    };
+    let collections = models::collections_with(name)?;
+    if !collections.is_empty() {
+        let known = access::readable_among(roles::current(), collections)?;
+        return Err(refuse("collections depend on it")
+            .detail(retrievers::named(&known))
+            .hint("Drop the collections first with rag_drop_collection."));
+    }
+    let retrievers = models::retrievers_with(name)?;
+    if !retrievers.is_empty() {
+        return Err(refuse("retrievers name it")
+            .detail(format!("Retrievers: {}.", retrievers.join(", ")))
+            .hint("Change them first with rag_alter_retriever."));
+    }
+    Ok(())
+}
+
+/// # Errors
+/// Collections have embeddings of the model, and the change would give other ones.
+pub fn check_change(model: &Model) -> Result<(), Error> {
+    let filled = models::filled_collections_with(&model.name)?;
+    if filled.is_empty() {
+        return Ok(());
+    }
+    let known = access::readable_among(roles::current(), filled)?;
+    Err(Error::in_use(format!(
+        "cannot change what the vectors of model \"{}\" depend on because collections have \
+         embeddings of it",
+        model.name
+    ))
+    .detail(retrievers::named(&known))
+    .hint("Create another model, and collections with it."))
+}

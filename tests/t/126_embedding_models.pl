@@ -1,0 +1,159 @@
+# Embedding models on other servers: syncs and searches with them, beside collections of a local
+# model; servers that answer with something else; budgets; and what a failure costs.
+use strict;
+use warnings;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use RagCluster;
+use RagLlm;
+
+my $node = rag_node('embedding_models',
+	conf => "rag.allowed_private_hosts = '127.0.0.1'\nrag.scheduler = off");
+my $key = 'sk-a-key-that-nobody-sees-4711';
+$node->safe_psql('postgres', "SELECT rag_create_secret('llm', '$key')");
+my $with_key = '"model": "tiny", "api_key": {"secretRef": {"name": "llm"}}';
+
+sub create_model
+{
+	my ($name, $provider, $spec, $path) = @_;
+	my $origin = RagLlm::origin($name) . ($path // '');
+	my $fields = join ', ', qq{"base_url": "$origin"}, $spec || ();
+	$node->safe_psql('postgres',
+		"SELECT rag_create_model('$name', 'embedding', '$provider', '{$fields}')");
+	return;
+}
+
+sub test_model
+{
+	my ($name) = @_;
+	return ask($node, "SELECT success, message, dimensions FROM rag_test_model('$name')");
+}
+
+# A collection with a source of short documents.
+sub create_collection
+{
+	my ($name, $model, @texts) = @_;
+	my $folder = RagCluster::temp_folder();
+	RagCluster::write_file("$folder/$_.txt", $texts[$_]) for 0 .. $#texts;
+	$node->safe_psql('postgres',
+		"SELECT rag_create_collection('$name', model => '$model');
+		 SELECT rag_create_source('$name', 'folder', '{\"path\": \"$folder\"}',
+			collection => '$name')");
+	return $folder;
+}
+
+# Syncs a source. Returns phase, number of embedded chunks, and error of the run.
+sub sync
+{
+	my ($name) = @_;
+	run_sql($node, "SELECT rag_sync('$name')");
+	return ask($node, "SELECT phase, chunks_embedded, errors FROM rag.runs
+		WHERE source = '$name' ORDER BY run_id DESC LIMIT 1");
+}
+
+# -- four interfaces
+my $tested = 't|the model embeds texts, with 16 dimensions|16';
+create_model('open', 'openai', "$with_key, \"queryPrefix\": \"query: \"", '/v1/');
+is(test_model('open'), $tested, 'openai');
+my ($request) = RagLlm::requests('open');
+is($request->{path}, '/v1/embeddings', 'openai: the path');
+is($request->{authorization}, "Bearer $key", 'openai: the key');
+is_deeply([ sort keys %{ $request->{body} } ],
+	[qw(encoding_format input model)], 'openai: the request');
+like($request->{body}{input}[0], qr/^query: /, 'openai: the prefix');
+create_model('ollama', 'ollama', '"model": "tiny"');
+is(test_model('ollama'), $tested, 'ollama');
+create_model('cohere', 'cohere', "$with_key, \"dimensions\": 8", '/v2');
+is(test_model('cohere'), 't|the model embeds texts, with 8 dimensions|8', 'cohere');
+my @requests = RagLlm::requests('cohere');
+is_deeply([ map { $_->{body}{input_type} } @requests ],
+	[qw(search_query search_document)], 'cohere: the type of input');
+is($requests[0]{body}{output_dimension}, 8, 'cohere: the dimensions');
+create_model('tei', 'tei', '"batch": 4, "concurrency": 3');
+is(test_model('tei'), $tested, 'tei');
+is(RagLlm::count('tei'), 4, 'texts are sent in batches');
+is(ask($node, "SELECT calls, estimated > 0 FROM rag.model_usage WHERE model = 'tei'"),
+	'4|t', 'each request is counted, and tokens are estimated where the server does not count');
+
+# -- two models side by side
+create_collection('near', 'all-MiniLM-L6-v2', 'Keys are rotated each month.', 'Bread is baked.');
+my $folder = create_collection('far', 'open', 'Keys are rotated each month.', 'Bread is baked.',
+	'Lunch is at noon.');
+like(sync('near'), qr/Completed\|2/, 'a sync with the local model');
+like(sync('far'), qr/Completed\|3/, 'a sync with a model on another server');
+is( ask($node, "SELECT name, model, embedding_dimension FROM rag.collections
+		WHERE name IN ('near', 'far') ORDER BY name"),
+	"far|open|16\nnear|all-MiniLM-L6-v2|384",
+	'each collection has its model');
+for my $collection (qw(near far))
+{
+	is( ask($node, "SELECT content FROM rag_search('when are keys rotated?', '$collection',
+			mode => 'vector', top_k => 1)"),
+		'Keys are rotated each month.',
+		"$collection: a search");
+}
+RagLlm::requests('open');
+like(sync('far'), qr/Completed\|0/, 'nothing has changed');
+is(RagLlm::count('open'), 0, 'so nothing is sent');
+RagCluster::write_file("$folder/1.txt", 'Bread is sliced.');
+like(sync('far'), qr/Completed\|1/, 'one document has changed');
+my @sent = map { @{ $_->{body}{input} } } RagLlm::requests('open');
+is_deeply(\@sent, ['Bread is sliced.'], 'so one text is sent');
+is( ask($node, "SELECT name, used_by, dimensions FROM rag.models WHERE name = 'open'"),
+	'open|{far}|16',
+	'the view shows who uses a model');
+is( run_sql($node, "SELECT rag_drop_model('open')")->{err} =~ /ERROR:  (\w+)/ && $1,
+	'2BP01', 'a model that is used is not dropped');
+
+# -- servers that fail
+my @failures = (
+	[ 'unauthorized', '28000', qr/refuses the key/ ],
+	[ 'failing', '08006', qr/has failed/ ],
+	[ 'busy', '08004', qr/limits the rate of requests and asks to wait 3600 s/ ],
+	[ 'unknown', '22023', qr/does not know the model/ ],
+	[ 'picky', '22023', qr/refuses the request/ ],
+	[ 'html', '08P01', qr/invalid answer.*not JSON/s ],
+	[ 'json', '08P01', qr/invalid answer.*no list of vectors/s ],
+	[ 'empty', '08P01', qr/invalid answer.*is empty/s ],
+	[ 'broken', '08006', qr/could not call|broke off|has failed/ ],
+	[ 'missing', '08P01', qr/It has 0 vectors for 1 texts/ ],
+	[ 'nan', '08P01', qr/not JSON/ ],
+	[ 'huge', '08P01', qr/not a finite number/ ],
+	[ 'zero', '08P01', qr/All elements of a vector are 0/ ],
+	[ 'silent', '08006', qr/did not answer within 1 s/ ]);
+for my $failure (@failures)
+{
+	my ($name, $code, $message) = @$failure;
+	create_model($name, 'openai', "$with_key, \"timeout\": 1");
+	my $result = run_sql($node, "SELECT rag_embed('a text', '$name')");
+	like($result->{err}, qr/ERROR:  $code: /, "$name: the SQLSTATE");
+	like($result->{err}, $message, "$name: the message");
+	unlike($result->{err}, qr/4711/, "$name: no key");
+}
+create_model('growing', 'openai', '"model": "tiny"');
+create_collection('growing', 'growing', 'A text.');
+sync('growing');
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE collection = 'growing'"),
+	'0', 'nothing wrong is stored');
+
+# -- a query that cannot be embedded
+$node->safe_psql('postgres', "SELECT rag_alter_model('open', spec || '{\"tokensPerDay\": 1}')
+	FROM rag.models WHERE name = 'open'");
+my $search = run_sql($node, "SELECT title FROM rag_search('bread', 'far', mode => 'hybrid')");
+like($search->{err}, qr/NOTICE.*tokensPerDay of model "open" is used up/s,
+	'a hybrid search uses keywords when the budget is used up');
+like(run_sql($node, "SELECT title FROM rag_search('bread', 'far', mode => 'vector')")->{err},
+	qr/ERROR:  53400: tokensPerDay/, 'a search by meaning fails');
+
+# -- a budget ends a run
+RagCluster::write_file("$folder/2.txt", 'Lunch is at one.');
+RagLlm::requests('open');
+like(sync('far'), qr/^Failed\|0\|.*tokensPerDay of model .* is used up/, 'the run fails');
+is( ask($node, q{SELECT conditions @> '[{"reason": "BudgetExhausted"}]' FROM rag.sources
+		WHERE name = 'far'}),
+	't', 'the reason');
+is(RagLlm::count('open'), 0, 'nothing is sent');
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE collection = 'far'"),
+	'3', 'the stored documents stay');
+
+done_testing();
