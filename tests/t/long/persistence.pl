@@ -14,9 +14,10 @@ my $node = rag_node(
 	conf => "autovacuum = off\nmax_locks_per_transaction = 256\nmax_connections = 150\n"
 	  . "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\n");
 my $test = RagPersistence->new($node, seed => time, cases => 200);
-crashes($test, 40);
 test_properties($test);
 many_sessions($node, 20, 4, 30);
 many_documents($node, 10_000);
+# the last one: PostgreSQL leaves the files of relations that were being created
+crashes($test, 40);
 $node->stop;
 done_testing();
