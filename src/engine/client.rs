@@ -1,5 +1,7 @@
 //! A connection to `rag-engine embed`, which the session keeps between calls.
 
+mod counts;
+
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -202,45 +204,6 @@ impl Client {
         }
     }
 
-    /// Ensures that the engine can count tokens.
-    fn ensure_counts(&mut self, source: &TokenSource) -> Result<(), Error> {
-        let Some(rule) = &source.rule else {
-            return self.ensure_reached(&source.model);
-        };
-        let Some(folder) = &rule.tokenizer else {
-            return Ok(());
-        };
-        if self.reached_rule.as_ref() == Some(rule) {
-            return Ok(());
-        }
-        if let Err(error) = self.try_rule(source)? {
-            if error.kind != Kind::OutOfReach {
-                return Err(error.into());
-            }
-            folders::add(folder, folders::TOKENIZER_FILE)?;
-            self.replace_engine(&source.model)?;
-            self.try_rule(source)?.map_err(|second| match second.kind {
-                Kind::OutOfReach => Error::from(error),
-                _ => second.into(),
-            })?;
-        }
-        self.reached_rule = Some(rule.clone());
-        Ok(())
-    }
-
-    fn try_rule(&mut self, source: &TokenSource) -> Result<Result<(), EngineError>, Error> {
-        let task = Task::Count {
-            texts: vec![],
-            tokens: source.rule.clone(),
-        };
-        let ticket = self.send(&source.model, task, &[])?;
-        match self.answer(ticket.last)? {
-            (Answer::Tokens { .. }, _) => Ok(Ok(())),
-            (Answer::Error { error }, _) => Ok(Err(error)),
-            _ => Err(unexpected()),
-        }
-    }
-
     /// # Errors
     /// Like [`with_client`].
     pub fn embed(
@@ -320,29 +283,6 @@ impl Client {
             }
         }
         embeddings.ok_or_else(unexpected)
-    }
-
-    /// Returns the number of tokens of each text, without special tokens.
-    ///
-    /// # Errors
-    /// Like [`with_client`].
-    pub fn count_tokens(
-        &mut self,
-        source: &TokenSource,
-        texts: Vec<String>,
-    ) -> Result<Vec<usize>, Error> {
-        self.ensure_counts(source)?;
-        let mut all = vec![];
-        for texts in parts(texts) {
-            let expected = texts.len();
-            let tokens = source.rule.clone();
-            let ticket = self.send(&source.model, Task::Count { texts, tokens }, &[])?;
-            match self.receive(ticket.last)? {
-                (Answer::Tokens { tokens }, _) if tokens.len() == expected => all.extend(tokens),
-                _ => return Err(unexpected()),
-            }
-        }
-        Ok(all)
     }
 
     /// Extracts and splits one document. Returns its content and text.
