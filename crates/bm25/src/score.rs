@@ -68,7 +68,10 @@ impl TermWeight {
     /// what each of its documents gets.
     #[inline]
     pub fn units(self, frequency: u32, damping: f32) -> u32 {
-        ((self.limit / (1.0 + damping / frequency as f32)) as u32).max(1)
+        // Numbers with a sign are converted by one instruction, and several at once. No document
+        // has 2^31 terms, and the limit is below 2^31.
+        let frequency = (frequency & i32::MAX as u32) as i32 as f32;
+        ((self.limit / (1.0 + damping / frequency)) as i32).max(1) as u32
     }
 }
 

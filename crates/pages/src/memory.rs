@@ -95,6 +95,16 @@ pub fn append<T: Clone>(vec: &mut Vec<T>, elements: &[T]) -> Result<(), OutOfMem
     Ok(())
 }
 
+/// Returns an empty vector with room for elements.
+///
+/// # Errors
+/// The allocation failed.
+pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
+    let mut vec = vec![];
+    vec.make_exact_room(count)?;
+    Ok(vec)
+}
+
 /// Returns a vector of equal elements.
 ///
 /// # Errors

@@ -44,6 +44,8 @@ pub struct Best {
     hits: Vec<Hit>,
     /// A hit that `limit` ones are not worse than, if there are as many.
     worst: Option<Hit>,
+    /// Units that so many documents have at least, as is known before these are found.
+    floor: u32,
 }
 
 impl Best {
@@ -53,7 +55,19 @@ impl Best {
             after,
             hits: vec![],
             worst: None,
+            floor: 1,
         }
+    }
+
+    /// Returns the number of documents, or `None` if these must come after another one.
+    pub fn wanted(&self) -> Option<usize> {
+        self.after.is_none().then_some(self.limit)
+    }
+
+    /// Tells that there are as many documents as [`wanted`](Self::wanted) with this number of units
+    /// at least, which will be offered if they are needed.
+    pub fn expect(&mut self, units: u32) {
+        self.floor = self.floor.max(units);
     }
 
     /// Returns the units that documents from a place on must have to be among the best, at least 1.
@@ -61,10 +75,11 @@ impl Best {
     /// Of documents with equal units the first in the order of [`Found`] are the best.
     #[inline]
     pub fn needed(&self, from: Found) -> u32 {
-        match &self.worst {
+        let known = match &self.worst {
             None => 1,
             Some(worst) => worst.units + u32::from(from > worst.found),
-        }
+        };
+        known.max(self.floor)
     }
 
     /// Offers a document.

@@ -44,11 +44,10 @@ impl<'s> TermCursor<'s> {
                 (&[][..], vec![bound], block.clone(), 0)
             }
             ListBlocks::Long(skips) => {
-                let bounds = memory::collect(
-                    skips
-                        .iter()
-                        .map(|skip| scores.units(skip.frequency_bound(), skip.min_norm)),
-                )?;
+                let mut bounds = memory::filled(skips.len(), 0)?;
+                for (bound, skip) in bounds.iter_mut().zip(skips) {
+                    *bound = scores.units(skip.frequency_bound(), skip.min_norm);
+                }
                 (skips.as_slice(), bounds, Box::default(), NONE)
             }
         };
@@ -206,7 +205,7 @@ impl<'s> TermCursor<'s> {
 /// Returns the place of the first document from `document` on, at `at` or after it. It is mostly
 /// near.
 #[inline]
-fn advance(documents: &[u32], mut at: usize, document: u32) -> usize {
+pub fn advance(documents: &[u32], mut at: usize, document: u32) -> usize {
     let mut step = 1;
     while at + step < documents.len() && documents[at + step] < document {
         at += step;

@@ -5,11 +5,15 @@
 //! | [`opened`] | the parts of an index that a query reads, as at one moment |
 //! | [`window`] | finds the best documents of a segment |
 //! | [`cursor`] | moves along the postings of a term |
+//! | [`whole`] | postings of a rare term, which are read before |
+//! | [`lengths`] | lengths of documents |
 //! | [`best`] | the best documents so far |
 
 mod best;
 mod cursor;
+mod lengths;
 mod opened;
+mod whole;
 mod window;
 
 use rag_pages::{
@@ -175,19 +179,15 @@ impl Scan {
         let mut best = Best::new(limit, self.last);
         self.opened.pending.offer(&self.scorer, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
-            let mut cursors = vec![];
-            for (term, list) in segment.lists.iter() {
-                let cursor = TermCursor::new(list, self.scorer.term(*term));
-                cursors.push(cursor.map_err(IndexError::of_memory)?);
-            }
-            if !cursors.is_empty() {
-                let search = SegmentSearch {
-                    pages,
-                    segment: &segment.reader,
-                    part: number as u32 + 1,
-                };
-                self.windows.search(&search, &mut cursors, &mut best)?;
-            }
+            let search = SegmentSearch {
+                pages,
+                segment: &segment.reader,
+                dead: segment.dead,
+                part: number as u32 + 1,
+            };
+            let lists = segment.lists.iter();
+            let terms = lists.map(|(term, list)| (list, self.scorer.term(*term)));
+            self.windows.search(&search, terms, &mut best)?;
         }
         self.rest = best.into_hits();
         self.is_complete = self.rest.len() < limit;
@@ -256,6 +256,7 @@ pub fn score_rows(
         let search = SegmentSearch {
             pages,
             segment: &segment.reader,
+            dead: segment.dead,
             part: 0,
         };
         let mut norms = Norms::default();

@@ -91,6 +91,8 @@ pub struct OpenedQuery {
 /// A segment, and those of the query's terms that it has.
 pub struct OpenedSegment {
     pub reader: Rc<SegmentReader>,
+    /// Number of documents that are deleted.
+    pub dead: u32,
     pub lists: Rc<Lists>,
 }
 
@@ -125,7 +127,11 @@ impl OpenedQuery {
                 statistics.frequencies[*number] += u64::from(list.documents);
             }
             found.push((entry.id, Rc::clone(&lists)));
-            segments.push(OpenedSegment { reader, lists });
+            segments.push(OpenedSegment {
+                reader,
+                dead: entry.dead,
+                lists,
+            });
         }
         cache.keep(query, found);
         Ok(Self {

@@ -14,11 +14,16 @@ use rag_pages::{IndexError, ReadPages, memory::Reserve};
 use super::{
     best::{Best, Found, Hit},
     cursor::TermCursor,
+    lengths::Lengths,
+    whole::WholeList,
 };
-use crate::segment::{
-    SegmentReader,
-    layout::{BLOCK, DOCUMENTS_PER_PAGE},
-    reader::DocumentWindow,
+use crate::{
+    score::TermScores,
+    segment::{
+        SegmentReader,
+        layout::{BLOCK, DOCUMENTS_PER_PAGE},
+        reader::PostingsList,
+    },
 };
 
 /// Number of documents of a window. Their sums fit into the first-level cache, and bounds of blocks
@@ -26,16 +31,19 @@ use crate::segment::{
 pub const WINDOW: usize = 1792;
 /// A window is within one page of documents.
 const _: () = assert!(DOCUMENTS_PER_PAGE.is_multiple_of(WINDOW));
+/// Room for the places of all documents of a window.
+const CANDIDATES: usize = WINDOW.next_power_of_two();
 /// Number of windows that are searched first.
 const FIRST_WINDOWS: usize = 8;
+/// A list of at most so many blocks is read as a whole before the search.
+const WHOLE_BLOCKS: usize = 32;
 
 /// Memory that searches of several segments use in turn.
 pub struct Windows {
     units: [u32; WINDOW],
     /// A bit for each document with units.
     touched: [u64; WINDOW / 64],
-    page: Box<DocumentWindow>,
-    page_number: Option<usize>,
+    lengths: Lengths,
     /// For each window the bound of each term, and their sums.
     bounds: Vec<u32>,
     totals: Vec<u32>,
@@ -43,8 +51,27 @@ pub struct Windows {
     order: Vec<(u32, usize)>,
     /// Sums of the bounds up to each term of `order`.
     sums: Vec<u32>,
-    /// Places of documents in the window that may be good enough.
-    candidates: Vec<u16>,
+    /// Places of documents in the window that may be good enough, the first `candidate_count`.
+    candidates: [u16; CANDIDATES],
+    candidate_count: usize,
+    /// What the best document of a term gets in each window.
+    best_units: Vec<u32>,
+}
+
+/// The postings of a term during a search.
+enum TermList<'s> {
+    Whole(WholeList),
+    /// Blocks are read when they are needed.
+    Blocks(TermCursor<'s>),
+}
+
+impl TermList<'_> {
+    fn restart(&mut self) {
+        match self {
+            Self::Whole(list) => list.restart(),
+            Self::Blocks(cursor) => cursor.restart(),
+        }
+    }
 }
 
 impl Default for Windows {
@@ -52,13 +79,14 @@ impl Default for Windows {
         Self {
             units: [0; WINDOW],
             touched: [0; WINDOW / 64],
-            page: Box::default(),
-            page_number: None,
+            lengths: Lengths::default(),
             bounds: vec![],
             totals: vec![],
             order: vec![],
             sums: vec![],
-            candidates: vec![],
+            candidates: [0; CANDIDATES],
+            candidate_count: 0,
+            best_units: vec![],
         }
     }
 }
@@ -67,6 +95,8 @@ impl Default for Windows {
 pub struct SegmentSearch<'s, P> {
     pub pages: &'s P,
     pub segment: &'s SegmentReader,
+    /// Number of its documents that are deleted.
+    pub dead: u32,
     /// The number of the segment in [`Found`].
     pub part: u32,
 }
@@ -81,38 +111,48 @@ impl<P: ReadPages> SegmentSearch<'_, P> {
 }
 
 impl Windows {
-    /// Offers all documents of a segment that may be among the best.
-    pub fn search<P: ReadPages>(
+    /// Offers all documents of a segment that may be among the best. `terms` are those of the query
+    /// that the segment has.
+    pub fn search<'t, P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        cursors: &mut [TermCursor<'_>],
+        terms: impl Iterator<Item = (&'t PostingsList, TermScores<'t>)>,
         best: &mut Best,
     ) -> Result<(), IndexError> {
-        self.page_number = None;
+        self.lengths.restart();
+        let mut lists = vec![];
+        for (list, scores) in terms {
+            lists.push(if list.blocks.len() <= WHOLE_BLOCKS {
+                let lengths = &mut self.lengths;
+                TermList::Whole(WholeList::read(search, list, scores, lengths)?)
+            } else {
+                TermList::Blocks(TermCursor::new(list, scores).map_err(IndexError::of_memory)?)
+            });
+        }
+        if lists.is_empty() {
+            return Ok(());
+        }
         let count = (search.segment.documents() as usize).div_ceil(WINDOW);
-        self.compute_bounds(count, cursors)?;
+        self.compute_bounds(count, &lists)?;
+        self.expect(search, &lists, best)?;
         let first = self.highest();
         for &number in &first {
-            self.search_window(search, cursors, number, best)?;
+            self.search_window(search, &mut lists, number, best)?;
         }
-        for cursor in cursors.iter_mut() {
-            cursor.restart();
+        for list in &mut lists {
+            list.restart();
         }
         for number in 0..count {
             let needed = best.needed(search.found((number * WINDOW) as u32));
             if self.totals[number] >= needed && first.binary_search(&number).is_err() {
-                self.search_window(search, cursors, number, best)?;
+                self.search_window(search, &mut lists, number, best)?;
             }
         }
         Ok(())
     }
 
-    fn compute_bounds(
-        &mut self,
-        count: usize,
-        cursors: &[TermCursor<'_>],
-    ) -> Result<(), IndexError> {
-        let terms = cursors.len();
+    fn compute_bounds(&mut self, count: usize, lists: &[TermList<'_>]) -> Result<(), IndexError> {
+        let terms = lists.len();
         let make_room = |vec: &mut Vec<u32>, len: usize| {
             vec.clear();
             vec.make_room(len).map_err(IndexError::of_memory)?;
@@ -121,17 +161,52 @@ impl Windows {
         };
         make_room(&mut self.bounds, count * terms)?;
         make_room(&mut self.totals, count)?;
-        for (term, cursor) in cursors.iter().enumerate() {
-            cursor.each_bound(|window, bound| {
+        for (term, list) in lists.iter().enumerate() {
+            let raise = |window: usize, bound: u32| {
                 if let Some(known) = self.bounds.get_mut(window * terms + term) {
                     *known = bound.max(*known);
                 }
-            });
+            };
+            match list {
+                TermList::Whole(list) => list.each_bound(raise),
+                TermList::Blocks(cursor) => cursor.each_bound(raise),
+            }
         }
         for (total, bounds) in self.totals.iter_mut().zip(self.bounds.chunks_exact(terms)) {
             *total = bounds
                 .iter()
                 .fold(0, |sum, bound| sum.saturating_add(*bound));
+        }
+        Ok(())
+    }
+
+    /// Finds out what the best documents have at least. The bound of a list that was read as a
+    /// whole is what a document of the window gets, and documents of several windows are different.
+    fn expect<P>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        lists: &[TermList<'_>],
+        best: &mut Best,
+    ) -> Result<(), IndexError> {
+        let Some(wanted) = best.wanted() else {
+            return Ok(());
+        };
+        // so many are enough if all that are deleted are among them
+        let place = wanted.saturating_add(search.dead as usize) - 1;
+        if place >= self.totals.len() {
+            return Ok(());
+        }
+        for (term, list) in lists.iter().enumerate() {
+            if let TermList::Whole(_) = list {
+                let units = &mut self.best_units;
+                units.clear();
+                units
+                    .make_room(self.totals.len())
+                    .map_err(IndexError::of_memory)?;
+                units.extend(self.bounds.iter().skip(term).step_by(lists.len()));
+                let (_, units, _) = units.select_nth_unstable_by(place, |a, b| b.cmp(a));
+                best.expect(*units);
+            }
         }
         Ok(())
     }
@@ -155,30 +230,30 @@ impl Windows {
     fn search_window<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        cursors: &mut [TermCursor<'_>],
+        lists: &mut [TermList<'_>],
         number: usize,
         best: &mut Best,
     ) -> Result<(), IndexError> {
         let start = (number * WINDOW) as u32;
         let needed = best.needed(search.found(start));
-        let essential = self.divide(number, cursors.len(), needed);
-        if essential == cursors.len() {
+        let essential = self.divide(number, lists.len(), needed);
+        if essential == lists.len() {
             return Ok(());
         }
-        self.read_page(search, start)?;
-        if essential + 1 == cursors.len() {
-            self.choose_from_one(search, cursors, start, needed)?;
+        search.pages.check_interrupts();
+        if essential + 1 == lists.len() {
+            self.choose_from_one(search, lists, start, needed)?;
         } else {
-            self.add_essential(search, cursors, essential, start)?;
+            self.add_essential(search, lists, essential, start)?;
             self.choose(essential, needed);
         }
-        self.look_up(search, cursors, essential, start, needed)?;
-        let in_page = start as usize % DOCUMENTS_PER_PAGE;
-        for place in self.candidates.drain(..) {
-            let place = usize::from(place);
+        self.look_up(search, lists, essential, start, needed)?;
+        for place in &self.candidates[..self.candidate_count] {
+            let place = usize::from(*place);
             let units = std::mem::take(&mut self.units[place]);
-            if units >= needed && !self.page.is_dead(in_page + place) {
-                let found = search.found(start + place as u32);
+            let document = start + place as u32;
+            if units >= needed && !self.lengths.is_dead(search, document)? {
+                let found = search.found(document);
                 best.offer(Hit { units, found })
                     .map_err(IndexError::of_memory)?;
             }
@@ -202,150 +277,211 @@ impl Windows {
         self.sums.partition_point(|sum| *sum < needed)
     }
 
-    fn read_page<P: ReadPages>(
-        &mut self,
-        search: &SegmentSearch<'_, P>,
-        start: u32,
-    ) -> Result<(), IndexError> {
-        let number = start as usize / DOCUMENTS_PER_PAGE;
-        if self.page_number != Some(number) {
-            search.pages.check_interrupts();
-            search
-                .segment
-                .read_window(search.pages, number, &mut self.page)?;
-            self.page_number = Some(number);
-        }
-        Ok(())
-    }
-
     /// Chooses the documents of the only essential term that may be good enough with all others.
     fn choose_from_one<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        cursors: &mut [TermCursor<'_>],
+        lists: &mut [TermList<'_>],
         start: u32,
         needed: u32,
     ) -> Result<(), IndexError> {
-        let in_page = start as usize % DOCUMENTS_PER_PAGE;
-        let norms = &self.page.norms[in_page..in_page + WINDOW];
-        let Some(((_, number), others)) = self.order.split_last() else {
+        self.candidate_count = 0;
+        let Some((_, number)) = self.order.last() else {
             return Ok(());
         };
-        let others = others
-            .len()
-            .checked_sub(1)
-            .map_or(0, |last| self.sums[last]);
-        let least = needed.saturating_sub(others);
-        let cursor = &mut cursors[*number];
-        let scores = cursor.scores;
-        let (units, candidates) = (&mut self.units, &mut self.candidates);
-        candidates.clear();
+        let least = needed.saturating_sub(self.bound_of_first(self.order.len() - 1));
         let range = start..start + WINDOW as u32;
-        cursor.each(search, range, least, |documents, frequencies| {
-            for (document, frequency) in documents.iter().zip(frequencies) {
-                let place = document.wrapping_sub(start) as usize % WINDOW;
-                let added = scores.units(*frequency, norms[place]);
-                if added >= least {
-                    units[place] = added;
-                    candidates.push(place as u16);
+        let (units, candidates) = (&mut self.units, &mut self.candidates);
+        let mut count = 0;
+        let mut choose = |document: u32, added: u32| {
+            let place = document.wrapping_sub(start) as usize % WINDOW;
+            let is_enough = added >= least;
+            units[place] = if is_enough { added } else { 0 };
+            candidates[count % CANDIDATES] = place as u16;
+            count += usize::from(is_enough);
+        };
+        match &mut lists[*number] {
+            TermList::Whole(list) => {
+                let (documents, units) = list.within(range);
+                for (document, units) in documents.iter().zip(units) {
+                    choose(*document, *units);
                 }
             }
-        })
+            TermList::Blocks(cursor) => {
+                let norms = norms_of_window(&mut self.lengths, search, start)?;
+                let scores = cursor.scores;
+                cursor.each(search, range, least, |documents, frequencies| {
+                    for (document, frequency) in documents.iter().zip(frequencies) {
+                        let place = document.wrapping_sub(start) as usize % WINDOW;
+                        choose(*document, scores.units(*frequency, norms[place]));
+                    }
+                })?;
+            }
+        }
+        // a corrupted list may have a document twice
+        self.candidate_count = count.min(WINDOW);
+        Ok(())
     }
 
     /// Adds up the postings of the essential terms.
     fn add_essential<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        cursors: &mut [TermCursor<'_>],
+        lists: &mut [TermList<'_>],
         essential: usize,
         start: u32,
     ) -> Result<(), IndexError> {
-        let in_page = start as usize % DOCUMENTS_PER_PAGE;
-        let norms = &self.page.norms[in_page..in_page + WINDOW];
+        let norms = norms_of_window(&mut self.lengths, search, start)?;
         let (units, touched) = (&mut self.units, &mut self.touched);
+        let mut add = |documents: &[u32], added: &[u32]| {
+            for (added, document) in added.iter().zip(documents) {
+                let place = document.wrapping_sub(start) as usize % WINDOW;
+                units[place] = units[place].saturating_add(*added);
+                touched[place / 64] |= 1 << (place % 64);
+            }
+        };
         let mut added = [0_u32; BLOCK];
         for &(bound, number) in &self.order[essential..] {
             if bound == 0 {
                 continue;
             }
-            let cursor = &mut cursors[number];
-            let scores = cursor.scores;
             let range = start..start + WINDOW as u32;
-            cursor.each(search, range, 0, |documents, frequencies| {
-                for ((added, document), frequency) in
-                    added.iter_mut().zip(documents).zip(frequencies)
-                {
-                    let place = document.wrapping_sub(start) as usize % WINDOW;
-                    *added = scores.units(*frequency, norms[place]);
+            match &mut lists[number] {
+                TermList::Whole(list) => {
+                    let (documents, units) = list.within(range);
+                    add(documents, units);
                 }
-                for (added, document) in added.iter().zip(documents) {
-                    let place = document.wrapping_sub(start) as usize % WINDOW;
-                    units[place] = units[place].saturating_add(*added);
-                    touched[place / 64] |= 1 << (place % 64);
+                TermList::Blocks(cursor) => {
+                    let scores = cursor.scores;
+                    cursor.each(search, range, 0, |documents, frequencies| {
+                        for ((added, document), frequency) in
+                            added.iter_mut().zip(documents).zip(frequencies)
+                        {
+                            let place = document.wrapping_sub(start) as usize % WINDOW;
+                            *added = scores.units(*frequency, norms[place]);
+                        }
+                        add(documents, &added);
+                    })?;
                 }
-            })?;
+            }
         }
         Ok(())
     }
 
+    /// Returns what the first terms of `order` add at most.
+    fn bound_of_first(&self, terms: usize) -> u32 {
+        terms.checked_sub(1).map_or(0, |last| self.sums[last])
+    }
+
     /// Chooses the documents that may be good enough with all other terms.
     fn choose(&mut self, essential: usize, needed: u32) {
-        let others = essential.checked_sub(1).map_or(0, |last| self.sums[last]);
-        self.candidates.clear();
+        let least = needed.saturating_sub(self.bound_of_first(essential));
+        let mut count = 0;
         for (word, touched) in self.touched.iter_mut().enumerate() {
             let mut bits = std::mem::take(touched);
             while bits != 0 {
                 let place = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                if self.units[place].saturating_add(others) >= needed {
-                    self.candidates.push(place as u16);
-                } else {
-                    self.units[place] = 0;
-                }
+                // Half of them are good enough, so a branch would often be predicted wrong.
+                let units = &mut self.units[place];
+                let is_enough = *units >= least;
+                *units = if is_enough { *units } else { 0 };
+                self.candidates[count % CANDIDATES] = place as u16;
+                count += usize::from(is_enough);
             }
         }
+        self.candidate_count = count;
     }
 
     /// Completes the sums of the candidates, and drops those that cannot be good enough.
     fn look_up<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
-        cursors: &mut [TermCursor<'_>],
+        lists: &mut [TermList<'_>],
         essential: usize,
         start: u32,
         needed: u32,
     ) -> Result<(), IndexError> {
-        let in_page = start as usize % DOCUMENTS_PER_PAGE;
         for left in (0..essential).rev() {
-            if self.candidates.is_empty() {
+            if self.candidate_count == 0 {
                 return Ok(());
             }
+            let candidates = Candidates {
+                units: &mut self.units,
+                places: &mut self.candidates,
+                count: &mut self.candidate_count,
+                start,
+            };
             let (bound, number) = self.order[left];
             if bound == 0 {
                 return Ok(()); // so is that of the others
             }
             let others = left.checked_sub(1).map_or(0, |last| self.sums[last]);
-            let cursor = &mut cursors[number];
-            let mut kept = 0;
-            for i in 0..self.candidates.len() {
-                let place = usize::from(self.candidates[i]);
-                let units = &mut self.units[place];
-                let missing = needed.saturating_sub(units.saturating_add(others));
-                let frequency = cursor.frequency(search, start + place as u32, missing)?;
-                if frequency > 0 {
-                    let norm = self.page.norms[in_page + place];
-                    *units = units.saturating_add(cursor.scores.units(frequency, norm));
+            let least = needed.saturating_sub(others);
+            match &mut lists[number] {
+                TermList::Whole(list) => {
+                    candidates.add(least, |document, _, _| Ok(list.units(document)))
                 }
-                if units.saturating_add(others) >= needed {
-                    self.candidates[kept] = place as u16;
-                    kept += 1;
-                } else {
-                    *units = 0;
+                TermList::Blocks(cursor) => {
+                    let norms = norms_of_window(&mut self.lengths, search, start)?;
+                    let scores = cursor.scores;
+                    candidates.add(least, |document, place, missing| {
+                        let frequency = cursor.frequency(search, document, missing)?;
+                        Ok(match frequency {
+                            0 => 0,
+                            _ => scores.units(frequency, norms[place]),
+                        })
+                    })
                 }
-            }
-            self.candidates.truncate(kept);
+            }?;
         }
         Ok(())
     }
+}
+
+/// Documents of a window that may be good enough.
+struct Candidates<'w> {
+    units: &'w mut [u32; WINDOW],
+    places: &'w mut [u16; CANDIDATES],
+    count: &'w mut usize,
+    start: u32,
+}
+
+impl Candidates<'_> {
+    /// Adds to each candidate what `units` returns for its document, its place, and the units that
+    /// it lacks. Keeps the candidates that have `least` units then.
+    #[inline]
+    fn add(
+        self,
+        least: u32,
+        mut units: impl FnMut(u32, usize, u32) -> Result<u32, IndexError>,
+    ) -> Result<(), IndexError> {
+        let mut kept = 0;
+        for i in 0..*self.count {
+            let place = usize::from(self.places[i]);
+            let sum = self.units[place];
+            let added = units(self.start + place as u32, place, least.saturating_sub(sum))?;
+            let sum = sum.saturating_add(added);
+            let is_enough = sum >= least;
+            self.units[place] = if is_enough { sum } else { 0 };
+            self.places[kept] = place as u16;
+            kept += usize::from(is_enough);
+        }
+        *self.count = kept;
+        Ok(())
+    }
+}
+
+/// Returns the lengths of the documents of a window.
+#[inline]
+fn norms_of_window<'l, P: ReadPages>(
+    lengths: &'l mut Lengths,
+    search: &'l SegmentSearch<'_, P>,
+    start: u32,
+) -> Result<&'l [u8], IndexError> {
+    let (page, place) = (
+        start as usize / DOCUMENTS_PER_PAGE,
+        start as usize % DOCUMENTS_PER_PAGE,
+    );
+    Ok(&lengths.of_page(search, page)?[place..place + WINDOW])
 }

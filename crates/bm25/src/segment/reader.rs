@@ -1,10 +1,10 @@
 //! Opens a segment: its documents, their rows, and the postings of its terms.
 
-use std::mem::offset_of;
+use std::{cell::OnceCell, mem::offset_of};
 
 use rag_pages::{
     Block, IndexError, ReadPages, Tid, WritePages,
-    memory::{append, push},
+    memory::{self, append, push},
 };
 
 use super::{
@@ -21,6 +21,9 @@ use crate::format::{self, CONTENT_BYTES, PageKind, SegmentEntry};
 /// Called with the number of a document, and the rows of the documents from it on.
 pub type VisitRows<'a> = &'a mut dyn FnMut(u32, &[Tid]) -> Result<(), IndexError>;
 
+/// Maximum number of pages of documents whose lengths a reader keeps: 7 KB each.
+const MAX_KEPT_PAGES: usize = 600;
+
 /// An open segment.
 pub struct SegmentReader {
     pub owned: OwnedPages,
@@ -32,6 +35,8 @@ pub struct SegmentReader {
     header_blocks: Vec<Block>,
     document_blocks: Vec<Block>,
     row_blocks: Vec<Block>,
+    /// The lengths of all documents, page by page, once a search has read them.
+    norms: OnceCell<Vec<[u8; DOCUMENTS_PER_PAGE]>>,
 }
 
 /// The documents of a page of documents: lengths, and marks of the deleted.
@@ -100,6 +105,7 @@ impl SegmentReader {
             header_blocks: vec![],
             document_blocks: vec![],
             row_blocks: vec![],
+            norms: OnceCell::new(),
         };
         reader.read_header(pages, entry.header)?;
         if (reader.documents, reader.total_length) != (entry.documents, entry.total_length) {
@@ -203,6 +209,39 @@ impl SegmentReader {
                     .copy_from_slice(&content[MARKS_OFFSET..MARKS_OFFSET + MARK_BYTES]);
                 Ok(())
             })
+    }
+
+    /// Returns the lengths of all documents, page by page. Returns `None` for a segment of more
+    /// documents than a process should keep lengths of.
+    #[inline]
+    pub fn norms(
+        &self,
+        pages: &impl ReadPages,
+    ) -> Result<Option<&[[u8; DOCUMENTS_PER_PAGE]]>, IndexError> {
+        match self.norms.get() {
+            Some(norms) => Ok(Some(norms)),
+            None if self.document_blocks.len() > MAX_KEPT_PAGES => Ok(None),
+            None => self.read_norms(pages).map(Some),
+        }
+    }
+
+    #[cold]
+    fn read_norms(
+        &self,
+        pages: &impl ReadPages,
+    ) -> Result<&[[u8; DOCUMENTS_PER_PAGE]], IndexError> {
+        let count = self.document_blocks.len();
+        let mut norms =
+            memory::filled(count, [0; DOCUMENTS_PER_PAGE]).map_err(IndexError::of_memory)?;
+        for (norms, block) in norms.iter_mut().zip(&self.document_blocks) {
+            pages.check_interrupts();
+            self.owned
+                .read_page(pages, *block, PageKind::Documents, |page| {
+                    norms.copy_from_slice(&format::content(page)[..DOCUMENTS_PER_PAGE]);
+                    Ok(())
+                })?;
+        }
+        Ok(self.norms.get_or_init(|| norms))
     }
 
     /// Marks documents, in ascending order, as deleted. Returns how many were not marked before.
@@ -331,10 +370,15 @@ impl SegmentReader {
     }
 
     fn page_of(&self, blocks: &[Block], number: usize) -> Result<Block, IndexError> {
-        blocks.get(number).copied().ok_or_else(|| {
-            let header = self.header_blocks.first().copied().unwrap_or_default();
-            IndexError::corrupted(header, format!("a segment has no document page {number}"))
-        })
+        let block = blocks.get(number).copied();
+        block.ok_or_else(|| self.without_page(number))
+    }
+
+    /// Returns the error for postings of a document beyond the last page.
+    #[cold]
+    pub fn without_page(&self, number: usize) -> IndexError {
+        let header = self.header_blocks.first().copied().unwrap_or_default();
+        IndexError::corrupted(header, format!("a segment has no document page {number}"))
     }
 
     /// Returns the postings of a term, without those of long lists.
