@@ -11,6 +11,7 @@ use super::window::{SegmentSearch, WINDOW};
 use crate::{
     score::TermScores,
     segment::{
+        layout::BLOCK,
         postings::{PostingsBlock, Skip},
         reader::{ListBlocks, PostingsList},
     },
@@ -61,6 +62,11 @@ impl<'s> TermCursor<'s> {
             block,
             at: 0,
         })
+    }
+
+    /// Returns the number of documents with the term.
+    pub fn documents(&self) -> usize {
+        self.documents as usize
     }
 
     /// Moves back to the first posting.
@@ -170,6 +176,28 @@ impl<'s> TermCursor<'s> {
             self.at = 0;
         }
         Ok(())
+    }
+
+    /// Calls `f` with documents of a window, and the units that each of them gets. `norms` are the
+    /// lengths of the window's documents.
+    pub fn each_units<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        start: u32,
+        norms: &[u8; WINDOW],
+        mut f: impl FnMut(&[u32], &[u32]),
+    ) -> Result<(), IndexError> {
+        let scores = self.scores;
+        let mut units = [0; BLOCK];
+        let range = start..start + WINDOW as u32;
+        self.each(search, range, 0, |documents, frequencies| {
+            let postings = documents.iter().zip(frequencies);
+            for (units, (document, frequency)) in units.iter_mut().zip(postings) {
+                let place = document.wrapping_sub(start) as usize % WINDOW;
+                *units = scores.units(*frequency, norms[place]);
+            }
+            f(documents, &units);
+        })
     }
 
     /// Returns the frequency of the term in a document, or 0. Also returns 0 if no document of the

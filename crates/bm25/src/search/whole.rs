@@ -53,9 +53,13 @@ impl WholeList {
                 let mut block = PostingsBlock::default();
                 for number in 0..skips.len() {
                     let documents = list.documents;
-                    search
-                        .segment
-                        .read_block(search.pages, skips, documents, number, &mut block)?;
+                    search.segment.read_block(
+                        search.pages,
+                        skips,
+                        documents,
+                        number,
+                        &mut block,
+                    )?;
                     whole.add(search, &block, scores, lengths)?;
                 }
             }

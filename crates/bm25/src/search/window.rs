@@ -19,11 +19,7 @@ use super::{
 };
 use crate::{
     score::TermScores,
-    segment::{
-        SegmentReader,
-        layout::{BLOCK, DOCUMENTS_PER_PAGE},
-        reader::PostingsList,
-    },
+    segment::{SegmentReader, layout::DOCUMENTS_PER_PAGE, reader::PostingsList},
 };
 
 /// Number of documents of a window. Their sums fit into the first-level cache, and bounds of blocks
@@ -31,12 +27,15 @@ use crate::{
 pub const WINDOW: usize = 1792;
 /// A window is within one page of documents.
 const _: () = assert!(DOCUMENTS_PER_PAGE.is_multiple_of(WINDOW));
+/// All postings of a term are added, instead of looking up documents, if there are less than so
+/// many for each document.
+const DENSE: usize = 4;
 /// Room for the places of all documents of a window.
 const CANDIDATES: usize = WINDOW.next_power_of_two();
 /// Number of windows that are searched first.
 const FIRST_WINDOWS: usize = 8;
 /// A list of at most so many blocks is read as a whole before the search.
-const WHOLE_BLOCKS: usize = 32;
+const WHOLE_BLOCKS: usize = 12;
 
 /// Memory that searches of several segments use in turn.
 pub struct Windows {
@@ -340,28 +339,17 @@ impl Windows {
                 touched[place / 64] |= 1 << (place % 64);
             }
         };
-        let mut added = [0_u32; BLOCK];
         for &(bound, number) in &self.order[essential..] {
             if bound == 0 {
                 continue;
             }
-            let range = start..start + WINDOW as u32;
             match &mut lists[number] {
                 TermList::Whole(list) => {
-                    let (documents, units) = list.within(range);
+                    let (documents, units) = list.within(start..start + WINDOW as u32);
                     add(documents, units);
                 }
                 TermList::Blocks(cursor) => {
-                    let scores = cursor.scores;
-                    cursor.each(search, range, 0, |documents, frequencies| {
-                        for ((added, document), frequency) in
-                            added.iter_mut().zip(documents).zip(frequencies)
-                        {
-                            let place = document.wrapping_sub(start) as usize % WINDOW;
-                            *added = scores.units(*frequency, norms[place]);
-                        }
-                        add(documents, &added);
-                    })?;
+                    cursor.each_units(search, start, norms, &mut add)?;
                 }
             }
         }
@@ -406,7 +394,7 @@ impl Windows {
             if self.candidate_count == 0 {
                 return Ok(());
             }
-            let candidates = Candidates {
+            let mut candidates = Candidates {
                 units: &mut self.units,
                 places: &mut self.candidates,
                 count: &mut self.candidate_count,
@@ -425,6 +413,14 @@ impl Windows {
                 TermList::Blocks(cursor) => {
                     let norms = norms_of_window(&mut self.lengths, search, start)?;
                     let scores = cursor.scores;
+                    let in_window = cursor.documents() / self.totals.len();
+                    if in_window < DENSE * *candidates.count {
+                        cursor.each_units(search, start, norms, |documents, added| {
+                            candidates.add_all(documents, added);
+                        })?;
+                        candidates.keep(least)?;
+                        continue;
+                    }
                     candidates.add(least, |document, place, missing| {
                         let frequency = cursor.frequency(search, document, missing)?;
                         Ok(match frequency {
@@ -452,7 +448,7 @@ impl Candidates<'_> {
     /// it lacks. Keeps the candidates that have `least` units then.
     #[inline]
     fn add(
-        self,
+        &mut self,
         least: u32,
         mut units: impl FnMut(u32, usize, u32) -> Result<u32, IndexError>,
     ) -> Result<(), IndexError> {
@@ -470,6 +466,22 @@ impl Candidates<'_> {
         *self.count = kept;
         Ok(())
     }
+
+    /// Adds units of documents to those of them that are candidates: each candidate has units.
+    #[inline]
+    fn add_all(&mut self, documents: &[u32], added: &[u32]) {
+        for (document, added) in documents.iter().zip(added) {
+            let place = document.wrapping_sub(self.start) as usize % WINDOW;
+            let sum = self.units[place];
+            let with = sum.saturating_add(*added);
+            self.units[place] = if sum > 0 { with } else { 0 };
+        }
+    }
+
+    /// Keeps the candidates that have `least` units.
+    fn keep(&mut self, least: u32) -> Result<(), IndexError> {
+        self.add(least, |_, _, _| Ok(0))
+    }
 }
 
 /// Returns the lengths of the documents of a window.
@@ -478,10 +490,7 @@ fn norms_of_window<'l, P: ReadPages>(
     lengths: &'l mut Lengths,
     search: &'l SegmentSearch<'_, P>,
     start: u32,
-) -> Result<&'l [u8], IndexError> {
-    let (page, place) = (
-        start as usize / DOCUMENTS_PER_PAGE,
-        start as usize % DOCUMENTS_PER_PAGE,
-    );
-    Ok(&lengths.of_page(search, page)?[place..place + WINDOW])
+) -> Result<&'l [u8; WINDOW], IndexError> {
+    let page = lengths.of_page(search, start as usize / DOCUMENTS_PER_PAGE)?;
+    Ok(&page.as_chunks().0[start as usize % DOCUMENTS_PER_PAGE / WINDOW])
 }
