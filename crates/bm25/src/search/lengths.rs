@@ -65,3 +65,70 @@ impl Lengths {
         Ok(&self.page)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rag_pages::{MemoryPages, Tid};
+
+    use crate::{
+        Builder, Creation, Parameters, Scorer, SegmentCache, Terms, remove, statistics, top,
+    };
+
+    /// Of a segment of more than one page, tests keep no lengths.
+    const DOCUMENTS: u32 = 20_000;
+
+    fn document(number: u32) -> Terms {
+        let mut terms = Terms::new();
+        let mut add = |term: &str, repeated| {
+            terms.push_counted(term.as_bytes(), repeated).unwrap();
+        };
+        add("common", 1 + number % 5);
+        if number % 30 == 7 {
+            add("rare", 1 + number % 4);
+        }
+        add("x", 1 + number * 7 % 90);
+        terms.finish();
+        terms
+    }
+
+    #[test]
+    fn lengths_of_large_segments_are_read_page_by_page() {
+        let pages = MemoryPages::new();
+        let parameters = Parameters::default();
+        let creation = Creation {
+            parameters,
+            identity: 1,
+            label: b"",
+        };
+        let mut builder = Builder::new(&pages, &creation, 1 << 30);
+        let tid = |number| Tid {
+            block: number,
+            offset: 1,
+        };
+        for number in 0..DOCUMENTS {
+            builder.add(tid(number), &document(number)).unwrap();
+        }
+        builder.finish().unwrap();
+        remove(&pages, &mut |tid| tid.block % 6 == 1).unwrap();
+        let cache = SegmentCache::default();
+        for words in ["rare", "common", "common rare", "common rare x"] {
+            let mut query = Terms::new();
+            for word in words.split(' ') {
+                query.add(word.as_bytes()).unwrap();
+            }
+            query.finish();
+            let statistics = statistics(&pages, &cache, &query).unwrap();
+            let scorer = Scorer::new(parameters, &statistics, &query);
+            let mut expected: Vec<(Tid, f64)> = (0..DOCUMENTS)
+                .filter(|number| number % 6 != 1)
+                .map(|number| (tid(number), scorer.score(&document(number))))
+                .filter(|(_, score)| *score > 0.0)
+                .collect();
+            expected.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            for k in [1, 10, 3000] {
+                let found = top(&pages, &cache, &query, None, k).unwrap();
+                assert_eq!(found, expected[..k.min(expected.len())], "{words}, {k}");
+            }
+        }
+    }
+}

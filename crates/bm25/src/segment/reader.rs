@@ -21,8 +21,9 @@ use crate::format::{self, CONTENT_BYTES, PageKind, SegmentEntry};
 /// Called with the number of a document, and the rows of the documents from it on.
 pub type VisitRows<'a> = &'a mut dyn FnMut(u32, &[Tid]) -> Result<(), IndexError>;
 
-/// Maximum number of pages of documents whose lengths a reader keeps: 7 KB each.
-const MAX_KEPT_PAGES: usize = 600;
+/// Maximum number of pages of documents whose lengths a reader keeps: 7 KB each. A reader lives as
+/// long as its session.
+const MAX_KEPT_PAGES: usize = if cfg!(test) { 1 } else { 600 };
 
 /// An open segment.
 pub struct SegmentReader {

@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+use std::collections::BTreeSet;
+
 use rag_bm25::{
     Builder, Creation, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
     score_rows, statistics, top,
@@ -68,6 +70,27 @@ fn the_best_rows_are_the_first_of_all() {
             score_rows(&pages, &cache, &query, None, &rows).unwrap(),
             scores
         );
+    }
+}
+
+#[test]
+fn the_best_rows_may_be_deleted() {
+    let mut random = Random(5);
+    let (pages, _) = built(&mut random, 30_000, 60, 5000);
+    let cache = SegmentCache::default();
+    let mut deleted = BTreeSet::new();
+    for _ in 0..30 {
+        let length = 1 + random.below(6);
+        let query = random_terms(&mut random, length, 5000);
+        let all = top(&pages, &cache, &query, None, usize::MAX >> 8).unwrap();
+        assert!(all.iter().all(|(tid, _)| !deleted.contains(tid)));
+        let gone: BTreeSet<Tid> = all.iter().take(7).map(|(tid, _)| *tid).collect();
+        remove(&pages, &mut |tid| gone.contains(&tid)).unwrap();
+        for k in [1, 10, 100] {
+            let best = top(&pages, &cache, &query, None, k).unwrap();
+            assert_eq!(best, all[gone.len()..][..k.min(all.len() - gone.len())]);
+        }
+        deleted.extend(gone);
     }
 }
 
