@@ -14,6 +14,7 @@ ROOMS = [
     "lib",
     "api",
     "workers",
+    "bundle",
     "sync",
     "source",
     "run",

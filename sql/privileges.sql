@@ -16,6 +16,14 @@ BEGIN
              'changes retriever, description, external id or quota of a collection; arguments that '
              'are NULL leave a value as it is'),
             ('rag_drop_collection', false, 'drops a collection and its documents'),
+            ('rag_export_collection', false,
+             'writes a collection as a bundle of files into a folder of the server'),
+            ('rag_export_blocks', false,
+             'returns the bundle of a collection as rows, for COPY'),
+            ('rag_import_collection', false,
+             'creates a collection from a bundle in a folder of the server'),
+            ('rag_import_blocks', false,
+             'creates a collection from a bundle in the rows of a table'),
             ('rag_grant_collection', true,
              'grants a role the privilege to read a collection or to write to it; public: all '
              'roles'),

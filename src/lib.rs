@@ -30,6 +30,7 @@
 
 mod answers;
 mod api;
+mod bundle;
 mod catalog;
 mod cluster;
 mod drift;
@@ -125,6 +126,11 @@ extension_sql_file!(
     ]
 );
 extension_sql_file!(
+    "../sql/bundles.sql",
+    name = "bundles",
+    requires = ["catalog"]
+);
+extension_sql_file!(
     "../sql/privileges.sql",
     name = "privileges",
     requires = [
@@ -143,6 +149,7 @@ extension_sql_file!(
         "search",
         "retrieval",
         "collections",
+        "bundles",
         "embed"
     ],
     finalize

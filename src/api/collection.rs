@@ -1,7 +1,5 @@
 //! Collections: create, drop, show their status.
 
-use std::collections::HashSet;
-
 use pgrx::{
     JsonB, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern,
     pg_sys::panic::ErrorReport,
@@ -17,8 +15,9 @@ use crate::{
         collections::{self, Collection, CollectionChanges, NewCollection},
         keyword_index,
         name::{Name, canonical},
-        quotas, sources,
+        quotas, sources, whitelist,
     },
+    cluster::search_stats,
     error::Error,
     models::users,
     pg::roles::{self, Owner},
@@ -48,7 +47,7 @@ fn rag_create_collection(
     let retriever = required("retriever", retriever)?;
     let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
     let metadata_whitelist = metadata_whitelist
-        .map(checked_whitelist)
+        .map(whitelist::checked)
         .transpose()?
         .flatten();
     let chunk_unit = required("chunk_unit", chunk_unit)?;
@@ -108,27 +107,6 @@ fn rag_alter_collection(
     Ok(collections::alter(&collection, &changes)?)
 }
 
-/// Returns the metadata keys that chunks carry, or None for all.
-///
-/// # Errors
-/// A key is empty or duplicate.
-fn checked_whitelist(keys: Vec<String>) -> Result<Option<Vec<String>>, Error> {
-    let mut seen = HashSet::new();
-    for key in &keys {
-        if key.is_empty() {
-            return Err(Error::invalid_parameter(
-                "metadata_whitelist must not contain an empty key",
-            ));
-        }
-        if !seen.insert(key) {
-            return Err(Error::invalid_parameter(format!(
-                "duplicate key \"{key}\" in metadata_whitelist"
-            )));
-        }
-    }
-    Ok((!keys.is_empty()).then_some(keys))
-}
-
 #[pg_extern]
 fn rag_drop_collection(
     name: &str,
@@ -143,7 +121,9 @@ fn rag_drop_collection(
                 collections::check_droppable(&collection)?;
                 drop_sources_of(&collection)?;
             }
-            Ok(collections::drop(&collection)?)
+            collections::drop(&collection)?;
+            search_stats::forget_collection_at_commit(collection.name.as_str());
+            Ok(())
         }
         None if if_exists => {
             pgrx::notice!("collection \"{name}\" does not exist, skipping");

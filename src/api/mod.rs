@@ -4,6 +4,7 @@
 mod access;
 mod answer;
 mod bm25;
+mod bundle;
 mod chunks;
 mod collection;
 mod context;

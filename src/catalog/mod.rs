@@ -5,6 +5,7 @@
 //! Callers check the permissions of the user first.
 
 pub mod access;
+pub mod bundled;
 pub mod chunks;
 pub mod collection_status;
 pub mod collections;
@@ -27,3 +28,4 @@ pub mod retrievers;
 pub mod runs;
 pub mod secrets;
 pub mod sources;
+pub mod whitelist;

@@ -11,7 +11,7 @@ use pgrx::{PGRXSharedMemory, PgLwLock, pg_guard, pg_shmem_init, pg_sys};
 use rag_contract::RetrievalMode;
 
 use super::shared::is_present;
-use crate::pg::process::database;
+use crate::pg::{process::database, transaction::at_commit};
 
 /// Maximum number of entries: one for each collection and mode, of all databases.
 const ENTRIES: usize = 4096;
@@ -213,12 +213,22 @@ pub fn of_database() -> Vec<SearchStats> {
 
 /// Forgets the statistics of the current database.
 pub fn reset() {
+    forget(|_| true);
+}
+
+/// Forgets the statistics of a collection when the transaction commits.
+pub fn forget_collection_at_commit(collection: &str) {
+    let of = Key::new(collection, RetrievalMode::ALL[0]).collection;
+    at_commit(move || forget(|key| key.collection == of));
+}
+
+fn forget(is_affected: impl Fn(&Key) -> bool) {
     if !is_present() {
         return;
     }
     let own = database().to_u32();
     for entry in &mut ENTRIES_IN_MEMORY.exclusive().0 {
-        if entry.is_some_and(|entry| entry.key.database == own) {
+        if entry.is_some_and(|entry| entry.key.database == own && is_affected(&entry.key)) {
             *entry = None;
         }
     }

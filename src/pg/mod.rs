@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
+//! | [`cursor`] | cursors with the snapshot of the client's statement |
 //! | [`hooks`] | hooks of the server |
 //! | [`json`] | `jsonb` arguments |
 //! | [`lock`] | heavyweight locks: all lock tags of the extension, and locks on relations |
@@ -20,6 +21,8 @@
 
 pub mod calls;
 pub mod compat;
+pub mod cursor;
+pub mod disk_space;
 pub mod explain;
 pub mod extension;
 pub mod guc;

@@ -14,6 +14,7 @@ pub use super::{
 
 pub const ADMIN: &CStr = c"rag_admin";
 const READ_SERVER_FILES: &CStr = c"pg_read_server_files";
+const WRITE_SERVER_FILES: &CStr = c"pg_write_server_files";
 
 /// Returns the name of the current role.
 pub fn current_name() -> Result<String, Error> {
@@ -102,6 +103,18 @@ pub fn require_server_files(role: pg_sys::Oid) -> Result<(), Error> {
     Err(
         Error::permission_denied("permission denied to read files of the server")
             .hint("Must be superuser or a member of role pg_read_server_files."),
+    )
+}
+
+/// # Errors
+/// `role` may not write files of the server.
+pub fn require_written_server_files(role: pg_sys::Oid) -> Result<(), Error> {
+    if has_privileges_of(role, WRITE_SERVER_FILES) {
+        return Ok(());
+    }
+    Err(
+        Error::permission_denied("permission denied to write files of the server")
+            .hint("Must be superuser or a member of role pg_write_server_files."),
     )
 }
 

@@ -3,8 +3,8 @@
 use pgrx::{GucContext, GucFlags, GucRegistry};
 
 use super::{
-    ALLOWED_PRIVATE_HOSTS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL, EF_SEARCH,
-    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, EXECUTION_PROVIDER,
+    ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL,
+    EF_SEARCH, ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, EXECUTION_PROVIDER,
     FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN,
     LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES,
     MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY,
@@ -161,6 +161,16 @@ pub fn define() {
         1024 * 1024,
         GucContext::Sighup,
         GucFlags::UNIT_MB,
+    );
+    GucRegistry::define_string_guc(
+        c"rag.bundle_folders",
+        c"Lists the folders that collections can be exported to and imported from.",
+        c"The list is separated by commas, and the paths are absolute. Folders below these are \
+          allowed, too, but no symbolic links. If empty, rag_export_collection and \
+          rag_import_collection do not work.",
+        &BUNDLE_FOLDERS,
+        GucContext::Suset,
+        GucFlags::SUPERUSER_ONLY,
     );
     GucRegistry::define_string_guc(
         c"rag.allowed_private_hosts",

@@ -92,6 +92,7 @@ static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> =
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static SECRET_KEY_FILE: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(DEFAULT_SECRET_KEY_FILE));
+static BUNDLE_FOLDERS: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static SCHEDULER: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
 static FAIR_WAIT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
@@ -269,6 +270,16 @@ pub fn network() -> Network {
 pub fn secret_key_file() -> PathBuf {
     path(&SECRET_KEY_FILE)
         .unwrap_or_else(|| PathBuf::from(DEFAULT_SECRET_KEY_FILE.to_string_lossy().into_owned()))
+}
+
+/// Returns the folders that collections are exported to and imported from.
+pub fn bundle_folders() -> Vec<PathBuf> {
+    let folders = text(&BUNDLE_FOLDERS).unwrap_or_default();
+    let folders = folders.split(',').map(str::trim);
+    folders
+        .filter(|folder| folder.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 /// Returns true if sources are synced automatically.

@@ -78,6 +78,14 @@ pub fn apply(text: &str) -> Result<Vec<AppliedManifest>, Error> {
     )?;
     let manifests = rag_manifest::parse(text)
         .map_err(|problems| Error::invalid("invalid manifest", &problems))?;
+    apply_parsed(manifests)
+}
+
+/// Applies manifests.
+///
+/// # Errors
+/// As [`apply`].
+pub fn apply_parsed(manifests: Vec<Manifest>) -> Result<Vec<AppliedManifest>, Error> {
     let mut documents: Vec<ManifestDocument> = manifests
         .into_iter()
         .map(|manifest| ManifestDocument {

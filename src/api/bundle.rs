@@ -1,0 +1,120 @@
+//! Export and import of collections.
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+
+use super::required;
+use crate::{
+    bundle::{
+        self, BlockTable, CollectionExport, ImportRequest, Imported, export_to_folder, open_folder,
+    },
+    catalog::collections::Collection,
+};
+
+/// Works on a standby, too: it writes files only.
+#[pg_extern(volatile)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_export_collection(
+    name: Option<&str>,
+    path: Option<&str>,
+) -> Result<
+    TableIterator<'static, (name!(documents, i64), name!(chunks, i64), name!(bytes, i64))>,
+    ErrorReport,
+> {
+    let collection = Collection::get(required("name", name)?)?;
+    let exported = export_to_folder(&collection, required("path", path)?)?;
+    Ok(TableIterator::once((
+        exported.documents,
+        exported.chunks,
+        exported.bytes,
+    )))
+}
+
+/// Returns the blocks one by one: the bundle is never in memory as a whole.
+#[pg_extern(stable)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_export_blocks(
+    name: Option<&str>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(file, &'static str),
+            name!(block, i32),
+            name!(data, Vec<u8>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let collection = Collection::get(required("name", name)?)?;
+    let mut export = CollectionExport::begin(&collection)?;
+    Ok(TableIterator::new(std::iter::from_fn(move || {
+        let block = export.next_block().unwrap_or_else(|e| e.raise())?;
+        Some((block.file.name(), block.number, block.bytes))
+    })))
+}
+
+type ImportedRow = (String, i64, i64, i64);
+
+fn row(imported: Imported) -> ImportedRow {
+    (
+        imported.collection,
+        imported.documents,
+        imported.chunks,
+        imported.bytes,
+    )
+}
+
+#[pg_extern]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_import_collection(
+    path: Option<&str>,
+    name: pgrx::default!(Option<&str>, "NULL"),
+    with_sources: pgrx::default!(Option<bool>, "false"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(collection, String),
+            name!(documents, i64),
+            name!(chunks, i64),
+            name!(bytes, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_import_collection()", "import a collection")?;
+    let request = ImportRequest {
+        name,
+        with_sources: required("with_sources", with_sources)?,
+    };
+    let folder = open_folder(required("path", path)?)?;
+    Ok(TableIterator::once(row(bundle::import(&folder, &request)?)))
+}
+
+/// Declared in `sql/bundles.sql`, because pgrx does not know the type `regclass`.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_import_blocks(
+    blocks: Option<pg_sys::Oid>,
+    name: Option<&str>,
+    with_sources: Option<bool>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(collection, String),
+            name!(documents, i64),
+            name!(chunks, i64),
+            name!(bytes, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_import_blocks()", "import a collection")?;
+    let request = ImportRequest {
+        name,
+        with_sources: required("with_sources", with_sources)?,
+    };
+    let table = BlockTable::of(required("blocks", blocks)?)?;
+    Ok(TableIterator::once(row(bundle::import(&table, &request)?)))
+}

@@ -1,0 +1,132 @@
+//! Bundles in the rows of a table, for clients without rights on files of the server.
+//!
+//! A row is a block of a file: `file text, block integer, data bytea`. Blocks have numbers from 0.
+
+use std::io::{self, Read};
+
+use pgrx::pg_sys;
+use rag_bundle::{BundleError, BundleFile};
+
+use super::BundleSource;
+use crate::{
+    error::Error,
+    pg::{cursor::Cursor, lookup, security::with_safe_search_path, spi::query_as_caller},
+};
+
+/// A table, or another relation, with the blocks of a bundle. It is read with the caller's rights.
+pub struct BlockTable {
+    /// Qualified and quoted.
+    name: String,
+}
+
+impl BlockTable {
+    /// # Errors
+    /// There is no such relation, or it lacks a column.
+    pub fn of(relation: pg_sys::Oid) -> Result<Self, Error> {
+        let missing = || Error::undefined("the relation with the blocks does not exist");
+        lookup::relation_name(relation).ok_or_else(missing)?;
+        let name: Vec<String> = query_as_caller(
+            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.oid = $1",
+            &[relation.into()],
+            |row| row.required(1),
+        )?;
+        let name = name.into_iter().next().ok_or_else(missing)?;
+        let columns: Vec<String> = query_as_caller(
+            "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a
+             WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
+               AND (a.attname, a.atttypid) IN (
+                   ('file', 'pg_catalog.text'::pg_catalog.regtype),
+                   ('block', 'pg_catalog.int4'::pg_catalog.regtype),
+                   ('data', 'pg_catalog.bytea'::pg_catalog.regtype))",
+            &[relation.into()],
+            |row| row.required(1),
+        )?;
+        if columns.len() < 3 {
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("{name} does not have the columns of blocks"),
+            )
+            .hint("The columns are: file text, block integer, data bytea."));
+        }
+        Ok(Self { name })
+    }
+}
+
+impl BundleSource for BlockTable {
+    fn open(&self, file: BundleFile) -> Result<Box<dyn Read>, Error> {
+        let statement = format!(
+            "SELECT block, data FROM {} WHERE file = '{}' ORDER BY block",
+            self.name,
+            file.name()
+        );
+        Ok(Box::new(BlockReader {
+            file,
+            cursor: Some(with_safe_search_path(|| Cursor::open(&statement))?),
+            next: 0,
+            data: vec![],
+            read: 0,
+        }))
+    }
+}
+
+struct BlockReader {
+    file: BundleFile,
+    cursor: Option<Cursor>,
+    next: i32,
+    data: Vec<u8>,
+    /// The bytes of `data` that were read.
+    read: usize,
+}
+
+impl BlockReader {
+    /// Reads the next block that is not empty. Returns false at the end.
+    fn advance(&mut self) -> Result<bool, BundleError> {
+        let invalid = |why: String| BundleError::invalid(self.file, why);
+        loop {
+            let Some(cursor) = &self.cursor else {
+                return Ok(false);
+            };
+            let found = with_safe_search_path(|| {
+                cursor.fetch(1, |row| {
+                    Ok((row.required::<i32>(1)?, row.required::<Vec<u8>>(2)?))
+                })
+            });
+            let found = found.map_err(|e| invalid(format!("{}.", e.message)))?;
+            let Some((block, data)) = found.into_iter().next() else {
+                self.cursor = None;
+                return match self.next {
+                    0 => Err(invalid("There is no block of it.".into())),
+                    _ => Ok(false),
+                };
+            };
+            if block != self.next {
+                let block = self.next.min(block);
+                return Err(invalid(format!("Block {block} is missing or there twice.")));
+            }
+            self.next += 1;
+            (self.data, self.read) = (data, 0);
+            if !self.data.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Read for BlockReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.read == self.data.len() {
+            match self.advance() {
+                Ok(true) => {}
+                Ok(false) => return Ok(0),
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        let rest = &self.data[self.read..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.read += count;
+        Ok(count)
+    }
+}

@@ -1,0 +1,44 @@
+//! Ids of documents of a bundle that is imported under another name.
+
+use rag_bundle::Document;
+use rag_protocol::identity::DocumentId;
+use uuid::Uuid;
+
+use crate::sync::knowledge;
+
+/// The name of the collection in the bundle, and its name here.
+#[derive(Clone, Copy)]
+pub struct Renaming<'a> {
+    pub from: &'a str,
+    pub to: &'a str,
+}
+
+impl Renaming<'_> {
+    pub fn is_needed(self) -> bool {
+        self.from != self.to
+    }
+
+    /// Returns the id of a document here. An id that was made from collection, source and uri is
+    /// made again with the new name, so that the next sync finds the document. Other ids stay: an
+    /// application chose them.
+    pub fn id_of(self, document: &Document) -> Uuid {
+        if !self.is_needed() {
+            return document.document_id;
+        }
+        let origins = [
+            document.source.as_deref(),
+            document.former_source.as_deref(),
+            None,
+        ];
+        let by_source = origins.into_iter().find_map(|origin| {
+            let made = |collection| DocumentId::derive(collection, origin, &document.uri).0;
+            (made(self.from) == document.document_id).then(|| made(self.to))
+        });
+        let by_item = || {
+            let item = document.knowledge_id?;
+            let made = |collection| knowledge::document_id(collection, item, &document.uri).0;
+            (made(self.from) == document.document_id).then(|| made(self.to))
+        };
+        by_source.or_else(by_item).unwrap_or(document.document_id)
+    }
+}

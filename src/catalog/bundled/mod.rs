@@ -1,0 +1,22 @@
+//! Rows of collections as bundles have them (`crates/bundle`), read and written exactly.
+//!
+//! Times and metadata pass as texts, so that they do not lose digits. All functions run as the
+//! extension's owner, and with settings that fix how times are written.
+
+mod read;
+mod write;
+
+pub use self::{
+    read::{OpenRows, Overview, overview},
+    write::{
+        CollectionTimes, digest_all, insert_chunks, insert_digests, insert_documents,
+        insert_knowledge, restore_times,
+    },
+};
+
+use crate::pg::{guc::with_settings, security::as_owner};
+
+/// Runs `f` as the extension's owner. Times are read and written in UTC, in the format ISO.
+fn exactly<R>(f: impl FnOnce() -> R) -> R {
+    as_owner(|| with_settings(&[(c"timezone", c"UTC"), (c"datestyle", c"ISO, YMD")], f))
+}

@@ -1,0 +1,301 @@
+//! Reads the rows of a collection in portions.
+
+use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
+
+use super::exactly;
+use crate::{
+    catalog::collections::Collection,
+    error::Error,
+    pg::{cursor::Cursor, spi::Row},
+    types::vector::OwnedVector,
+};
+
+/// The most rows of a portion.
+const MAX_PORTION: usize = 500;
+/// The size of a portion in bytes that is aimed at.
+const PORTION_BYTES: usize = 1 << 20;
+
+/// What a collection has, and about how much.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    pub documents: i64,
+    pub errors: i64,
+    pub chunks: i64,
+    /// The size of all texts in bytes.
+    pub text_bytes: i64,
+    pub created_at: String,
+    pub updated_at: String,
+    pub now: String,
+    pub external_id: Option<String>,
+    pub description: Option<String>,
+    pub chunk_size: Option<i32>,
+    pub chunk_overlap: Option<i32>,
+    pub chunk_unit: String,
+}
+
+/// Returns what a collection has.
+///
+/// # Errors
+/// A statement fails.
+pub fn overview(collection: &Collection) -> Result<Overview, Error> {
+    let (name, rows) = (literal(collection), collection.rows(""));
+    // a cursor, so that it sees what the other cursors see
+    let statement = format!(
+        "SELECT c.external_id, c.description, c.chunk_size, c.chunk_overlap, c.chunk_unit,
+                c.created_at::text AS created_at,
+                greatest(c.updated_at, (SELECT max(g.changed_at) FROM rag.content_change g
+                                        WHERE g.collection = c.name))::text AS updated_at,
+                now()::text AS now, d.*, k.*
+         FROM rag.collections c,
+              (SELECT count(*) FILTER (WHERE content_hash IS NOT NULL) AS documents,
+                      count(*) FILTER (WHERE status = 'error') AS errors,
+                      coalesce(sum(octet_length(content)), 0)::int8 AS document_bytes
+               FROM rag.documents WHERE collection = {name}) AS d,
+              (SELECT count(*) AS chunks, coalesce(sum(octet_length(content)), 0)::int8
+                          AS chunk_bytes
+               FROM rag.chunks WHERE {rows}) AS k
+         WHERE c.name = {name}"
+    );
+    exactly(|| {
+        let cursor = Cursor::open(&statement)?;
+        let found = cursor.fetch(1, |row| {
+            Ok(Overview {
+                documents: row.required("documents")?,
+                errors: row.required("errors")?,
+                chunks: row.required("chunks")?,
+                text_bytes: row.required::<i64>("document_bytes")?
+                    + row.required::<i64>("chunk_bytes")?,
+                created_at: row.required("created_at")?,
+                updated_at: row.required("updated_at")?,
+                now: row.required("now")?,
+                external_id: row.get("external_id")?,
+                description: row.get("description")?,
+                chunk_size: row.get("chunk_size")?,
+                chunk_overlap: row.get("chunk_overlap")?,
+                chunk_unit: row.required("chunk_unit")?,
+            })
+        })?;
+        cursor.close()?;
+        found
+            .into_iter()
+            .next()
+            .ok_or_else(|| Collection::missing(collection.name.as_str()))
+    })
+}
+
+/// Returns the name of a collection as a literal.
+fn literal(collection: &Collection) -> String {
+    pgrx::spi::quote_literal(collection.name.as_str())
+}
+
+/// A kind of rows of a collection.
+pub trait BundledRows: Sized {
+    /// Returns a statement for the rows of a collection, in their order.
+    fn statement(collection: &Collection) -> String;
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error>;
+
+    /// Returns the approximate size in bytes.
+    fn size(&self) -> usize;
+}
+
+/// Rows that are read in portions.
+pub struct OpenRows<T> {
+    cursor: Option<Cursor>,
+    portion: usize,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: BundledRows> OpenRows<T> {
+    /// # Errors
+    /// The statement fails.
+    pub fn open(collection: &Collection) -> Result<Self, Error> {
+        let statement = T::statement(collection);
+        Ok(Self {
+            cursor: Some(exactly(|| Cursor::open(&statement))?),
+            portion: 1,
+            of: std::marker::PhantomData,
+        })
+    }
+
+    /// Returns the next rows, none at the end. The larger rows are, the fewer it returns.
+    ///
+    /// # Errors
+    /// The statement fails.
+    pub fn next_portion(&mut self) -> Result<Vec<T>, Error> {
+        let Some(cursor) = &self.cursor else {
+            return Ok(vec![]);
+        };
+        let rows = exactly(|| cursor.fetch(self.portion, |row| T::read(&row)))?;
+        if rows.is_empty() {
+            if let Some(cursor) = self.cursor.take() {
+                cursor.close()?;
+            }
+            return Ok(rows);
+        }
+        let bytes: usize = rows.iter().map(T::size).sum();
+        let average = (bytes / rows.len()).max(1);
+        // it grows slowly: a few small rows say little about the next ones
+        self.portion = (PORTION_BYTES / average).clamp(1, MAX_PORTION.min(4 * self.portion));
+        Ok(rows)
+    }
+}
+
+fn id(row: &Row<'_, '_>, column: &str) -> Result<uuid::Uuid, Error> {
+    let id: pgrx::Uuid = row.required(column)?;
+    Ok(uuid::Uuid::from_bytes(*id.as_bytes()))
+}
+
+impl BundledRows for Document {
+    fn statement(collection: &Collection) -> String {
+        format!(
+            "SELECT document_id, source, former_source, uri, title, knowledge_id, document_type,
+                    category, tags, status, error, content_hash, chunk_count, raw_hash, chunking,
+                    own_title, validator, created_at::text AS created_at,
+                    fetched_at::text AS fetched_at, indexed_at::text AS indexed_at, content,
+                    metadata::text AS metadata
+             FROM rag.documents WHERE collection = {} ORDER BY document_id",
+            literal(collection)
+        )
+    }
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            document_id: id(row, "document_id")?,
+            source: row.get("source")?,
+            former_source: row.get("former_source")?,
+            uri: row.required("uri")?,
+            title: row.get("title")?,
+            knowledge_id: row.get("knowledge_id")?,
+            document_type: row.get("document_type")?,
+            category: row.get("category")?,
+            tags: row.get("tags")?,
+            status: row.required("status")?,
+            error: row.get("error")?,
+            content_hash: row.get("content_hash")?,
+            chunk_count: row.required("chunk_count")?,
+            raw_hash: row.get("raw_hash")?,
+            chunking: row.get("chunking")?,
+            own_title: row.required("own_title")?,
+            validator: row.get("validator")?,
+            created_at: row.required("created_at")?,
+            fetched_at: row.get("fetched_at")?,
+            indexed_at: row.get("indexed_at")?,
+            content: row.get("content")?,
+            metadata: row.required("metadata")?,
+        })
+    }
+
+    fn size(&self) -> usize {
+        1000 + self.metadata.len() + self.content.as_ref().map_or(0, String::len)
+    }
+}
+
+/// A chunk and its embedding.
+impl BundledRows for (Chunk, Vec<f32>) {
+    // Columns have numbers: looking up the names for each of many rows would take most of the time.
+    fn statement(collection: &Collection) -> String {
+        format!(
+            "SELECT document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
+                    heading_path, source, uri, title, knowledge_id, document_type, category, tags,
+                    embedding_key, fetched_at::text, indexed_at::text, content, metadata::text,
+                    embedding
+             FROM rag.chunks WHERE {}
+             ORDER BY document_id, chunk_index, chunk_id",
+            collection.rows("")
+        )
+    }
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        let id = |column: usize| {
+            let id: pgrx::Uuid = row.required(column)?;
+            Ok::<_, Error>(uuid::Uuid::from_bytes(*id.as_bytes()))
+        };
+        let chunk = Chunk {
+            document_id: id(1)?,
+            chunk_id: id(2)?,
+            chunk_index: row.required(3)?,
+            start_index: row.required(4)?,
+            start_line: row.required(5)?,
+            end_line: row.required(6)?,
+            page: row.get(7)?,
+            heading_path: row.get(8)?,
+            source: row.get(9)?,
+            uri: row.required(10)?,
+            title: row.get(11)?,
+            knowledge_id: row.get(12)?,
+            document_type: row.required(13)?,
+            category: row.get(14)?,
+            tags: row.get(15)?,
+            embedding_key: id(16)?,
+            fetched_at: row.required(17)?,
+            indexed_at: row.required(18)?,
+            content: row.required(19)?,
+            metadata: row.required(20)?,
+        };
+        Ok((chunk, Vec::from(row.required::<OwnedVector>(21)?)))
+    }
+
+    fn size(&self) -> usize {
+        1000 + self.0.metadata.len() + self.0.content.len() + 4 * self.1.len()
+    }
+}
+
+impl BundledRows for KnowledgeItem {
+    fn statement(collection: &Collection) -> String {
+        format!(
+            "SELECT knowledge_id, title, uri, document_type, category, tags, status, error,
+                    content_hash, created_at::text AS created_at, fetched_at::text AS fetched_at,
+                    indexed_at::text AS indexed_at
+             FROM rag.knowledge WHERE collection = {} ORDER BY knowledge_id",
+            literal(collection)
+        )
+    }
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            knowledge_id: row.required("knowledge_id")?,
+            title: row.get("title")?,
+            uri: row.required("uri")?,
+            document_type: row.required("document_type")?,
+            category: row.get("category")?,
+            tags: row.get("tags")?,
+            status: row.required("status")?,
+            error: row.get("error")?,
+            content_hash: row.get("content_hash")?,
+            created_at: row.required("created_at")?,
+            fetched_at: row.get("fetched_at")?,
+            indexed_at: row.get("indexed_at")?,
+        })
+    }
+
+    fn size(&self) -> usize {
+        1000
+    }
+}
+
+impl BundledRows for Digest {
+    fn statement(collection: &Collection) -> String {
+        format!(
+            "SELECT document_id, source, uri, content_hash, chunk_count,
+                    encode(digest, 'hex') AS digest
+             FROM rag.document_digests WHERE collection = {} ORDER BY document_id",
+            literal(collection)
+        )
+    }
+
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            document_id: id(row, "document_id")?,
+            source: row.required("source")?,
+            uri: row.required("uri")?,
+            content_hash: row.get("content_hash")?,
+            chunk_count: row.required("chunk_count")?,
+            digest: row.required("digest")?,
+        })
+    }
+
+    fn size(&self) -> usize {
+        500
+    }
+}

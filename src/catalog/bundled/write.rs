@@ -1,0 +1,271 @@
+//! Writes the rows of a collection as a bundle has them.
+//!
+//! No row of `rag.embedding_place` is written. The table tells other collections where the
+//! embedding of a text is, and a bundle could have a false one.
+
+use pgrx::datum::DatumWithOid;
+use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
+
+use super::exactly;
+use crate::{
+    catalog::{collections::Collection, partitions::Partition},
+    error::Error,
+    pg::{
+        roles::Owner,
+        spi::{execute, execute_prepared, uuid},
+    },
+    types::vector::OwnedVector,
+};
+
+fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
+    rows.iter().map(value).collect()
+}
+
+/// Returns a literal of the type `text[]`.
+fn array(texts: Option<&Vec<String>>) -> Option<String> {
+    let texts = texts?;
+    let mut literal = String::from("{");
+    for (i, text) in texts.iter().enumerate() {
+        literal.push_str(if i == 0 { "\"" } else { ",\"" });
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                literal.push('\\');
+            }
+            literal.push(c);
+        }
+        literal.push('"');
+    }
+    literal.push('}');
+    Some(literal)
+}
+
+/// Returns `pg_catalog.unnest($from), ...` for so many parameters.
+fn unnested(from: usize, count: usize) -> String {
+    (from..from + count)
+        .map(|n| format!("pg_catalog.unnest(${n})"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Inserts documents.
+///
+/// # Errors
+/// A document with such an id exists.
+pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<(), Error> {
+    let statement = format!(
+        "INSERT INTO rag.documents (
+             collection, document_id, source, former_source, uri, title, knowledge_id,
+             document_type, category, tags, status, error, content_hash, chunk_count, raw_hash,
+             chunking, own_title, validator, created_at, fetched_at, indexed_at, content, metadata)
+         SELECT $1, d.document_id, d.source, d.former_source, d.uri, d.title, d.knowledge_id,
+                d.document_type, d.category, d.tags::pg_catalog.text[], d.status, d.error,
+                d.content_hash, d.chunk_count, d.raw_hash, d.chunking, d.own_title, d.validator,
+                d.created_at::pg_catalog.timestamptz, d.fetched_at::pg_catalog.timestamptz,
+                d.indexed_at::pg_catalog.timestamptz, d.content, d.metadata::pg_catalog.jsonb
+         FROM ROWS FROM ({}) AS d (
+             document_id, source, former_source, uri, title, knowledge_id, document_type, category,
+             tags, status, error, content_hash, chunk_count, raw_hash, chunking, own_title,
+             validator, created_at, fetched_at, indexed_at, content, metadata)",
+        unnested(2, 22)
+    );
+    let args: Vec<DatumWithOid<'_>> = vec![
+        collection.name.as_str().into(),
+        column(rows, |d| uuid(d.document_id)).into(),
+        column(rows, |d| d.source.as_deref()).into(),
+        column(rows, |d| d.former_source.as_deref()).into(),
+        column(rows, |d| d.uri.as_str()).into(),
+        column(rows, |d| d.title.as_deref()).into(),
+        column(rows, |d| d.knowledge_id).into(),
+        column(rows, |d| d.document_type.as_deref()).into(),
+        column(rows, |d| d.category.as_deref()).into(),
+        column(rows, |d| array(d.tags.as_ref())).into(),
+        column(rows, |d| d.status.as_str()).into(),
+        column(rows, |d| d.error.as_deref()).into(),
+        column(rows, |d| d.content_hash.as_deref()).into(),
+        column(rows, |d| d.chunk_count).into(),
+        column(rows, |d| d.raw_hash.as_deref()).into(),
+        column(rows, |d| d.chunking.as_deref()).into(),
+        column(rows, |d| d.own_title).into(),
+        column(rows, |d| d.validator.as_deref()).into(),
+        column(rows, |d| d.created_at.as_str()).into(),
+        column(rows, |d| d.fetched_at.as_deref()).into(),
+        column(rows, |d| d.indexed_at.as_deref()).into(),
+        column(rows, |d| d.content.as_deref()).into(),
+        column(rows, |d| d.metadata.as_str()).into(),
+    ];
+    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    Ok(())
+}
+
+/// Inserts chunks with their embeddings.
+///
+/// # Errors
+/// A chunk with such ids exists, or an embedding has other dimensions.
+pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> Result<(), Error> {
+    let statement = format!(
+        "INSERT INTO rag.chunks (
+             collection, document_id, chunk_id, chunk_index, start_index, start_line, end_line,
+             page, heading_path, source, uri, title, knowledge_id, document_type, category, tags,
+             embedding_key, fetched_at, indexed_at, content, metadata, embedding, partition)
+         SELECT $1, c.document_id, c.chunk_id, c.chunk_index, c.start_index, c.start_line,
+                c.end_line, c.page, c.heading_path::pg_catalog.text[], c.source, c.uri, c.title,
+                c.knowledge_id, c.document_type, c.category, c.tags::pg_catalog.text[],
+                c.embedding_key, c.fetched_at::pg_catalog.timestamptz,
+                c.indexed_at::pg_catalog.timestamptz, c.content, c.metadata::pg_catalog.jsonb,
+                c.embedding, $2
+         FROM ROWS FROM ({}) AS c (
+             document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
+             heading_path, source, uri, title, knowledge_id, document_type, category, tags,
+             embedding_key, fetched_at, indexed_at, content, metadata, embedding)",
+        unnested(3, 21)
+    );
+    let partition = collection.partition.as_ref().map(Partition::name);
+    let args: Vec<DatumWithOid<'_>> = vec![
+        collection.name.as_str().into(),
+        partition.into(),
+        column(rows, |(c, _)| uuid(c.document_id)).into(),
+        column(rows, |(c, _)| uuid(c.chunk_id)).into(),
+        column(rows, |(c, _)| c.chunk_index).into(),
+        column(rows, |(c, _)| c.start_index).into(),
+        column(rows, |(c, _)| c.start_line).into(),
+        column(rows, |(c, _)| c.end_line).into(),
+        column(rows, |(c, _)| c.page).into(),
+        column(rows, |(c, _)| array(c.heading_path.as_ref())).into(),
+        column(rows, |(c, _)| c.source.as_deref()).into(),
+        column(rows, |(c, _)| c.uri.as_str()).into(),
+        column(rows, |(c, _)| c.title.as_deref()).into(),
+        column(rows, |(c, _)| c.knowledge_id).into(),
+        column(rows, |(c, _)| c.document_type.as_str()).into(),
+        column(rows, |(c, _)| c.category.as_deref()).into(),
+        column(rows, |(c, _)| array(c.tags.as_ref())).into(),
+        column(rows, |(c, _)| uuid(c.embedding_key)).into(),
+        column(rows, |(c, _)| c.fetched_at.as_str()).into(),
+        column(rows, |(c, _)| c.indexed_at.as_str()).into(),
+        column(rows, |(c, _)| c.content.as_str()).into(),
+        column(rows, |(c, _)| c.metadata.as_str()).into(),
+        column(rows, |(_, embedding)| embedding.clone()).into(),
+    ];
+    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    Ok(())
+}
+
+/// Inserts knowledge items. `owner` is the role that registers their uris.
+///
+/// # Errors
+/// A statement fails.
+pub fn insert_knowledge(
+    collection: &Collection,
+    rows: &[KnowledgeItem],
+    owner: &Owner,
+) -> Result<(), Error> {
+    let statement = format!(
+        "INSERT INTO rag.knowledge (
+             collection, owner, owner_id, knowledge_id, title, uri, document_type, category, tags,
+             status, error, content_hash, created_at, fetched_at, indexed_at)
+         SELECT $1, $2, $3, k.knowledge_id, k.title, k.uri, k.document_type, k.category, k.tags,
+                k.status, k.error, k.content_hash, k.created_at::pg_catalog.timestamptz,
+                k.fetched_at::pg_catalog.timestamptz, k.indexed_at::pg_catalog.timestamptz
+         FROM ROWS FROM ({}) AS k (
+             knowledge_id, title, uri, document_type, category, tags, status, error, content_hash,
+             created_at, fetched_at, indexed_at)",
+        unnested(4, 12)
+    );
+    let args: Vec<DatumWithOid<'_>> = vec![
+        collection.name.as_str().into(),
+        owner.name.as_str().into(),
+        owner.id.into(),
+        column(rows, |k| k.knowledge_id).into(),
+        column(rows, |k| k.title.as_deref()).into(),
+        column(rows, |k| k.uri.as_str()).into(),
+        column(rows, |k| k.document_type.as_str()).into(),
+        column(rows, |k| k.category.as_deref()).into(),
+        column(rows, |k| k.tags.as_deref()).into(),
+        column(rows, |k| k.status.as_str()).into(),
+        column(rows, |k| k.error.as_deref()).into(),
+        column(rows, |k| k.content_hash.as_deref()).into(),
+        column(rows, |k| k.created_at.as_str()).into(),
+        column(rows, |k| k.fetched_at.as_deref()).into(),
+        column(rows, |k| k.indexed_at.as_deref()).into(),
+    ];
+    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    Ok(())
+}
+
+/// Inserts digests with their bytes.
+///
+/// # Errors
+/// A statement fails.
+pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Result<(), Error> {
+    let statement = format!(
+        "INSERT INTO rag.document_digests (
+             collection, document_id, source, uri, content_hash, chunk_count, digest)
+         SELECT $1, d.* FROM ROWS FROM ({}) AS d",
+        unnested(2, 6)
+    );
+    let args: Vec<DatumWithOid<'_>> = vec![
+        collection.name.as_str().into(),
+        column(rows, |(d, _)| uuid(d.document_id)).into(),
+        column(rows, |(d, _)| d.source.as_str()).into(),
+        column(rows, |(d, _)| d.uri.as_str()).into(),
+        column(rows, |(d, _)| d.content_hash.as_deref()).into(),
+        column(rows, |(d, _)| d.chunk_count).into(),
+        column(rows, |(_, bytes)| bytes.as_slice()).into(),
+    ];
+    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    Ok(())
+}
+
+/// Computes the digests of all documents of sources as they are stored now.
+///
+/// # Errors
+/// A statement fails.
+pub fn digest_all(collection: &Collection) -> Result<(), Error> {
+    exactly(|| {
+        execute(
+            "INSERT INTO rag.document_digests (
+                 document_id, collection, source, uri, content_hash, chunk_count, digest)
+             SELECT d.document_id, $1, d.source, d.uri, d.content_hash, d.chunk_count, d.digest
+             FROM rag.compute_document_digests($1) AS d WHERE d.source IS NOT NULL",
+            &[collection.name.as_str().into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// When a collection was created, and when it was changed last.
+pub struct CollectionTimes<'a> {
+    pub created_at: &'a str,
+    pub updated_at: &'a str,
+}
+
+/// Gives a collection that was just written the times that it had.
+///
+/// # Errors
+/// A text is no time.
+pub fn restore_times(collection: &Collection, times: &CollectionTimes<'_>) -> Result<(), Error> {
+    let args = || -> [DatumWithOid<'_>; 3] {
+        [
+            collection.name.as_str().into(),
+            times.created_at.into(),
+            times.updated_at.into(),
+        ]
+    };
+    exactly(|| {
+        execute(
+            "UPDATE rag.collections
+             SET created_at = $2::pg_catalog.timestamptz, updated_at = $3::pg_catalog.timestamptz
+             WHERE name = $1",
+            &args(),
+        )?;
+        execute(
+            "DELETE FROM rag.content_change WHERE collection = $1",
+            &args()[..1],
+        )?;
+        execute(
+            "INSERT INTO rag.content_change (collection, changed_at)
+             VALUES ($1, $2::pg_catalog.timestamptz)",
+            &[collection.name.as_str().into(), times.updated_at.into()],
+        )
+    })?;
+    Ok(())
+}

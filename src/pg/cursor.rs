@@ -1,0 +1,76 @@
+//! Cursors that read a large result in portions, over several calls of a function.
+#![allow(unsafe_code)] // cursors with the snapshot of the calling statement
+
+use std::ffi::{CStr, CString};
+
+use pgrx::{Spi, pg_sys};
+
+use super::spi::Row;
+use crate::error::Error;
+
+/// A cursor of the current transaction. It sees what the statement sees that the client has sent.
+/// So several cursors of one call see the same state, even if the transaction has written.
+pub struct Cursor(String);
+
+impl Cursor {
+    /// Opens a cursor with the rights of the current role.
+    ///
+    /// # Errors
+    /// The statement contains NUL.
+    pub fn open(statement: &str) -> Result<Self, Error> {
+        let statement = CString::new(statement)
+            .map_err(|_| Error::internal("unexpected NUL in a statement"))?;
+        Spi::connect(|_| {
+            // SAFETY: inside of a connection to SPI, with a statement without parameters. Errors
+            // are raised. With the flag for reading only, SPI uses the snapshot of the caller. The
+            // name of the portal is copied.
+            let name = unsafe {
+                let portal = pg_sys::SPI_cursor_open_with_args(
+                    std::ptr::null(),
+                    statement.as_ptr(),
+                    0,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    std::ptr::null(),
+                    true,
+                    0,
+                );
+                CStr::from_ptr((*portal).name)
+            };
+            Ok(Self(name.to_string_lossy().into_owned()))
+        })
+    }
+
+    /// Reads the next rows, at most `rows`. Returns less at the end only.
+    ///
+    /// # Errors
+    /// `read` fails.
+    pub fn fetch<T>(
+        &self,
+        rows: usize,
+        mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        Spi::connect(|client| {
+            let mut cursor = client.find_cursor(&self.0)?;
+            let mut found = vec![];
+            for tuple in cursor.fetch(rows as _)? {
+                found.push(read(Row::new(&tuple))?);
+            }
+            // it stays open
+            cursor.detach_into_name();
+            Ok(found)
+        })
+    }
+
+    /// Closes the cursor, and frees its memory. A cursor that is only dropped ends with the
+    /// transaction.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn close(self) -> Result<(), Error> {
+        Spi::connect(|client| {
+            drop(client.find_cursor(&self.0)?);
+            Ok(())
+        })
+    }
+}
