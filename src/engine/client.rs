@@ -1,6 +1,8 @@
 //! A connection to `rag-engine embed`, which the session keeps between calls.
 
 mod counts;
+mod parts;
+mod scoring;
 
 use std::{
     cell::RefCell,
@@ -13,13 +15,14 @@ use std::{
 use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
-        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, REQUEST_BYTES,
-        REQUEST_TEXTS, Reply, Request, Task, TokenRule, too_large,
+        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, Reply, Request, Task,
+        TokenRule, too_large,
     },
     frame::{self, FrameBuffer},
     ingest::{Content, DocumentType, Splitting},
 };
 
+use self::parts::parts;
 use super::{folders, process, socket, starter::SupervisorStarter};
 use crate::{
     error::Error,
@@ -82,6 +85,8 @@ pub struct Client {
     reached_rule: Option<TokenRule>,
     /// The party that the engine was told.
     party: Option<Party>,
+    /// The time after which an answer is no longer waited for.
+    deadline: Option<Instant>,
 }
 
 thread_local! {
@@ -128,6 +133,7 @@ impl Client {
                         reached: None,
                         reached_rule: None,
                         party: None,
+                        deadline: None,
                     });
                 }
                 Err(e) if Instant::now() > deadline => {
@@ -407,7 +413,8 @@ impl Client {
                 continue;
             }
             if !self.receive_some()? {
-                wait(&[(self.stream.as_raw_fd(), Until::Readable)], None);
+                let left = scoring::left(self.deadline)?;
+                wait(&[(self.stream.as_raw_fd(), Until::Readable)], left);
             }
         }
     }
@@ -430,24 +437,6 @@ impl Client {
             Err(e) => Err(lost(&e)),
         }
     }
-}
-
-/// Distributes texts over requests of a size that the engine can serve in turn with those of
-/// others.
-fn parts(texts: Vec<String>) -> Vec<Vec<String>> {
-    let mut parts: Vec<Vec<String>> = vec![];
-    let mut bytes = 0;
-    for text in texts {
-        bytes += text.len();
-        match parts.last_mut() {
-            Some(part) if part.len() < REQUEST_TEXTS && bytes <= REQUEST_BYTES => part.push(text),
-            _ => {
-                bytes = text.len();
-                parts.push(vec![text]);
-            }
-        }
-    }
-    parts
 }
 
 /// Returns the party of the session's requests: the role that has logged in, whatever role a

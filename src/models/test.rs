@@ -12,6 +12,7 @@ use rag_protocol::{
 use super::{
     call::{ModelCall, ModelEvent, unexpected},
     embedding::EmbeddingModel,
+    local,
 };
 use crate::{
     catalog::models::{self, Model},
@@ -98,6 +99,12 @@ pub fn note(name: &str) -> Result<(), Error> {
 }
 
 fn ask(model: &Model, settings: &ModelSpec) -> Result<String, Error> {
+    const QUERY: &str = "color of the sky";
+    let documents = || vec!["The sky is blue.".into(), "Bread is baked.".into()];
+    if model.provider == Provider::Local {
+        let scores = local::scores(model, settings, QUERY, documents())?;
+        return Ok(format!("the model scored {} documents", scores.len()));
+    }
     let request = match model.kind {
         ModelKind::Chat => CallRequest::Chat {
             messages: vec![ChatMessage {
@@ -109,8 +116,8 @@ fn ask(model: &Model, settings: &ModelSpec) -> Result<String, Error> {
             stream: settings.stream,
         },
         ModelKind::Rerank => CallRequest::Rerank {
-            query: "color of the sky".into(),
-            documents: vec!["The sky is blue.".into(), "Bread is baked.".into()],
+            query: QUERY.into(),
+            documents: documents(),
         },
         ModelKind::Embedding => return Err(unexpected()),
     };

@@ -1,6 +1,6 @@
-//! Reranking: a model on another server scores what a search has found.
+//! Reranking: a model scores what a search has found.
 
-use rag_protocol::call::{CallRequest, ModelKind};
+use rag_protocol::call::{CallRequest, ModelKind, Provider};
 
 use super::{SearchHit, SearchRequest, SearchResult, search};
 use crate::{
@@ -9,7 +9,10 @@ use crate::{
         name::canonical,
     },
     error::Error,
-    models::call::{ModelCall, ModelEvent, unexpected},
+    models::{
+        call::{ModelCall, ModelEvent, unexpected},
+        local,
+    },
 };
 
 /// Runs a search, and sorts its results by the scores of a model if one is named. If the model
@@ -50,6 +53,9 @@ pub fn search_and_rerank(
 /// The model fails, or takes too long.
 pub fn scores(model: &Model, query: &str, documents: Vec<String>) -> Result<Vec<f64>, Error> {
     let settings = model.settings()?;
+    if model.provider == Provider::Local {
+        return local::scores(model, &settings, query, documents);
+    }
     let expected = documents.len();
     let request = CallRequest::Rerank {
         query: query.to_owned(),

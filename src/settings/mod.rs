@@ -123,6 +123,7 @@ fn path(setting: &GucSetting<Option<CString>>) -> Option<PathBuf> {
     text(setting).map(PathBuf::from)
 }
 
+/// Returns `rag.model_precision`.
 pub fn precision() -> Precision {
     match MODEL_PRECISION.get() {
         PrecisionSetting::int8 => Precision::Int8,

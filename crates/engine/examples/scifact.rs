@@ -1,8 +1,10 @@
 //! Measures an embedding model's quality and cost, through a real engine and its socket, on BEIR's
-//! SciFact: nDCG@10 of exact search, the rate of bulk work, and the time of a single query.
+//! SciFact: nDCG@10 of exact search, the rate of bulk work, and the time of a single query. With a
+//! reranker also nDCG@10 after it, and its time per candidate.
 //!
 //! ```text
-//! cargo run --release -p rag-engine --example scifact -- --onnxruntime LIB --model DIR --data DIR [--precision int8]
+//! cargo run --release -p rag-engine --example scifact -- --onnxruntime LIB --model DIR --data DIR [--precision int8] \
+//!     [--reranker DIR]
 //! ```
 //!
 //! The data folder has `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`. A document is its title and
@@ -47,10 +49,15 @@ struct Arguments {
     /// Measure speed only.
     #[arg(long)]
     speed: bool,
+    /// A model that scores pairs: also measures what it makes of the first documents of each query.
+    #[arg(long)]
+    reranker: Option<PathBuf>,
 }
 
 /// Number of documents that are ranked for a query.
 const DEPTH: usize = 10;
+/// Number of documents of a query that are reranked.
+const CANDIDATES: usize = 50;
 /// Number of texts of full length for measuring the rate.
 const BULK: usize = 400;
 const QUERY: &str = "how do I rotate the signing keys?";
@@ -70,6 +77,29 @@ struct Client {
 }
 
 impl Client {
+    fn score(&mut self, model: &ModelRef, query: &str, documents: Vec<String>) -> Vec<f32> {
+        let task = Task::Score {
+            priority: Priority::Query,
+            query: query.into(),
+            documents,
+        };
+        let request = Request {
+            id: 1,
+            model: model.clone(),
+            task,
+        };
+        frame::write(&mut self.stream, &request, &[]).unwrap();
+        let reply = frame::read(&mut BufReader::new(&self.stream));
+        let reply = reply.unwrap().expect("a reply");
+        match reply.header::<Reply>().unwrap().answer {
+            Answer::Scores { .. } => {
+                let (values, _) = reply.payload.as_chunks::<4>();
+                values.iter().map(|b| f32::from_le_bytes(*b)).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn embed(&mut self, priority: Priority, texts: &[String]) -> (Vec<Vec<f32>>, Vec<usize>) {
         let task = Task::Embed {
             priority,
@@ -154,6 +184,10 @@ fn main() {
         precision,
         options: ModelOptions::default(),
     };
+    let reranker = arguments.reranker.map(|dir| ModelRef {
+        dir: fs::canonicalize(dir).unwrap(),
+        ..model.clone()
+    });
     let mut client = Client { stream, model };
 
     let corpus: Vec<(String, String)> = lines(&arguments.data.join("corpus.jsonl"))
@@ -167,7 +201,7 @@ fn main() {
     println!("{} with {} threads", arguments.precision, arguments.threads);
     measure_speed(&mut client, &corpus);
     if !arguments.speed {
-        measure_quality(&mut client, &corpus, &arguments.data);
+        measure_quality(&mut client, &corpus, &arguments.data, reranker.as_ref());
     }
 }
 
@@ -210,7 +244,12 @@ fn measure_speed(client: &mut Client, corpus: &[(String, String)]) {
     );
 }
 
-fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path) {
+fn measure_quality(
+    client: &mut Client,
+    corpus: &[(String, String)],
+    data: &Path,
+    reranker: Option<&ModelRef>,
+) {
     let relevant = relevant(&data.join("qrels.tsv"));
     let queries: Vec<(String, String)> = lines(&data.join("queries.jsonl"))
         .map(|q| (text(&q, "_id"), text(&q, "text")))
@@ -230,29 +269,52 @@ fn measure_quality(client: &mut Client, corpus: &[(String, String)], data: &Path
         documents.len() as f64 / start.elapsed().as_secs_f64()
     );
     let (vectors, _) = client.embed(Priority::Bulk, &texts(&queries));
-    let sum: f64 = queries
+    let ranked: Vec<Vec<&(String, String)>> = vectors
         .iter()
-        .zip(&vectors)
-        .map(|((id, _), query)| {
-            let mut ranked: Vec<(f32, &str)> = documents
-                .iter()
-                .zip(corpus)
-                .map(|(document, (id, _))| {
-                    (
-                        document.iter().zip(query).map(|(a, b)| a * b).sum(),
-                        id.as_str(),
-                    )
-                })
-                .collect();
-            ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-            ndcg(ranked.iter().take(DEPTH).map(|(_, id)| *id), &relevant[id])
+        .map(|query| {
+            let products = documents.iter().zip(corpus).map(|(document, row)| {
+                let product: f32 = document.iter().zip(query).map(|(a, b)| a * b).sum();
+                (product, row)
+            });
+            let mut ranked: Vec<(f32, &(String, String))> = products.collect();
+            ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.0.cmp(&b.1.0)));
+            let first = ranked.into_iter().take(CANDIDATES);
+            first.map(|(_, row)| row).collect()
         })
-        .sum();
-    println!(
-        "nDCG@{DEPTH} over {} queries: {:.4}",
-        queries.len(),
-        sum / queries.len() as f64
-    );
+        .collect();
+    report("nDCG", &queries, &ranked, &relevant);
+    let Some(reranker) = reranker else { return };
+    client.score(reranker, QUERY, vec![QUERY.into()]); // loads the model
+    let start = Instant::now();
+    let reranked: Vec<Vec<&(String, String)>> = queries
+        .iter()
+        .zip(ranked)
+        .map(|((_, query), rows)| {
+            let texts = rows.iter().map(|row| row.1.clone()).collect();
+            let scores = client.score(reranker, query, texts);
+            let mut scored: Vec<_> = scores.into_iter().zip(rows).collect();
+            scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+            scored.into_iter().map(|(_, row)| row).collect()
+        })
+        .collect();
+    let candidates = (queries.len() * CANDIDATES) as f64;
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    println!("{:.2} ms per candidate", milliseconds / candidates);
+    report("reranked, nDCG", &queries, &reranked, &relevant);
+}
+
+fn report(
+    what: &str,
+    queries: &[(String, String)],
+    ranked: &[Vec<&(String, String)>],
+    relevant: &HashMap<String, HashSet<String>>,
+) {
+    let each = queries.iter().zip(ranked).map(|((id, _), rows)| {
+        let first = rows.iter().take(DEPTH).map(|row| row.0.as_str());
+        ndcg(first, &relevant[id])
+    });
+    let mean = each.sum::<f64>() / queries.len() as f64;
+    println!("{what}@{DEPTH} over {} queries: {mean:.4}", queries.len());
 }
 
 /// Normalised discounted cumulative gain, where every judged document counts 1.

@@ -7,6 +7,7 @@ use std::{path::PathBuf, time::Duration};
 use rag_answer::{DEFAULT_TEMPLATE, check_template};
 use rag_protocol::{
     call::{ModelKind, Provider, RESERVED_PARAMETERS},
+    embed::Precision,
     name::NameForm,
     spec::FieldProblem,
 };
@@ -43,6 +44,8 @@ const CHAT: [&str; 6] = [
 ];
 /// Keys of rerankers.
 const RERANK: [&str; 1] = ["candidates"];
+/// Keys of rerankers on this server.
+const LOCAL_RERANK: [&str; 3] = ["candidates", "precision", "timeout"];
 
 /// The message of an answer if nothing was found.
 pub const NOTHING_FOUND: &str = "No document was found that could answer the question.";
@@ -65,6 +68,8 @@ pub const MAX_CANDIDATES: i64 = 1000;
 pub struct ModelSpec {
     /// The folder of a model on this server.
     pub path: PathBuf,
+    /// Which graph of that folder is used. None: as the setting `rag.model_precision` says.
+    pub precision: Option<Precision>,
     /// The address of another server.
     pub base_url: String,
     /// The name at the server. None: the server has only one.
@@ -111,6 +116,7 @@ pub fn check_model_spec(
     let document = Object::new(String::new(), &document, &["spec"], &problems);
     let own: &[&str] = match kind {
         ModelKind::Chat => &CHAT,
+        ModelKind::Rerank if provider == Provider::Local => &LOCAL_RERANK,
         ModelKind::Rerank => &RERANK,
         ModelKind::Embedding => embedding::keys(provider),
     };
@@ -143,6 +149,8 @@ fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelS
         Provider::Local => (None, None, None),
         _ => (base_url(spec), model(provider, spec), api_key(spec)),
     };
+    let precisions = Precision::ALL.map(Precision::name);
+    let precision = spec.word("precision", &precisions, "a precision");
     let timeout = number(spec, "timeout", 0.1, MAX_TIMEOUT).unwrap_or(timeout);
     let max_tokens = integer(spec, "max_tokens", 1, 1_000_000).unwrap_or(DEFAULT_MAX_TOKENS);
     let candidates = integer(spec, "candidates", 1, MAX_CANDIDATES).unwrap_or(DEFAULT_CANDIDATES);
@@ -154,6 +162,7 @@ fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelS
     let spec = ModelSpec {
         path: path.unwrap_or_default(),
         embedding,
+        precision: precision.and_then(Precision::parse),
         base_url: base_url.unwrap_or_default(),
         model: model.map(str::to_owned),
         api_key,

@@ -50,8 +50,8 @@ use std::{
 
 use rag_protocol::{EngineError, ErrorKind, embed::Precision};
 
-/// Returns the graph of a precision in a model's folder: one that [`convert`](mod@convert) wrote, or
-/// one that was published in the folder `onnx`. If there is none, the name of the first one.
+/// Returns the graph of a precision in a model's folder: one that [`convert`](mod@convert) wrote,
+/// or one that was published in the folder `onnx`. If there is none, the name of the first one.
 pub fn graph_file(dir: &Path, precision: Precision) -> PathBuf {
     let mut files = precision.file_names().iter().map(|name| dir.join(name));
     let found = files.find(|path| path.exists());

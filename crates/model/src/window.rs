@@ -1,7 +1,7 @@
 //! Attention to the tokens within a distance, for a text of any length.
 //!
-//! The text is cut into blocks as long as the distance. The queries of a block see the keys of their
-//! block, of the one before, and of the one after:
+//! The text is cut into blocks as long as the distance. The queries of a block see the keys of
+//! their block, of the one before, and of the one after:
 //!
 //! ```text
 //!  queries        |  b-1  |   b   |  b+1  |

@@ -50,7 +50,7 @@ impl ModelKind {
                 Provider::Tei,
             ],
             Self::Chat => &[Provider::OpenAi, Provider::Ollama],
-            Self::Rerank => &[Provider::Cohere, Provider::Tei],
+            Self::Rerank => &[Provider::Local, Provider::Cohere, Provider::Tei],
         }
     }
 }

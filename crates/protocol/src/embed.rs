@@ -24,6 +24,14 @@ pub enum Precision {
 }
 
 impl Precision {
+    pub const ALL: [Self; 2] = [Self::Fp32, Self::Int8];
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|precision| precision.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Fp32 => "fp32",

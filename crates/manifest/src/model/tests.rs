@@ -148,3 +148,22 @@ fn embedding_models() {
     let pooling = json!({"base_url": "http://h", "model": "m", "pooling": "cls"});
     assert!(check(Provider::OpenAi, pooling).is_err());
 }
+
+#[test]
+fn a_reranker_on_this_server_is_a_folder() {
+    let check = |spec| check_model_spec(ModelKind::Rerank, Provider::Local, &spec);
+    let given = json!({"path": "/srv/m", "precision": "fp32", "candidates": 20});
+    let (_, spec) = check(given).expect("valid");
+    assert_eq!(spec.path, PathBuf::from("/srv/m"));
+    assert_eq!(spec.precision, Some(Precision::Fp32));
+    assert_eq!((spec.candidates, spec.timeout.as_secs()), (20, 5));
+    for wrong in [
+        json!({}),
+        json!({"path": "m"}),
+        json!({"path": "/m\n"}),
+        json!({"path": "/m", "precision": "int4"}),
+        json!({"path": "/m", "base_url": "http://h"}),
+    ] {
+        assert!(check(wrong.clone()).is_err(), "{wrong}");
+    }
+}

@@ -17,7 +17,8 @@ import sys
 import torch
 import transformers as tf
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 
 HERE = pathlib.Path(__file__).parent
 WORDS = 200
@@ -87,7 +88,7 @@ def modern_bpe():
 def unigram():
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace(__import__("tokenizers").Regex(" {2,}"), " ")])
+        [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.train_from_iterator(CORPUS, trainers.UnigramTrainer(
         vocab_size=WORDS, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>",
@@ -119,7 +120,8 @@ def pooled(hidden, mode):
 
 
 def sentence_files(path, pooling, tokens, dense=None):
-    keys = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "lasttoken": "lasttoken"}
+    keys = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens",
+            "lasttoken": "lasttoken"}
     write(path / "1_Pooling/config.json", {
         "word_embedding_dimension": 24,
         **{f"pooling_mode_{key}": mode == pooling for mode, key in keys.items()}})
