@@ -96,6 +96,11 @@ extension_sql_file!(
     requires = ["catalog", "policies"]
 );
 extension_sql_file!(
+    "../sql/storage.sql",
+    name = "storage",
+    requires = ["catalog"]
+);
+extension_sql_file!(
     "../sql/references.sql",
     name = "references",
     requires = ["secrets", "catalog", "knowledge", "policies", "models"]
@@ -145,6 +150,7 @@ extension_sql_file!(
         "drift",
         "policies",
         "models",
+        "storage",
         "references",
         "search",
         "retrieval",

@@ -194,6 +194,7 @@ fn rag_collection_status(
         let (state, detail) = (s.state().to_string(), s.detail());
         let (total, chunk_bytes, embedding_bytes) =
             (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
+        let index_type = s.index_type().to_owned();
         let definition = s.totals.definition;
         let namespace = split(&definition.retriever).0.to_owned();
         (
@@ -204,12 +205,7 @@ fn rag_collection_status(
             s.chunks,
             s.totals.dimensions,
             s.totals.has_vector_index,
-            if s.totals.has_vector_index {
-                "hnsw"
-            } else {
-                "flat"
-            }
-            .to_string(),
+            index_type,
             s.totals.created_at,
             s.totals.updated_at,
             total,

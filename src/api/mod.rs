@@ -27,6 +27,7 @@ mod search_stats;
 mod secret;
 mod source;
 mod status;
+mod storage;
 
 use std::ffi::CStr;
 

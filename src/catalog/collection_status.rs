@@ -10,6 +10,7 @@ use pgrx::{
     datum::{DatumWithOid, TimestampWithTimeZone},
     pg_sys,
 };
+use rag_contract::StorageType;
 
 use super::{access, collections::Collection};
 use crate::{
@@ -55,6 +56,12 @@ pub struct CollectionTotals {
     is_building: bool,
     /// The embeddings are indexed.
     pub has_vector_index: bool,
+    /// The access method of the index on the embeddings.
+    vector_index_method: Option<String>,
+    /// The number of documents that another server does not have yet.
+    untold: i64,
+    /// Why it could not be told of them.
+    untold_error: Option<String>,
     /// The recorded errors of corrupted indexes.
     pub corruption: Option<String>,
 }
@@ -106,10 +113,36 @@ impl CollectionStatus {
                     },
                 ..
             } => "building",
+            Self {
+                totals: CollectionTotals { untold: 1.., .. },
+                ..
+            } => "syncing",
             Self { errors: 1.., .. } => "degraded",
             Self { is_mixed: true, .. } => "mixed",
             Self { documents: 0, .. } => "empty",
             _ => "ready",
+        }
+    }
+
+    fn untold(&self) -> String {
+        let (storage, number) = (&self.totals.definition.storage_type, self.totals.untold);
+        let documents = if number == 1 { "document" } else { "documents" };
+        let why = match &self.totals.untold_error {
+            Some(error) => format!("; it is tried again, because {error}"),
+            None => String::new(),
+        };
+        format!("storage \"{storage}\" does not have the last changes of {number} {documents}{why}")
+    }
+
+    /// Returns by what the vectors are searched.
+    pub fn index_type(&self) -> &str {
+        match self.totals.vector_index_method.as_deref() {
+            Some("rag_hnsw") => StorageType::Hnsw.name(),
+            Some("hnsw") => StorageType::PgVector.name(),
+            _ => StorageType::parse(&self.totals.definition.storage_type)
+                .filter(|storage| storage.is_remote())
+                .unwrap_or(StorageType::Flat)
+                .name(),
         }
     }
 
@@ -141,7 +174,8 @@ impl CollectionStatus {
              indexes those of sources again"
                 .to_owned()
         });
-        let parts: Vec<String> = [corruption, building, errors, mixed]
+        let untold = (self.totals.untold > 0).then(|| self.untold());
+        let parts: Vec<String> = [corruption, building, untold, errors, mixed]
             .into_iter()
             .flatten()
             .collect();
@@ -309,11 +343,15 @@ fn totals_statement(only: &str) -> String {
                 EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
                         WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
                     AS is_building,
-                EXISTS (SELECT FROM pg_catalog.pg_index i
-                        JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
-                        JOIN pg_catalog.pg_am a ON a.oid = n.relam
-                        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
-                          AND a.amname IN ('rag_hnsw', 'hnsw')) AS has_vector_index,
+                (SELECT pg_catalog.max(a.amname::pg_catalog.text) FROM pg_catalog.pg_index i
+                 JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
+                 JOIN pg_catalog.pg_am a ON a.oid = n.relam
+                 WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
+                   AND a.amname IN ('rag_hnsw', 'hnsw')) AS vector_index_method,
+                (SELECT pg_catalog.count(*) FROM rag.storage_change s
+                 WHERE s.collection = c.name) AS untold,
+                (SELECT d.error FROM rag.storage_delay d
+                 WHERE d.collection = c.name) AS untold_error,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
                  WHERE (b.collection = c.name OR b.index IN (
                             SELECT i.indexrelid FROM pg_catalog.pg_index i
@@ -332,6 +370,7 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
         Ok((sizes.sum::<i64>() as f64 * share) as i64)
     };
     let (vector_index_bytes, keyword_index_bytes) = (bytes("of_vectors")?, bytes("of_keywords")?);
+    let vector_index_method: Option<String> = row.get("vector_index_method")?;
     Ok(CollectionTotals {
         definition: CollectionDefinition {
             retriever: row.required("retriever")?,
@@ -350,7 +389,10 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
         vector_index_bytes,
         keyword_index_bytes,
         is_building: row.required("is_building")?,
-        has_vector_index: row.required("has_vector_index")?,
+        has_vector_index: vector_index_method.is_some(),
+        vector_index_method,
+        untold: row.required("untold")?,
+        untold_error: row.get("untold_error")?,
         corruption: row.get("corruption")?,
     })
 }

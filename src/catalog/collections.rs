@@ -10,7 +10,7 @@ use rag_protocol::{
 
 use super::{
     access::CollectionRights, keyword_index, name::Name, partitions::Partition, placement, quotas,
-    retrievers,
+    retrievers, storage_changes,
 };
 use crate::{
     error::Error,
@@ -278,9 +278,13 @@ impl Collection {
     fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
         if self.partition_oid().is_none()
             && let Some(partition) = placement::ensure(self, dimensions)?
-            && self.retrieval.uses_keywords()
         {
-            keyword_index::create(self, &partition)?;
+            if self.retrieval.uses_keywords() {
+                keyword_index::create(self, &partition)?;
+            }
+            if self.storage.storage.is_remote() {
+                storage_changes::watch(&partition)?;
+            }
         }
         Ok(())
     }
@@ -519,6 +523,19 @@ fn check_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
     }
 }
 
+/// Returns the collections whose storage is on another server.
+pub fn with_server() -> Result<Vec<String>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT c.name FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+             WHERE r.spec #>> '{storageConfig,type}' IN ('qdrant', 'elasticsearch')
+             ORDER BY 1",
+            &[],
+            |row| row.required(1),
+        )
+    })
+}
+
 /// The default collection of functions and manifests.
 const DEFAULT: &str = "default";
 
@@ -565,6 +582,9 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             ));
         }
         placement::remove(collection)?;
+        if collection.storage.storage.is_remote() {
+            storage_changes::release(collection)?;
+        }
         execute(
             "DELETE FROM rag.documents WHERE collection = $1",
             &[name.into()],

@@ -28,4 +28,5 @@ pub mod retrievers;
 pub mod runs;
 pub mod secrets;
 pub mod sources;
+pub mod storage_changes;
 pub mod whitelist;

@@ -2,10 +2,12 @@
 
 use pgrx::{JsonB, PgSqlErrorCode};
 
+use rag_contract::{RemoteStorage, SecretValueRef, StorageSettings};
 use rag_manifest::Notes;
+use rag_protocol::name::split;
 use serde_json::Value;
 
-use super::{access, notes};
+use super::{access, notes, secrets::SecretRef};
 use crate::{
     error::Error,
     pg::{
@@ -98,6 +100,21 @@ pub fn lock(name: &str) -> Result<Option<Retriever>, Error> {
 /// Returns the model that settings name.
 pub fn embedding_model(spec: &Value) -> Option<&str> {
     spec.pointer("/embedding/model").and_then(Value::as_str)
+}
+
+/// Returns the values of secrets that the storage of a retriever sends to its server. Secrets are
+/// in the namespace of the retriever.
+pub fn secrets(name: &str, spec: &Value) -> Vec<SecretRef> {
+    let remote = StorageSettings::of(spec).remote;
+    let named = |(reference, key): (&SecretValueRef, &str)| SecretRef {
+        key: Some(reference.key.clone().unwrap_or_else(|| key.to_owned())),
+        ..SecretRef::parse(&reference.name, split(name).0)
+    };
+    remote
+        .iter()
+        .flat_map(RemoteStorage::secrets)
+        .map(named)
+        .collect()
 }
 
 /// Returns the collections with a retriever that have documents, or had.

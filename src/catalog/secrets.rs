@@ -3,7 +3,10 @@
 use pgrx::datum::DatumWithOid;
 use rag_protocol::name::qualify;
 
-use super::name::Name;
+use super::{
+    name::Name,
+    retrievers::{self, Retriever},
+};
 use crate::{
     error::Error,
     pg::{
@@ -201,23 +204,42 @@ pub fn sealed_values() -> Result<Vec<Vec<u8>>, Error> {
 pub struct SecretUsers {
     pub sources: Vec<String>,
     pub models: Vec<String>,
+    pub retrievers: Vec<String>,
 }
 
-/// Returns the sources and models that use a secret.
+/// Returns the sources, models and retrievers that use a secret.
 pub fn users(name: &str) -> Result<SecretUsers, Error> {
-    using("credentials = $1", &[name.into()])
+    let retrievers = retrievers_with(|named| named.secret == name)?;
+    using("credentials = $1", &[name.into()], retrievers)
 }
 
-/// Returns the sources and models that use one value of a secret: those that name its key, and with
-/// `with_unnamed` those that name no key.
+/// Returns the retrievers whose storage sends a value of a secret to its server.
+fn retrievers_with(is_used: impl Fn(&SecretRef) -> bool) -> Result<Vec<String>, Error> {
+    let uses = |retriever: &Retriever| {
+        let secrets = retrievers::secrets(&retriever.name, &retriever.spec);
+        secrets.iter().any(&is_used)
+    };
+    let all = retrievers::all(None)?.into_iter();
+    Ok(all.filter(uses).map(|retriever| retriever.name).collect())
+}
+
+/// Returns the sources, models and retrievers that use one value of a secret: those that name its
+/// key, and with `with_unnamed` those that name no key.
 pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<SecretUsers, Error> {
+    let retrievers =
+        retrievers_with(|named| named.secret == name && named.key.as_deref() == Some(key))?;
     using(
         "credentials = $1 AND coalesce(credentials_key = $2, $3)",
         &[name.into(), key.into(), with_unnamed.into()],
+        retrievers,
     )
 }
 
-fn using(condition: &str, arguments: &[DatumWithOid<'_>]) -> Result<SecretUsers, Error> {
+fn using(
+    condition: &str,
+    arguments: &[DatumWithOid<'_>],
+    retrievers: Vec<String>,
+) -> Result<SecretUsers, Error> {
     let names = |table: &str| {
         let statement = format!("SELECT name FROM rag.{table} WHERE {condition} ORDER BY name");
         execute_returning(&statement, arguments, |row| row.required(1))
@@ -226,6 +248,7 @@ fn using(condition: &str, arguments: &[DatumWithOid<'_>]) -> Result<SecretUsers,
         Ok(SecretUsers {
             sources: names("source")?,
             models: names("model")?,
+            retrievers,
         })
     })
 }

@@ -9,6 +9,7 @@ pub mod client;
 pub mod clones;
 pub mod folders;
 pub mod process;
+pub mod request;
 pub mod starter;
 
 use std::path::PathBuf;

@@ -5,6 +5,7 @@
 //! | object: database, `rag.source`, hash of the source's name, 0 | the source is busy |
 //! | object: database, `rag.source`, hash of the source's name, 1 | the source is being dropped |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
+//! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
 //! | advisory: 0, "ragu", 0, 3 | the next free slot |
 //! | advisory: 0, "rag", 1, 0 | the key file of the secrets |
@@ -35,6 +36,9 @@ const SLOTS: u32 = 0x7261_6773;
 const SCHEDULERS: u32 = 0x7261_6774;
 /// "ragu" in ASCII.
 const NEXT_SLOT: u32 = 0x7261_6775;
+
+/// "ragw" in ASCII.
+const STORAGE: u32 = 0x7261_6777;
 
 /// What a lock on a source is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +73,12 @@ impl Lock {
     /// The scheduler of the current database.
     pub fn scheduler() -> Self {
         Self::advisory([database().to_u32(), SCHEDULERS, 0], 3)
+    }
+
+    /// Telling another server the changes of a collection. Collections whose hashes collide exclude
+    /// each other.
+    pub fn storage(collection: &str) -> Self {
+        Self::advisory([database().to_u32(), STORAGE, hash_text(collection)], 3)
     }
 
     /// The slot that becomes free next.

@@ -310,6 +310,13 @@ impl Query<'_> {
 
     /// Returns the nearest chunks.
     fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
+        if let Some(embedding) = self.embedding
+            && self.request.collection.storage.storage.is_remote()
+            && let Some(found) = self.nearest_of_server(statements, embedding, limit)?
+        {
+            self.trace.rows(found.len());
+            return Ok(found);
+        }
         let statement = statements.nearest(limit)?;
         let run = |complete| {
             let ef_search = settings::ef_search().max(MIN_EF_SEARCH).max(2 * limit);

@@ -10,6 +10,7 @@
 //! All statements of a search have the snapshot of the calling one, so that it sees whole documents
 //! only. What cannot answer (words, model, index) is left out, if the other half can.
 
+mod candidates;
 mod citation;
 pub mod context;
 mod diagnosis;

@@ -5,13 +5,14 @@ use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
 use rag_contract::VectorMetric;
 use rag_fusion::ChunkKey;
 use rag_pages::Tid;
+use uuid::Uuid;
 
 use super::SearchRequest;
 use crate::{
     catalog::chunks::{query_chunks, query_chunks_prepared},
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
-    pg::spi::{Row, filter_argument},
+    pg::spi::{Row, filter_argument, uuid},
     storage,
     types::vector::OwnedVector,
 };
@@ -62,6 +63,27 @@ impl Statements<'_> {
             _ => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
         };
         Ok(self.statement("", &order, None::<i64>.into()))
+    }
+
+    /// Those of some chunks that pass the filter, by their ids.
+    pub fn among(&self, documents: &[Uuid], chunks: &[Uuid]) -> Statement {
+        let keys: Vec<String> = documents
+            .iter()
+            .zip(chunks)
+            .map(|(document, chunk)| format!("{document}{chunk}"))
+            .collect();
+        // a join with the ids uses the primary key
+        let condition = " AND (c.document_id, c.chunk_id) IN (
+             SELECT pg_catalog.left(k.key, 36)::pg_catalog.uuid,
+                    pg_catalog.right(k.key, 36)::pg_catalog.uuid
+             FROM pg_catalog.unnest($2) AS k (key))";
+        self.statement(condition, "", keys.into())
+    }
+
+    /// The chunks of some documents that pass the filter.
+    pub fn of_documents(&self, documents: &[Uuid]) -> Statement {
+        let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
+        self.statement(" AND c.document_id = ANY ($2)", "", documents.into())
     }
 
     /// Those of some chunks that pass the filter.

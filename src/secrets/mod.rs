@@ -171,7 +171,11 @@ fn check_unused(what: &str, users: &SecretUsers) -> Result<(), Error> {
             format!("{kind}: {}.", names.join(", ")),
         )),
     };
-    let kinds = [of("Sources", &users.sources), of("Models", &users.models)];
+    let kinds = [
+        of("Sources", &users.sources),
+        of("Models", &users.models),
+        of("Retrievers", &users.retrievers),
+    ];
     let (kinds, lists): (Vec<String>, Vec<String>) = kinds.into_iter().flatten().unzip();
     if kinds.is_empty() {
         return Ok(());
@@ -312,6 +316,34 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
 /// The role has no right to the secret, or its value is unavailable.
 pub fn credentials_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<Credentials, Error> {
     login(named, &usable_entries(named, owner)?)
+}
+
+/// Returns the one value of a secret that is named, for an object of `owner`.
+///
+/// # Errors
+/// The role has no right to the secret, or its value is unavailable.
+pub fn value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<String, Error> {
+    let name = named.secret.as_str();
+    let key = named.key.as_deref().unwrap_or(TOKEN);
+    let entries = usable_entries(named, owner)?;
+    let entry = entries.iter().find(|entry| entry.key == key);
+    let entry = entry.ok_or_else(|| missing_key(name, key, &entries))?;
+    resolve(entry).map(|value| value.expose().to_owned())
+}
+
+/// Checks that an object of `owner` may send the one value of a secret that is named.
+///
+/// # Errors
+/// There is no such value, or the role has no right to it.
+pub fn check_value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<(), Error> {
+    check_use(named, owner)?;
+    let name = named.secret.as_str();
+    let key = named.key.as_deref().unwrap_or(TOKEN);
+    let entries = secrets::entries(name)?;
+    match entries.iter().any(|entry| entry.key == key) {
+        true => Ok(()),
+        false => Err(missing_key(name, key, &entries)),
+    }
 }
 
 /// Returns the values of a secret that `role` may use.

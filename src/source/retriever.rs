@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
 use rag_manifest::{Metadata, Notes, check_retriever_spec};
 use rag_protocol::spec::FieldProblem;
@@ -21,6 +21,7 @@ use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
     pg::roles,
+    secrets,
     storage::{self, index},
 };
 
@@ -53,6 +54,7 @@ pub fn create(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> 
     roles::require_admin(CHANGE)?;
     let name = name.as_str();
     let spec = checked(name, &changes.spec(Value::Null))?;
+    check_secrets(name, &spec, roles::current())?;
     let notes = Notes {
         display_name: changes.display_name.map(str::to_owned),
         ..Notes::default()
@@ -77,6 +79,7 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
     let spec = checked(name, &changes.spec(present.spec.clone()))?;
+    check_secrets(name, &spec, present.owner.id)?;
     let mut notes = present.notes.clone();
     if let Some(display_name) = changes.display_name {
         notes.display_name = Some(display_name.to_owned()).filter(|name| !name.is_empty());
@@ -98,11 +101,13 @@ pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> 
     }
     roles::require_admin(CHANGE)?;
     let spec = checked(name, &retriever.spec)?;
+    check_secrets(name, &spec, roles::current())?;
     if retrievers::create(name, &spec, notes)? {
         return Ok(ApplyAction::Created);
     }
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
+    check_secrets(name, &spec, present.owner.id)?;
     change_storage(&present, &spec)?;
     let change = retrievers::update(name, &spec, notes)?;
     check_partitions(name)?;
@@ -138,6 +143,19 @@ fn require_owner(retriever: &Retriever) -> Result<(), Error> {
     ))
     .detail(format!("Role \"{}\" owns it.", retriever.owner.name))
     .hint("Must be a member of this role. Create a retriever of your own for other settings."))
+}
+
+/// Checks the secrets that the storage sends to its server, and prevents them from being dropped
+/// until the transaction ends.
+///
+/// # Errors
+/// One does not exist, or belongs to another role than the retriever.
+fn check_secrets(name: &str, spec: &Value, owner: pg_sys::Oid) -> Result<(), Error> {
+    for named in retrievers::secrets(name, spec) {
+        secrets::lock_until_commit(&named.secret)?;
+        secrets::check_value_for(&named, owner)?;
+    }
+    Ok(())
 }
 
 /// Returns the settings without keys that are `null`.
@@ -218,7 +236,7 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
         }
         StorageChange::OtherIndex => {
             for name in retrievers::filled_collections(&present.name)? {
-                index::drop(&Collection::get(&name)?)?;
+                move_storage(&Collection::get(&name)?, &after)?;
             }
             Ok(())
         }
@@ -232,10 +250,19 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
 /// The retriever does not exist.
 pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<(), Error> {
     let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
-    match storage_change(&collection.storage, &StorageSettings::of(&after.spec)) {
+    let after = StorageSettings::of(&after.spec);
+    match storage_change(&collection.storage, &after) {
         StorageChange::None => Ok(()),
-        StorageChange::OtherOptions | StorageChange::OtherIndex => index::drop(collection),
+        StorageChange::OtherOptions => index::drop(collection),
+        StorageChange::OtherIndex => move_storage(collection, &after),
     }
+}
+
+/// Has the present storage of a collection forget it, and the next one take it.
+fn move_storage(collection: &Collection, after: &StorageSettings) -> Result<(), Error> {
+    index::drop(collection)?;
+    storage::of(collection).release(collection)?;
+    storage::backend(after.storage).adopt(collection)
 }
 
 /// What a change of settings means for the vector index of a collection.
@@ -247,7 +274,10 @@ enum StorageChange {
 
 fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageChange {
     let options = |settings: &StorageSettings| (settings.m, settings.ef_construction);
-    if (before.storage, before.metric) != (after.storage, after.metric) {
+    let server = |settings: &StorageSettings| settings.remote.as_ref().map(|at| at.url.clone());
+    if (before.storage, before.metric, server(before))
+        != (after.storage, after.metric, server(after))
+    {
         StorageChange::OtherIndex
     } else if options(before) != options(after) {
         StorageChange::OtherOptions
@@ -272,29 +302,31 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
     let retriever = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
     let storage_type = storage_type(&retriever.spec);
     let started = Instant::now();
-    let result = checked(name, &retriever.spec).and_then(|_| {
-        match retrievers::embedding_model(&retriever.spec) {
+    let result = checked(name, &retriever.spec).and_then(|spec| {
+        let model = match retrievers::embedding_model(&retriever.spec) {
             Some(name) => EmbeddingModel::named(name),
             None => EmbeddingModel::default_model(),
         }?
-        .info_now()
+        .info_now()?;
+        let storage = StorageSettings::of(&spec).storage;
+        Ok((storage::backend(storage).test(&retriever)?, model))
     });
     let latency = started.elapsed();
     let (success, message) = match result {
-        Ok(model) => (
+        Ok((storage, model)) => (
             true,
             format!(
-                "storage \"{storage_type}\" is in this database; model \"{}\" with {} dimensions \
-                 is ready",
+                "{storage}; model \"{}\" with {} dimensions is ready",
                 model.name, model.dimensions
             ),
         ),
         Err(error) => (
             false,
-            match error.detail {
-                Some(detail) => format!("{}: {detail}", error.message),
-                None => error.message,
-            },
+            [Some(error.message), error.detail, error.hint]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(": "),
         ),
     };
     Ok(RetrieverTest {

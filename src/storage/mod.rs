@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! retriever ──▶ StorageSettings ──▶ backend(type) ──▶ index on the partition   (hnsw, pgvector)
-//!                                                └──▶ no index, every chunk is read      (flat)
+//!                                                ├──▶ no index, every chunk is read      (flat)
+//!                                                └──▶ an index on another server         (remote)
 //! ```
 //!
 //! Documents, chunks and vectors are always rows of this database, whatever the type. So rights,
-//! filters and exact scores come from here, and a backend only says which chunks may be the nearest.
-//! [`index`] creates and drops the indexes of a partition.
+//! filters and exact scores come from here, and a backend only says which chunks may be the
+//! nearest. [`index`] creates and drops the indexes of a partition.
 //!
 //! # A new backend
 //!
@@ -19,13 +20,19 @@ mod flat;
 mod hnsw;
 pub mod index;
 mod pgvector;
+pub mod remote;
 
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 use rag_contract::{StorageSettings, StorageType};
+use rag_protocol::storage::{FoundPoint, StorageEngine};
 
-use crate::{catalog::collections::Collection, error::Error};
+use self::remote::{CandidateSearch, Remote};
+use crate::{
+    catalog::{collections::Collection, retrievers::Retriever},
+    error::Error,
+};
 
 /// What differs between types of storage.
 pub trait Backend: Sync {
@@ -65,6 +72,51 @@ pub trait Backend: Sync {
         Ok("distance".into())
     }
 
+    /// Tests if the storage of a retriever can be used. Returns what it is.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    fn test(&self, retriever: &Retriever) -> Result<String, Error> {
+        let storage = StorageSettings::of(&retriever.spec).storage;
+        self.check()?;
+        Ok(format!(
+            "storage \"{}\" is in this database",
+            storage.name()
+        ))
+    }
+
+    /// Asks another server for chunks that may be the nearest. Only for storage on another server.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    fn candidates(&self, _search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
+        Ok(vec![])
+    }
+
+    /// Returns the number of chunks that another server has.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    fn count(&self, _collection: &Collection) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
+    /// Has the storage take a collection that has chunks already.
+    ///
+    /// # Errors
+    /// A statement fails.
+    fn adopt(&self, _collection: &Collection) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Has the storage forget a collection that moves to other storage, or that is dropped.
+    ///
+    /// # Errors
+    /// A statement fails.
+    fn release(&self, _collection: &Collection) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Returns the settings of the server for an index scan.
     fn scan_settings(&self, _scan: IndexScan) -> Vec<(&'static CStr, CString)> {
         vec![]
@@ -86,7 +138,8 @@ pub fn backend(storage: StorageType) -> &'static dyn Backend {
         StorageType::Hnsw => &hnsw::Hnsw,
         StorageType::Flat => &flat::Flat,
         StorageType::PgVector => &pgvector::PgVector,
-        StorageType::Qdrant | StorageType::Elasticsearch => &flat::Flat,
+        StorageType::Qdrant => &Remote(StorageEngine::Qdrant),
+        StorageType::Elasticsearch => &Remote(StorageEngine::Elasticsearch),
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`supervisor`] | one per cluster, on standbys too | keeps `rag-engine embed` running |
 //! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database where something is due |
-//! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift |
+//! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, tells servers that search vectors what has changed |
 //! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
 //!
 //! [`hooks`] and [`shared`] tell them what happens, [`slots`](crate::cluster::slots) share the
@@ -19,6 +19,7 @@ pub mod launcher;
 mod queue;
 pub mod runner;
 pub mod scheduler;
+mod storage;
 pub mod supervisor;
 
 use pgrx::bgworkers::BackgroundWorker;

@@ -27,7 +27,7 @@ use pgrx::{
     pg_sys,
 };
 
-use super::{drift::Checks, queue::Queue, reload_settings_if_asked};
+use super::{drift::Checks, queue::Queue, reload_settings_if_asked, storage::ServerChanges};
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
@@ -133,6 +133,7 @@ fn is_installed() -> bool {
 struct Scheduler {
     queue: Queue,
     checks: Checks,
+    server_changes: ServerChanges,
     /// The delay after the last error, until something succeeds.
     error_delay: Option<Duration>,
     /// All sources with the schedule @reboot have become due.
@@ -152,6 +153,7 @@ impl Scheduler {
         Self {
             queue: Queue::default(),
             checks: Checks::default(),
+            server_changes: ServerChanges::default(),
             error_delay: None,
             has_booted: false,
             may_reschedule: true,
@@ -215,6 +217,7 @@ impl Scheduler {
             return true;
         }
         !self.checks.are_running()
+            && !self.server_changes.are_in_flight()
             && next.is_none_or(|next| next >= NEAR_TIME)
             && self
                 .active
@@ -286,6 +289,10 @@ impl Scheduler {
         } else {
             None
         };
+        let server_changes = match shared::is_present() && !was_restoring {
+            true => self.server_changes.advance()?,
+            false => None,
+        };
         // without shared memory no schedules are kept
         let next = match shared::is_present() {
             true => transaction(|| due::until_next(began, was_restoring))?,
@@ -302,10 +309,18 @@ impl Scheduler {
                 None
             }
         };
-        Ok([queue.next, changes, check, next, locked, delay]
-            .into_iter()
-            .flatten()
-            .min())
+        Ok([
+            queue.next,
+            changes,
+            check,
+            next,
+            locked,
+            delay,
+            server_changes,
+        ]
+        .into_iter()
+        .flatten()
+        .min())
     }
 
     /// Queues runs of the sources that are due. Returns true if the rows of some are locked, and

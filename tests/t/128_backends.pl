@@ -5,8 +5,9 @@ use warnings;
 use Test::More;
 use RagBackends;
 use RagCluster;
+use RagVectors;
 
-my $node = rag_node('backends');
+my $node = rag_node('backends', conf => "rag.allowed_private_hosts = '127.0.0.1'");
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 
 my @backends = (
@@ -55,11 +56,46 @@ else
 	note 'pgvector is not installed, and is not tested';
 }
 
+# -- other servers
+for my $kind ('qdrant', 'elasticsearch')
+{
+	my $url = RagVectors::server($kind);
+	for my $metric ('cosine', 'l2', 'inner_product')
+	{
+		my $name = $metric eq 'cosine' ? $kind : "$kind-" . $metric =~ tr/_/-/r;
+		push @backends,
+		  {
+			name => $name,
+			metric => $metric,
+			is_remote => 1,
+			chunks => 600,
+			config => qq({"type": "$kind", "url": "$url", "metric": "$metric"}),
+			sync => sub {
+				is( $sql->(
+						qq{SELECT documents_pending, server_chunks = chunks, error
+							FROM rag_sync_storage('$name')}),
+					'0|t|',
+					"$name: both sides have the same number of chunks");
+			}
+		  };
+	}
+}
+
 for my $backend (@backends)
 {
 	conforms($node, $backend);
-	next if $backend->{metric} && $backend->{name} =~ /flat/;
+	next if $backend->{name} =~ /flat|-product/;
+	next if $backend->{is_remote} && $backend->{metric} ne 'cosine';
 	fill_many($node, $backend);
+	if ($backend->{is_remote})
+	{
+		like(
+			$sql->(
+				qq{SELECT detail FROM rag_explain_search('', '$backend->{name}', mode => 'vector',
+					query_embedding => (SELECT vector FROM probe LIMIT 1)) WHERE step = 'vector'}),
+			qr/candidates of the server: 10; changed documents: 0; of both are found: 10/,
+			"$backend->{name}: searches use it");
+	}
 	next if !$backend->{index};
 	is( $sql->(
 			qq{SELECT string_agg(DISTINCT a.amname, ' ') FROM pg_class c

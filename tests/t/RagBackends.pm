@@ -145,12 +145,13 @@ sub stays
 	return;
 }
 
-# Adds 3,500 chunks in clusters, so that the collection gets an index, and compares searches with
-# the exact distances.
+# Adds chunks in clusters, 3,500 of them by default, so that the collection gets an index, and
+# compares searches with the exact distances.
 sub fill_many
 {
 	my ($node, $backend) = @_;
 	my ($name, $sync) = @$backend{qw(name sync)};
+	my $chunks = $backend->{chunks} // 3500;
 	my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 	my $score = {
 		cosine => '1 - (c.embedding <=> p.vector)',
@@ -163,15 +164,15 @@ sub fill_many
 			array(SELECT sin(i * n) + 0.3 * random() FROM generate_series(1, 384) n)
 				::rag_types.vector AS vector
 		FROM generate_series(1, 8) AS i;
-		INSERT INTO rag.chunks (partition, collection, uri, title, document_id, document_type, chunk_id,
-			chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
-			indexed_at, start_line, end_line)
+		INSERT INTO rag.chunks (partition, collection, uri, title, document_id, document_type,
+			chunk_id, chunk_index, start_index, content, metadata, embedding, embedding_key,
+			fetched_at, indexed_at, start_line, end_line)
 		SELECT 'rag_kb_$name', '$name', 'made:' || i, 'Title', md5('d' || i / 5)::uuid, 'text',
 			md5('$name' || i)::uuid, i % 5, 0, 'made ' || i, jsonb_build_object('part', i % 50),
 			array(SELECT sin((i % 40 + 1) * n) + random() + 0 * i
 				FROM generate_series(1, 384) n)::rag_types.vector,
 			md5('e' || i)::uuid, now(), now(), 1, 1
-		FROM generate_series(1, 3500) AS i;
+		FROM generate_series(1, $chunks) AS i;
 		SELECT rag_upsert_chunks('$name', jsonb_build_array(chunk(6, 'e', axis(7))))});
 	$sync->() if $sync;
 	# of the ten nearest, how many a search finds

@@ -109,7 +109,7 @@ impl VectorMetric {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretValueRef {
     pub name: String,
-    /// None: the token, or else the password.
+    /// None: `username`, `password` or `token`, by what the value is.
     pub key: Option<String>,
 }
 
@@ -120,6 +120,20 @@ pub struct RemoteStorage {
     pub username: Option<SecretValueRef>,
     pub password: Option<SecretValueRef>,
     pub api_key: Option<SecretValueRef>,
+}
+
+impl RemoteStorage {
+    /// Returns the values of secrets that are sent to the server, and the key of each that names
+    /// none.
+    pub fn secrets(&self) -> impl Iterator<Item = (&SecretValueRef, &'static str)> {
+        [
+            (&self.username, "username"),
+            (&self.password, "password"),
+            (&self.api_key, "token"),
+        ]
+        .into_iter()
+        .filter_map(|(reference, key)| Some((reference.as_ref()?, key)))
+    }
 }
 
 /// The settings of the storage, from a spec that was checked when it was stored.

@@ -183,16 +183,15 @@ fn a_retriever_keeps_what_was_given_and_no_more() {
 }
 
 #[test]
-fn the_retriever_of_the_proposal_is_stored_elsewhere() {
+fn the_retriever_of_the_proposal_needs_references_to_secrets() {
     let problems = parse(RETRIEVER).unwrap_err();
     let named: Vec<_> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         named,
-        ["spec.storageConfig.type: \"elasticsearch\" is not supported by this version"]
-    );
-    assert_eq!(
-        problems[0].hint.as_deref(),
-        Some("Types: hnsw, flat, pgvector.")
+        [
+            "spec.storageConfig.username: is not stored in settings, which others can read",
+            "spec.storageConfig.password: is not stored in settings, which others can read",
+        ]
     );
 }
 

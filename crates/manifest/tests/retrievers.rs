@@ -42,6 +42,10 @@ fn all_settings_of_retrievers_are_accepted() {
         json!({"retrievalMethods": {"keyword": {}}}),
         json!({"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": false}}}),
         json!({"storageConfig": {"type": "flat", "metric": "l2"}}),
+        json!({"storageConfig": {"type": "qdrant", "url": "https://q:6333", "ext": {"m": 64},
+                                 "apiKeyRef": {"name": "q", "key": "token"}}}),
+        json!({"storageConfig": {"type": "elasticsearch", "url": "https://e:9200/proxy",
+                                 "usernameRef": {"name": "e"}, "passwordRef": {"name": "e"}}}),
         json!({"storageConfig": {"type": "pgvector", "metric": "inner_product", "ext": {"m": 32}}}),
     ] {
         assert_eq!(check_retriever_spec(&spec), Ok(spec.clone()));
@@ -70,9 +74,40 @@ fn wrong_retrievers_are_refused() {
     let strategy = |key: &str, value: Value| json!({"storageConfig": {"indexStrategy": {"mode": "per_dataset", key: value}}});
     for (spec, expected) in [
         (
+            json!({"storageConfig": {"type": "faiss"}}),
+            "spec.storageConfig.type: \"faiss\" is not supported by this version | Types: hnsw, \
+             flat, pgvector, qdrant, elasticsearch."
+                .into(),
+        ),
+        (
             json!({"storageConfig": {"type": "qdrant", "url": "http://q:6333", "apiKey": "k"}}),
-            "spec.storageConfig.type: \"qdrant\" is not supported by this version | Types: hnsw, \
-                flat, pgvector."
+            "spec.storageConfig.apiKey: is not stored in settings, which others can read | Create \
+             a secret and write apiKeyRef: {\"name\": ...}."
+                .into(),
+        ),
+        (
+            json!({"storageConfig": {"type": "qdrant"}}),
+            "spec.storageConfig.url: is missing | Write https://host:port, such as \
+             https://vectors.example.org:6333."
+                .into(),
+        ),
+        (
+            json!({"storageConfig": {"type": "qdrant", "url": "https://q", "passwordRef":
+                                     {"name": "q"}}}),
+            "spec.storageConfig.passwordRef: is not for storage \"qdrant\", whose servers take an \
+             API key | Write apiKeyRef."
+                .into(),
+        ),
+        (
+            json!({"storageConfig": {"type": "elasticsearch", "url": "https://e", "usernameRef":
+                                     {"name": "e"}}}),
+            "spec.storageConfig.passwordRef: is missing beside usernameRef".into(),
+        ),
+        (
+            json!({"storageConfig": {"type": "elasticsearch", "url": "https://e", "apiKeyRef":
+                                     "not to be repeated"}}),
+            "spec.storageConfig.apiKeyRef: must name a secret, and not be a string | Write \
+             apiKeyRef: {\"name\": ..., \"key\": ...}."
                 .into(),
         ),
         (storage("url", json!("http://e:9200")), local("url")),

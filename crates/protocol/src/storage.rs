@@ -149,6 +149,14 @@ pub enum Labelled {
     OneOf(Vec<String>),
 }
 
+/// Returns a label that has at most `max` bytes: a text, or the hash of a longer one.
+pub fn label(text: String, max: usize) -> String {
+    match text.len() <= max {
+        true => text,
+        false => format!("#{}", blake3::hash(text.as_bytes()).to_hex()),
+    }
+}
+
 /// A point that a search has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundPoint {

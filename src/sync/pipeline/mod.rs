@@ -42,7 +42,7 @@ use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, transaction::transaction},
-    storage::index,
+    storage::{index, remote::changes},
 };
 
 /// The input of a run: the documents of a source, split but not embedded.
@@ -177,7 +177,8 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     pipeline.report.complete = complete;
     feed.done()?;
     let collection = &pipeline.collection;
-    transaction(|| index::create_if_large_enough(collection, WriterLock::Wait))
+    transaction(|| index::create_if_large_enough(collection, WriterLock::Wait))?;
+    changes::tell_after_run(collection)
 }
 
 impl Pipeline<'_> {

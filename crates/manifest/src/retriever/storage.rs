@@ -39,8 +39,6 @@ const VALUES: [(&str, &str); 3] = [
     ("password", "passwordRef"),
     ("apiKey", "apiKeyRef"),
 ];
-/// Types of storage that this version supports.
-const SUPPORTED: [StorageType; 3] = [StorageType::Hnsw, StorageType::Flat, StorageType::PgVector];
 /// Options of a vector index, with their smallest and largest values.
 const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
 
@@ -48,11 +46,9 @@ const URL_HINT: &str = "Write https://host:port, such as https://vectors.example
 const SECRET_HINT: &str = "Create a secret and name it in passwordRef or apiKeyRef.";
 
 pub fn check(storage: &Object<'_>) {
-    let names = SUPPORTED.map(StorageType::name);
+    let names = StorageType::ALL.map(StorageType::name);
     let given = storage.text("type");
-    let known = given
-        .and_then(StorageType::parse)
-        .filter(|known| SUPPORTED.contains(known));
+    let known = given.and_then(StorageType::parse);
     if let (Some(given), None) = (given, known) {
         let problem = format!("\"{}\" is not supported by this version", shown(given));
         storage.problem("type", problem, Some(did_you_mean(given, &names, "Types")));

@@ -1,0 +1,80 @@
+-- Storage on other servers: what they have not been told yet, and the state of telling them.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE SEQUENCE rag.storage_change_number;
+
+-- A document whose points on the other server may be out of date. Every change of its chunks writes
+-- the row in the same transaction. It is deleted once the server has the points of this change. The
+-- searches of the documents in here read this database alone.
+CREATE TABLE rag.storage_change (
+    collection text NOT NULL,
+    document_id uuid NOT NULL,
+    change bigint NOT NULL DEFAULT pg_catalog.nextval('rag.storage_change_number'),
+    changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
+    changed_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    PRIMARY KEY (collection, document_id)
+);
+COMMENT ON TABLE rag.storage_change IS
+    'documents whose vectors another server does not have yet';
+COMMENT ON COLUMN rag.storage_change.change IS 'another number after each change';
+COMMENT ON COLUMN rag.storage_change.changed_by IS
+    'transaction of the change, which may still be in progress';
+
+-- What a server has to delete: a collection that was dropped or moved to other storage. It is not
+-- part of dumps: the server has the points of the cluster that was dumped.
+CREATE TABLE rag.storage_removal (
+    removal bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    retriever text NOT NULL,
+    spec jsonb NOT NULL,
+    owner_id oid NOT NULL,
+    index_name text NOT NULL,
+    collection text NOT NULL,
+    changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id()
+);
+COMMENT ON TABLE rag.storage_removal IS
+    'collections whose vectors another server has to delete';
+
+-- When a collection's server could not be told last, and when it is tried again.
+CREATE TABLE rag.storage_delay (
+    collection text PRIMARY KEY,
+    attempts integer NOT NULL,
+    retry_at timestamptz NOT NULL,
+    error text NOT NULL
+);
+COMMENT ON TABLE rag.storage_delay IS
+    'collections whose server could not be told, and when it is tried again';
+
+-- Row triggers of the partitions of collections whose storage is on another server.
+CREATE FUNCTION rag.note_storage_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    changed record := CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END;
+BEGIN
+    -- others may be in the same partition
+    IF NOT rag.is_restoring() AND EXISTS (
+        SELECT FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+        WHERE c.name = changed.collection
+          AND r.spec #>> '{storageConfig,type}' IN ('qdrant', 'elasticsearch'))
+    THEN
+        INSERT INTO rag.storage_change (collection, document_id)
+        VALUES (changed.collection, changed.document_id)
+        ON CONFLICT (collection, document_id) DO UPDATE
+            SET change = excluded.change, changed_by = excluded.changed_by,
+                changed_at = excluded.changed_at
+            WHERE storage_change.changed_by <> excluded.changed_by;
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION rag.note_storage_change() IS
+    'records that the vectors of a document on another server are out of date';
+REVOKE ALL ON FUNCTION rag.note_storage_change() FROM PUBLIC;
+
+CREATE TRIGGER wake AFTER INSERT OR UPDATE ON rag.storage_change
+    FOR EACH STATEMENT EXECUTE FUNCTION rag.source_changed();
+CREATE TRIGGER wake AFTER INSERT ON rag.storage_removal
+    FOR EACH STATEMENT EXECUTE FUNCTION rag.source_changed();
+
+SELECT pg_catalog.pg_extension_config_dump('rag.storage_change', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.storage_change_number', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.storage_delay', '');

@@ -1,0 +1,70 @@
+//! Storage on other servers: tell them what has changed.
+
+use std::time::{Duration, Instant};
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+
+use super::required;
+use crate::{
+    catalog::{
+        access::require_write,
+        collections::{self, Collection},
+    },
+    storage::remote::changes::{self, Told},
+};
+
+/// The longest time that one call tells changes, if no statement_timeout ends it before.
+const MAX_TIME: Duration = Duration::from_secs(3600);
+
+#[pg_extern(volatile)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_sync_storage(
+    collection: pgrx::default!(Option<&str>, "NULL"),
+    complete: pgrx::default!(Option<bool>, "false"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(collection, String),
+            name!(documents_written, i64),
+            name!(documents_pending, i64),
+            name!(chunks, i64),
+            name!(server_chunks, Option<i64>),
+            name!(error, Option<String>),
+        ),
+    >,
+    ErrorReport,
+> {
+    super::require_writer(c"rag_sync_storage()", "write to storage on another server")?;
+    let complete = required("complete", complete)?;
+    let mut found = vec![];
+    match collection {
+        Some(name) => {
+            let collection = super::writable(Some(name))?;
+            changes::require_server(&collection)?;
+            found.push(collection);
+        }
+        None => {
+            for name in collections::with_server()? {
+                let collection = Collection::get(&name)?;
+                if require_write(&collection).is_ok() {
+                    found.push(collection);
+                }
+            }
+        }
+    }
+    let until = Instant::now() + MAX_TIME;
+    let mut rows = vec![];
+    for collection in &found {
+        let Told {
+            documents,
+            pending,
+            chunks,
+            server_chunks,
+            error,
+        } = changes::tell_now(collection, complete, until)?;
+        let name = collection.name.to_string();
+        rows.push((name, documents, pending, chunks, server_chunks, error));
+    }
+    Ok(TableIterator::new(rows))
+}

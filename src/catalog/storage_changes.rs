@@ -1,0 +1,359 @@
+//! `rag.storage_change`, `rag.storage_removal` and `rag.storage_delay`: what servers that search
+//! vectors have not been told yet.
+//!
+//! ```text
+//! write ── row trigger, same transaction ──▶ storage_change ── after the commit ──▶ server
+//!                                                  ▲                                  │
+//!                                                  └── deleted, if it is as it was ◀──┘
+//! ```
+
+use std::time::Duration;
+
+use pgrx::{JsonB, pg_sys};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    collections::Collection,
+    partitions::{self, Partition},
+};
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{Row, execute, query, query_prepared, uuid},
+    },
+    types::vector::OwnedVector,
+};
+
+/// The longest time before a server is tried again.
+const MAX_DELAY: f64 = 300.0;
+
+/// Has changes of chunks of a partition recorded. Runs as the extension's owner.
+///
+/// # Errors
+/// A statement fails.
+pub fn watch(partition: &Partition) -> Result<(), Error> {
+    let relation = partition.qualified();
+    let found = query(
+        "SELECT FROM pg_catalog.pg_trigger
+         WHERE tgrelid = pg_catalog.to_regclass($1) AND tgname = 'note_storage_change'",
+        &[relation.as_str().into()],
+        |_| Ok(()),
+    )?;
+    if !found.is_empty() {
+        return Ok(());
+    }
+    execute(
+        &format!(
+            "CREATE TRIGGER note_storage_change AFTER INSERT OR UPDATE OR DELETE ON {relation}
+             FOR EACH ROW EXECUTE FUNCTION rag.note_storage_change()"
+        ),
+        &[],
+    )?;
+    Ok(())
+}
+
+/// A document, and the number of its last change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentChange {
+    pub document: Uuid,
+    pub change: i64,
+}
+
+fn read_uuid(row: &Row<'_, '_>, column: usize) -> Result<Uuid, Error> {
+    Ok(Uuid::from_bytes(
+        *row.required::<pgrx::Uuid>(column)?.as_bytes(),
+    ))
+}
+
+/// Returns the documents that searches read in this database, at most `limit`. Those of the current
+/// transaction are among them.
+pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
+    as_owner(|| {
+        query_prepared(
+            "SELECT document_id FROM rag.storage_change WHERE collection = $1 LIMIT $2",
+            &[collection.into(), (limit as i64).into()],
+            |row| read_uuid(&row, 1),
+        )
+    })
+}
+
+/// Returns changes of transactions that have committed, the oldest first.
+pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT document_id, change FROM rag.storage_change
+             WHERE collection = $1
+               AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
+             ORDER BY change LIMIT $2",
+            &[collection.into(), (limit as i64).into()],
+            |row| {
+                Ok(DocumentChange {
+                    document: read_uuid(&row, 1)?,
+                    change: row.required(2)?,
+                })
+            },
+        )
+    })
+}
+
+/// Deletes changes that a server has been told, unless there are newer ones of the documents.
+pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error> {
+    let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
+    let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.storage_change AS s
+             USING ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
+                 AS told (document_id, change)
+             WHERE s.collection = $1 AND s.document_id = told.document_id
+               AND s.change = told.change",
+            &[collection.into(), documents.into(), numbers.into()],
+        )?;
+        execute(
+            "DELETE FROM rag.storage_delay WHERE collection = $1",
+            &[collection.into()],
+        )?;
+        Ok(())
+    })
+}
+
+/// Records that a server could not be told. It is tried again after a time that doubles, or that
+/// the server asks for.
+pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(), Error> {
+    let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
+    as_owner(|| {
+        execute(
+            "INSERT INTO rag.storage_delay AS d (collection, attempts, retry_at, error)
+             VALUES ($1, 1, pg_catalog.clock_timestamp()
+                         + pg_catalog.make_interval(secs => greatest($3, 1.0)), $2)
+             ON CONFLICT (collection) DO UPDATE SET
+                 attempts = d.attempts + 1,
+                 retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
+                     greatest($3, least($4, pg_catalog.pow(2.0, least(d.attempts, 20))))),
+                 error = excluded.error",
+            &[
+                collection.into(),
+                error.into(),
+                asked.into(),
+                MAX_DELAY.into(),
+            ],
+        )?;
+        Ok(())
+    })
+}
+
+/// A collection with something to tell its server.
+pub struct DueCollection {
+    pub collection: String,
+    /// Time until it is due.
+    pub wait: Duration,
+}
+
+/// Returns the collections with something to tell their servers, those that are due first.
+pub fn due() -> Result<Vec<DueCollection>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT n.collection,
+                    greatest(0, coalesce(extract(epoch FROM d.retry_at
+                                                 - pg_catalog.clock_timestamp()), 0))::float8
+             FROM (SELECT c.name AS collection FROM rag.collections c
+                   WHERE EXISTS (SELECT FROM rag.storage_change s WHERE s.collection = c.name)
+                   UNION SELECT collection FROM rag.storage_removal) AS n
+             LEFT JOIN rag.storage_delay d USING (collection)
+             ORDER BY 2, 1",
+            &[],
+            |row| {
+                Ok(DueCollection {
+                    collection: row.required(1)?,
+                    wait: Duration::from_secs_f64(row.required::<f64>(2)?),
+                })
+            },
+        )
+    })
+}
+
+/// Returns the number of documents of a collection that its server has to be told.
+pub fn pending(collection: &str) -> Result<i64, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT pg_catalog.count(*) FROM rag.storage_change WHERE collection = $1",
+            &[collection.into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next().unwrap_or(0))
+}
+
+/// Has all documents of a collection written again.
+pub fn queue_all(collection: &str) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "INSERT INTO rag.storage_change (collection, document_id)
+             SELECT collection, document_id FROM rag.documents
+             WHERE collection = $1 AND chunk_count > 0
+             ON CONFLICT (collection, document_id) DO UPDATE
+                 SET change = excluded.change, changed_by = excluded.changed_by",
+            &[collection.into()],
+        )?;
+        Ok(())
+    })
+}
+
+/// Has the server of a collection delete its points, and forgets what it was to be told. The
+/// collection is dropped afterwards, or gets other storage.
+pub fn release(collection: &Collection) -> Result<(), Error> {
+    let name = collection.name.as_str();
+    as_owner(|| {
+        for table in ["storage_change", "storage_delay"] {
+            execute(
+                &format!("DELETE FROM rag.{table} WHERE collection = $1"),
+                &[name.into()],
+            )?;
+        }
+        let Some(partition) = partitions::of(name)? else {
+            return Ok(());
+        };
+        execute(
+            "INSERT INTO rag.storage_removal
+                 (retriever, spec, owner_id, index_name, collection)
+             SELECT r.name, r.spec, r.owner_id, $2, c.name
+             FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+             WHERE c.name = $1",
+            &[name.into(), index_name(&partition).into()],
+        )?;
+        Ok(())
+    })
+}
+
+/// Returns the name of the index that a server has for a partition. Names of partitions may have a
+/// slash, which no server accepts.
+pub fn index_name(partition: &Partition) -> String {
+    partition.name().replace('/', "~")
+}
+
+/// What a server has to delete.
+pub struct Removal {
+    pub removal: i64,
+    pub retriever: String,
+    pub spec: Value,
+    pub owner: pg_sys::Oid,
+    pub index: String,
+    pub collection: String,
+    /// No collection uses the index any more.
+    pub is_whole: bool,
+}
+
+/// Returns what the server of a collection has to delete, of transactions that have committed.
+pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT removal, retriever, spec, owner_id, index_name, collection,
+                    NOT EXISTS (SELECT FROM rag.collections c
+                                WHERE pg_catalog.replace(c.partition, '/', '~') = r.index_name)
+             FROM rag.storage_removal r
+             WHERE collection = $1
+               AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
+             ORDER BY removal",
+            &[collection.into()],
+            |row| {
+                Ok(Removal {
+                    removal: row.required(1)?,
+                    retriever: row.required(2)?,
+                    spec: row.required::<JsonB>(3)?.0,
+                    owner: row.required(4)?,
+                    index: row.required(5)?,
+                    collection: row.required(6)?,
+                    is_whole: row.required(7)?,
+                })
+            },
+        )
+    })
+}
+
+pub fn removed(removal: i64) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "DELETE FROM rag.storage_removal WHERE removal = $1",
+            &[removal.into()],
+        )
+    })?;
+    Ok(())
+}
+
+/// A chunk as a server needs it.
+pub struct ChunkPoint {
+    pub chunk: Uuid,
+    pub document: Uuid,
+    pub vector: Vec<f32>,
+    pub source: Option<String>,
+    pub document_type: String,
+    pub category: Option<String>,
+    pub tags: Vec<String>,
+    pub knowledge_id: Option<i64>,
+    /// JSON.
+    pub metadata: String,
+}
+
+/// Returns the chunks of some documents.
+pub fn points(collection: &Collection, documents: &[Uuid]) -> Result<Vec<ChunkPoint>, Error> {
+    let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
+    as_owner(|| {
+        query(
+            &format!(
+                "SELECT c.chunk_id, c.document_id, c.embedding, c.source, c.document_type,
+                        c.category, coalesce(c.tags, '{{}}'), c.knowledge_id,
+                        c.metadata::pg_catalog.text
+                 FROM rag.chunks AS c WHERE {} AND c.document_id = ANY ($1)",
+                collection.rows("c.")
+            ),
+            &[documents.into()],
+            |row| {
+                Ok(ChunkPoint {
+                    chunk: read_uuid(&row, 1)?,
+                    document: read_uuid(&row, 2)?,
+                    vector: Vec::from(row.required::<OwnedVector>(3)?),
+                    source: row.get(4)?,
+                    document_type: row.required(5)?,
+                    category: row.get(6)?,
+                    tags: row.required(7)?,
+                    knowledge_id: row.get(8)?,
+                    metadata: row.required(9)?,
+                })
+            },
+        )
+    })
+}
+
+/// Returns the numbers of chunks of some documents, in their order. It is 0 if a document does not
+/// exist any more.
+pub fn chunk_counts(collection: &Collection, documents: &[Uuid]) -> Result<Vec<i64>, Error> {
+    let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
+    as_owner(|| {
+        query(
+            "SELECT coalesce(d.chunk_count, 0)::bigint
+             FROM pg_catalog.unnest($2) WITH ORDINALITY AS w (document_id, place)
+             LEFT JOIN rag.documents d
+                 ON d.collection = $1 AND d.document_id = w.document_id
+             ORDER BY w.place",
+            &[collection.name.as_str().into(), documents.into()],
+            |row| row.required(1),
+        )
+    })
+}
+
+/// Returns the number of chunks of a collection.
+pub fn count_chunks(collection: &Collection) -> Result<i64, Error> {
+    let found = as_owner(|| {
+        query(
+            &format!(
+                "SELECT pg_catalog.count(*) FROM rag.chunks AS c WHERE {}",
+                collection.rows("c.")
+            ),
+            &[],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next().unwrap_or(0))
+}

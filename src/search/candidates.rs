@@ -1,0 +1,115 @@
+//! The nearest chunks by the candidates of another server.
+//!
+//! The server knows the documents as they were when it was told of them last, and nothing of
+//! rights. So its candidates are looked up here, with the filter and the caller's rights, and their
+//! distances are computed. All chunks of documents that have changed since are candidates, too. If
+//! too few candidates are left, the server is asked for more.
+
+use std::collections::HashSet;
+
+use pgrx::{PgLogLevel, pg_sys::panic::ErrorReport};
+use uuid::Uuid;
+
+use super::{
+    find::Query,
+    statements::{FoundRow, Statements},
+};
+use crate::{
+    catalog::storage_changes,
+    error::Error,
+    settings,
+    storage::{self, remote::CandidateSearch},
+    types::vector::OwnedVector,
+};
+
+/// If more documents have changed, this database alone is searched.
+const MAX_CHANGED: usize = 1000;
+/// The server is asked for this many times as many as are wanted: those with equal distances may
+/// come in another order.
+const SURPLUS: usize = 2;
+/// If too few candidates are left, the next request is for this many times as many.
+const GROWTH: usize = 5;
+/// The maximum number of candidates of a request.
+const MAX_CANDIDATES: usize = 10_000;
+
+impl Query<'_> {
+    /// Returns the nearest chunks by the candidates of another server. Returns None if this
+    /// database alone must be searched.
+    pub fn nearest_of_server(
+        &self,
+        statements: &Statements<'_>,
+        embedding: &OwnedVector,
+        limit: usize,
+    ) -> Result<Option<Vec<FoundRow>>, Error> {
+        let collection = &self.request.collection;
+        let name = collection.name.as_str();
+        let changed = storage_changes::documents(name, MAX_CHANGED + 1)?;
+        if changed.len() > MAX_CHANGED {
+            self.trace.note(|| {
+                format!("more than {MAX_CHANGED} documents have changed since the server was told")
+            });
+            return Ok(None);
+        }
+        let vector = Vec::from(embedding.clone());
+        let mut limit_of_server = limit.saturating_mul(SURPLUS).min(MAX_CANDIDATES);
+        loop {
+            let search = CandidateSearch {
+                collection,
+                vector: &vector,
+                limit: limit_of_server,
+                ef_search: settings::ef_search().max(limit_of_server).max(200),
+                labels: self.request.filter.required_labels(),
+            };
+            let candidates = match storage::of(collection).candidates(&search) {
+                Ok(candidates) => candidates,
+                Err(error) => {
+                    report(&error);
+                    return Ok(None);
+                }
+            };
+            let named = candidates.len();
+            let known: HashSet<Uuid> = changed.iter().copied().collect();
+            let (documents, chunks): (Vec<Uuid>, Vec<Uuid>) = candidates
+                .iter()
+                .filter(|point| !known.contains(&point.document))
+                .map(|point| (point.document, point.chunk))
+                .unzip();
+            let mut rows = statements.run(&statements.among(&documents, &chunks))?;
+            if !changed.is_empty() {
+                rows.extend(statements.run(&statements.of_documents(&changed))?);
+            }
+            self.trace.note(|| {
+                format!(
+                    "candidates of the server: {named}; changed documents: {}; of both are \
+                     found: {}",
+                    changed.len(),
+                    rows.len()
+                )
+            });
+            // these are all that the server has
+            if rows.len() >= limit || named < limit_of_server {
+                return Ok(Some(rows));
+            }
+            if limit_of_server == MAX_CANDIDATES {
+                self.trace
+                    .note(|| "too few candidates pass, so all chunks are read".to_owned());
+                return Ok(None);
+            }
+            limit_of_server = limit_of_server.saturating_mul(GROWTH).min(MAX_CANDIDATES);
+        }
+    }
+}
+
+/// Tells the caller that the server could not be asked.
+fn report(error: &Error) {
+    let mut detail = error.message.clone();
+    if let Some(more) = &error.detail {
+        detail = format!("{detail}: {more}");
+    }
+    let message = "the search reads this database alone, because its server is unavailable";
+    let mut report = ErrorReport::new(error.code, message.to_owned(), "rag").set_detail(detail);
+    if let Some(hint) = &error.hint {
+        report = report.set_hint(hint.clone());
+    }
+    report.report(PgLogLevel::NOTICE);
+}

@@ -1,0 +1,176 @@
+//! One request to a server, by a process `rag-engine store`.
+
+use std::{ffi::OsStr, time::Duration};
+
+use pgrx::pg_sys;
+use rag_contract::{RemoteStorage, StorageSettings, StorageType};
+use rag_protocol::{
+    frame,
+    storage::{StorageCall, StorageCredentials, StorageEngine, StorageEvent, StorageRequest},
+};
+use serde_json::Value;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::retriever_of;
+use crate::{
+    catalog::{
+        collections::Collection,
+        retrievers::{self, Retriever},
+        secrets::SecretRef,
+        storage_changes::Removal,
+    },
+    engine::request::EngineRequest,
+    error::Error,
+    secrets, settings,
+};
+
+/// The engine reports its own timeout. After this time more it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A server, as a retriever names it.
+pub struct Target {
+    retriever: String,
+    engine: StorageEngine,
+    server: RemoteStorage,
+    /// What it asks for.
+    secrets: Vec<SecretRef>,
+    /// The role whose rights count for the secrets.
+    owner: pg_sys::Oid,
+}
+
+impl Target {
+    /// # Errors
+    /// The retriever does not name a server.
+    pub fn of(retriever: &Retriever) -> Result<Self, Error> {
+        Self::new(&retriever.name, &retriever.spec, retriever.owner.id)
+    }
+
+    /// # Errors
+    /// As [`Target::of`].
+    pub fn of_collection(collection: &Collection) -> Result<Self, Error> {
+        Self::of(&retriever_of(collection)?)
+    }
+
+    /// # Errors
+    /// As [`Target::of`].
+    pub fn of_removal(removal: &Removal) -> Result<Self, Error> {
+        Self::new(&removal.retriever, &removal.spec, removal.owner)
+    }
+
+    fn new(retriever: &str, spec: &Value, owner: pg_sys::Oid) -> Result<Self, Error> {
+        let settings = StorageSettings::of(spec);
+        let engine = match settings.storage {
+            StorageType::Qdrant => Some(StorageEngine::Qdrant),
+            StorageType::Elasticsearch => Some(StorageEngine::Elasticsearch),
+            _ => None,
+        };
+        match (engine, settings.remote) {
+            (Some(engine), Some(server)) => Ok(Self {
+                retriever: retriever.to_owned(),
+                engine,
+                server,
+                secrets: retrievers::secrets(retriever, spec),
+                owner,
+            }),
+            _ => Err(Error::internal("the storage is on no other server")),
+        }
+    }
+
+    pub fn url(&self) -> &str {
+        self.server.url.trim_end_matches('/')
+    }
+
+    /// Returns the values of the secrets, by the rights of the retriever's owner.
+    fn credentials(&self) -> Result<StorageCredentials, Error> {
+        let mut values = self.secrets.iter();
+        let mut next = |is_named: bool| match is_named {
+            true => values
+                .next()
+                .map(|named| secrets::value_for(named, self.owner))
+                .transpose(),
+            false => Ok(None),
+        };
+        // in the order of RemoteStorage::secrets
+        Ok(StorageCredentials {
+            username: next(self.server.username.is_some())?,
+            password: next(self.server.password.is_some())?,
+            api_key: next(self.server.api_key.is_some())?,
+        })
+    }
+}
+
+/// A request in progress.
+pub struct StoreCall(EngineRequest);
+
+impl StoreCall {
+    /// # Errors
+    /// A secret is unavailable, or the engine cannot be started.
+    pub fn begin(
+        target: &Target,
+        request: StorageRequest,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        let mut call = StorageCall {
+            retriever: target.retriever.clone(),
+            engine: target.engine,
+            url: target.url().to_owned(),
+            credentials: target.credentials()?,
+            network: settings::network(),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            request,
+        };
+        let input = frame::encode(&call, &[]).map(Zeroizing::new);
+        let StorageCredentials {
+            username,
+            password,
+            api_key,
+        } = &mut call.credentials;
+        for secret in [username, password, api_key].into_iter().flatten() {
+            secret.zeroize();
+        }
+        let args: [&OsStr; 3] = [
+            "store".as_ref(),
+            "--sandbox".as_ref(),
+            settings::sandbox().as_ref(),
+        ];
+        let what = format!("storage of retriever \"{}\"", target.retriever);
+        EngineRequest::begin(what, &args, input?, timeout + GRACE).map(Self)
+    }
+
+    /// Returns the answer, if it has arrived.
+    ///
+    /// # Errors
+    /// The server or the engine has failed.
+    pub fn poll(&mut self) -> Result<Option<StorageEvent>, Error> {
+        let Some(frame) = self.0.poll()? else {
+            return Ok(None);
+        };
+        answered(frame.header()?).map(Some)
+    }
+
+    /// Waits until the server has done what was asked.
+    ///
+    /// # Errors
+    /// As [`StoreCall::poll`].
+    pub fn wait_done(&mut self) -> Result<(), Error> {
+        match answered(self.0.next()?.header()?)? {
+            StorageEvent::Done => Ok(()),
+            _ => Err(super::unexpected()),
+        }
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// As [`StoreCall::poll`].
+    pub fn finish(mut self) -> Result<StorageEvent, Error> {
+        answered(self.0.next()?.header()?)
+    }
+}
+
+fn answered(event: StorageEvent) -> Result<StorageEvent, Error> {
+    match event {
+        StorageEvent::Failed { error } => Err(error.into()),
+        other => Ok(other),
+    }
+}

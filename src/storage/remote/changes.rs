@@ -1,0 +1,316 @@
+//! Tells servers what has changed.
+
+use std::time::{Duration, Instant};
+
+use pgrx::PgSqlErrorCode;
+use rag_filter::{LabelledRow, labels};
+use rag_protocol::storage::{Place, Point, StorageEvent, StorageRequest};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    call::{StoreCall, Target},
+    place, shape, unexpected,
+};
+use crate::{
+    catalog::{
+        collections::Collection,
+        storage_changes::{self as stored, ChunkPoint, DocumentChange},
+    },
+    error::Error,
+    pg::{lock::Lock, transaction::transaction},
+    storage,
+};
+
+/// The time limit of a request, with all attempts.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time that a run waits at its end.
+const RUN_TIME: Duration = Duration::from_secs(600);
+/// The number of documents in one request.
+const BATCH_DOCUMENTS: usize = 100;
+/// The number of chunks from which a request takes no more documents.
+const BATCH_CHUNKS: i64 = 1000;
+
+/// What a server is told.
+enum Request {
+    Changes(Vec<DocumentChange>),
+    Removal(i64),
+}
+
+/// A part of the changes of a collection, on its way to the server. While it exists, no other
+/// process tells the changes of the collection.
+pub struct ChangesInFlight {
+    collection: String,
+    call: StoreCall,
+    request: Request,
+    _lock: HeldLock,
+}
+
+struct HeldLock(Lock);
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// Begins to tell the next changes of a collection, in a transaction. Returns None if there are
+/// none, or if another process tells them.
+///
+/// # Errors
+/// The collection's server cannot be asked.
+pub fn begin(collection: &str) -> Result<Option<ChangesInFlight>, Error> {
+    let lock = Lock::storage(collection);
+    if !lock.try_acquire() {
+        return Ok(None);
+    }
+    let lock = HeldLock(lock);
+    let in_flight = |call, request| ChangesInFlight {
+        collection: collection.to_owned(),
+        call,
+        request,
+        _lock: lock,
+    };
+    if let Some(removal) = stored::removals(collection)?.into_iter().next() {
+        let target = Target::of_removal(&removal)?;
+        let request = StorageRequest::Clear {
+            place: Place {
+                index: removal.index,
+                collection: removal.collection,
+            },
+            is_whole: removal.is_whole,
+        };
+        let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
+        return Ok(Some(in_flight(call, Request::Removal(removal.removal))));
+    }
+    let Some(collection) = Collection::find(collection)? else {
+        return Ok(None);
+    };
+    let mut changes = stored::committed(collection.name.as_str(), BATCH_DOCUMENTS)?;
+    let (Some(place), Some(model)) = (place(&collection), &collection.model) else {
+        return Ok(None);
+    };
+    if changes.is_empty() || !collection.storage.storage.is_remote() {
+        return Ok(None);
+    }
+    let mut documents: Vec<Uuid> = changes.iter().map(|change| change.document).collect();
+    let kept = within_a_request(&collection, &documents)?;
+    changes.truncate(kept);
+    documents.truncate(kept);
+    let points = stored::points(&collection, &documents)?;
+    let request = StorageRequest::Replace {
+        place,
+        shape: shape(&collection.storage, model.dimensions),
+        documents,
+        points: points.into_iter().map(point).collect(),
+    };
+    let target = Target::of_collection(&collection)?;
+    let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
+    Ok(Some(in_flight(call, Request::Changes(changes))))
+}
+
+/// Returns how many of some documents fit into a request, at least one.
+fn within_a_request(collection: &Collection, documents: &[Uuid]) -> Result<usize, Error> {
+    let counts = stored::chunk_counts(collection, documents)?;
+    let mut chunks = 0;
+    let fit = counts.iter().take_while(|count| {
+        chunks += **count;
+        chunks <= BATCH_CHUNKS
+    });
+    Ok(fit.count().max(1))
+}
+
+fn point(chunk: ChunkPoint) -> Point {
+    let metadata = serde_json::from_str::<Value>(&chunk.metadata).ok();
+    let document_id = chunk.document.to_string();
+    let labels = labels(&LabelledRow {
+        document_id: &document_id,
+        source: chunk.source.as_deref(),
+        document_type: &chunk.document_type,
+        category: chunk.category.as_deref(),
+        tags: &chunk.tags,
+        knowledge_id: chunk.knowledge_id,
+        metadata: metadata.as_ref(),
+    });
+    Point {
+        chunk: chunk.chunk,
+        document: chunk.document,
+        vector: chunk.vector,
+        labels,
+    }
+}
+
+impl ChangesInFlight {
+    pub fn collection(&self) -> &str {
+        &self.collection
+    }
+
+    /// Returns true if the server has answered.
+    ///
+    /// # Errors
+    /// The server or the engine has failed.
+    pub fn poll(&mut self) -> Result<bool, Error> {
+        match self.call.poll()? {
+            None => Ok(false),
+            Some(StorageEvent::Done) => Ok(true),
+            Some(_) => Err(unexpected()),
+        }
+    }
+
+    /// Records what the server has been told, in a transaction.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn record(&self) -> Result<usize, Error> {
+        match &self.request {
+            Request::Changes(changes) => {
+                stored::written(&self.collection, changes)?;
+                Ok(changes.len())
+            }
+            Request::Removal(removal) => {
+                stored::removed(*removal)?;
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// Records that the server of a collection could not be told, in a transaction of its own.
+///
+/// # Errors
+/// A statement fails.
+pub fn delay(collection: &str, error: &Error) -> Result<(), Error> {
+    pgrx::log!("rag: storage of collection \"{collection}\" could not be written: {error}");
+    transaction(|| stored::delay(collection, &described(error), error.retry_after))
+}
+
+/// Returns an error in one line.
+fn described(error: &Error) -> String {
+    [Some(&error.message), error.detail.as_ref()]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+/// Tells the server of a collection its changes at the end of a run, in transactions of its own.
+/// What the server cannot be told stays recorded.
+///
+/// # Errors
+/// The run was cancelled, or a statement fails.
+pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
+    if !collection.storage.storage.is_remote() {
+        return Ok(());
+    }
+    let name = collection.name.as_str();
+    let until = Instant::now() + RUN_TIME;
+    while Instant::now() < until {
+        let told = transaction(|| begin(name)).and_then(|in_flight| {
+            let Some(mut in_flight) = in_flight else {
+                return Ok(false);
+            };
+            in_flight.call.wait_done()?;
+            transaction(|| in_flight.record())?;
+            Ok(true)
+        });
+        match told {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
+                return Err(error);
+            }
+            Err(error) => return delay(name, &error),
+        }
+    }
+    Ok(())
+}
+
+/// What [`tell_now`] did.
+pub struct Told {
+    /// The number of documents that the server was told.
+    pub documents: i64,
+    /// The number of documents that it was not told.
+    pub pending: i64,
+    pub chunks: i64,
+    /// The number of chunks at the server.
+    pub server_chunks: Option<i64>,
+    pub error: Option<String>,
+}
+
+/// Tells the server of a collection its changes in the current transaction, but not the changes of
+/// this transaction. `complete`: has all documents told again.
+///
+/// # Errors
+/// A statement fails. Errors of the server are in the result.
+pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Result<Told, Error> {
+    let name = collection.name.as_str();
+    if complete {
+        stored::release(collection)?;
+        storage::of(collection).adopt(collection)?;
+    }
+    let mut documents = 0;
+    let mut error = None;
+    while Instant::now() < until && error.is_none() {
+        let told = begin(name).and_then(|in_flight| {
+            let Some(mut in_flight) = in_flight else {
+                return Ok(None);
+            };
+            in_flight.call.wait_done()?;
+            in_flight.record().map(Some)
+        });
+        match told {
+            Ok(Some(told)) => documents += told as i64,
+            Ok(None) => break,
+            Err(failure) if is_of_server(&failure) => error = Some(failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+    let server_chunks = match &error {
+        Some(_) => None,
+        None => match storage::of(collection).count(collection) {
+            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
+            Err(failure) if is_of_server(&failure) => {
+                error = Some(failure);
+                None
+            }
+            Err(failure) => return Err(failure),
+        },
+    };
+    Ok(Told {
+        documents,
+        pending: stored::pending(name)?,
+        chunks: stored::count_chunks(collection)?,
+        server_chunks,
+        error: error.map(|error| described(&error)),
+    })
+}
+
+/// Returns true if the server is to blame, and this transaction can go on.
+fn is_of_server(error: &Error) -> bool {
+    matches!(
+        error.code,
+        PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE
+            | PgSqlErrorCode::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
+            | PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION
+            | PgSqlErrorCode::ERRCODE_PROTOCOL_VIOLATION
+            | PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+    )
+}
+
+/// # Errors
+/// The storage of a collection is not on another server.
+pub fn require_server(collection: &Collection) -> Result<(), Error> {
+    if collection.storage.storage.is_remote() {
+        return Ok(());
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+        format!(
+            "storage \"{}\" of collection \"{}\" is in this database",
+            collection.storage.storage.name(),
+            collection.name
+        ),
+    )
+    .hint("Only storage on another server has to be told of changes."))
+}

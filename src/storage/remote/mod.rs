@@ -1,0 +1,160 @@
+//! Storage on another server, Qdrant or Elasticsearch.
+//!
+//! ```text
+//! write ── same transaction ──▶ rag.storage_change ── after the commit ──▶ rag-engine store ──▶ server
+//! search ──▶ rag-engine store ──▶ server: candidates ──▶ rows of this database: rights, filter, score
+//!        └─▶ documents in rag.storage_change: all of their chunks are candidates
+//! ```
+//!
+//! Chunks and vectors stay in this database. The server has a copy of the vectors, with labels for
+//! filters ([`rag_filter::labels`]) and without texts. So a search is right whatever the server
+//! has: what it names and is no row that the caller may see is left out, and what it does not know
+//! yet is read here. If it is unavailable, searches read this database alone.
+//!
+//! [`changes`] tells the server. A row of `rag.storage_change` stays until the server has the
+//! points of this change. Only one process at a time tells the changes of a collection.
+
+pub mod call;
+pub mod changes;
+
+use std::time::Duration;
+
+use pgrx::pg_sys;
+use rag_contract::{StorageSettings, VectorMetric};
+use rag_protocol::{
+    EngineError,
+    storage::{
+        FoundPoint, IndexShape, Labelled, Metric, Place, StorageEngine, StorageEvent,
+        StorageRequest,
+    },
+};
+
+use self::call::{StoreCall, Target};
+use super::Backend;
+use crate::{
+    catalog::{
+        collections::Collection,
+        partitions,
+        retrievers::{self, Retriever},
+        storage_changes,
+    },
+    error::Error,
+    pg::security::as_owner,
+};
+
+/// The time limit of a search, after which this database alone answers.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit of a test, and of a count.
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub struct Remote(pub StorageEngine);
+
+/// The search for candidates at a server.
+pub struct CandidateSearch<'a> {
+    pub collection: &'a Collection,
+    pub vector: &'a [f32],
+    pub limit: usize,
+    pub ef_search: usize,
+    pub labels: Option<Labelled>,
+}
+
+impl Backend for Remote {
+    fn wanted_index(&self, _: &StorageSettings, _: usize) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
+
+    fn built_index(&self, _: &StorageSettings, _: pg_sys::Oid) -> Option<pg_sys::Oid> {
+        None
+    }
+
+    fn test(&self, retriever: &Retriever) -> Result<String, Error> {
+        let target = Target::of(retriever)?;
+        match StoreCall::begin(&target, StorageRequest::Describe, TEST_TIMEOUT)?.finish()? {
+            StorageEvent::Described { server } => Ok(format!(
+                "storage \"{}\" is {server} at {}",
+                self.0.name(),
+                target.url()
+            )),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn candidates(&self, search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
+        let Some(place) = place(search.collection) else {
+            return Ok(vec![]);
+        };
+        let request = StorageRequest::Search {
+            place,
+            vector: search.vector.to_vec(),
+            limit: search.limit,
+            ef_search: search.ef_search,
+            labels: search.labels.clone(),
+        };
+        let target = Target::of_collection(search.collection)?;
+        match StoreCall::begin(&target, request, SEARCH_TIMEOUT)?.finish()? {
+            StorageEvent::Found { points } => Ok(points),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn count(&self, collection: &Collection) -> Result<Option<u64>, Error> {
+        let Some(place) = place(collection) else {
+            return Ok(Some(0));
+        };
+        let target = Target::of_collection(collection)?;
+        let request = StorageRequest::Count { place };
+        match StoreCall::begin(&target, request, TEST_TIMEOUT)?.finish()? {
+            StorageEvent::Counted { points } => Ok(Some(points)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn adopt(&self, collection: &Collection) -> Result<(), Error> {
+        if let Some(partition) = partitions::of(collection.name.as_str())? {
+            as_owner(|| storage_changes::watch(&partition))?;
+            storage_changes::queue_all(collection.name.as_str())?;
+        }
+        Ok(())
+    }
+
+    fn release(&self, collection: &Collection) -> Result<(), Error> {
+        storage_changes::release(collection)
+    }
+}
+
+/// Returns where the points of a collection are, if it has any.
+pub fn place(collection: &Collection) -> Option<Place> {
+    let partition = collection.partition.as_ref()?;
+    Some(Place {
+        index: storage_changes::index_name(partition),
+        collection: collection.name.to_string(),
+    })
+}
+
+fn shape(settings: &StorageSettings, dimensions: usize) -> IndexShape {
+    IndexShape {
+        dimensions,
+        metric: match settings.metric {
+            VectorMetric::Cosine => Metric::Cosine,
+            VectorMetric::L2 => Metric::L2,
+            VectorMetric::InnerProduct => Metric::InnerProduct,
+        },
+        m: settings.m,
+        ef_construction: settings.ef_construction,
+    }
+}
+
+/// Returns the retriever of a collection.
+fn retriever_of(collection: &Collection) -> Result<Retriever, Error> {
+    let name = collection.retriever.as_str();
+    retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))
+}
+
+/// Returns the error of an engine that answered with another event than was asked for.
+fn unexpected() -> Error {
+    EngineError::new(
+        rag_protocol::ErrorKind::Internal,
+        "unexpected answer from rag-engine",
+    )
+    .into()
+}

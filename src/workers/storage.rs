@@ -1,0 +1,65 @@
+//! When a scheduler tells servers that search vectors what has changed: one request at a time, by a
+//! process of `rag-engine` that the scheduler looks at now and then, so that a slow server delays
+//! no source.
+
+use std::time::Duration;
+
+use crate::{
+    catalog::storage_changes,
+    error::Error,
+    pg::transaction::transaction,
+    storage::remote::changes::{self, ChangesInFlight},
+};
+
+/// Interval between looks at a request in progress.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Delay before the next attempt while another process tells the changes of a collection.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct ServerChanges {
+    in_flight: Option<ChangesInFlight>,
+}
+
+impl ServerChanges {
+    /// Returns true if a request is in progress.
+    pub fn are_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Takes the answer of the request in progress, and begins the next one that is due. Returns
+    /// when to look again, if nothing wakes the scheduler before.
+    ///
+    /// # Errors
+    /// The changes cannot be read.
+    pub fn advance(&mut self) -> Result<Option<Duration>, Error> {
+        if let Some(in_flight) = &mut self.in_flight {
+            let answer = in_flight.poll();
+            if let Ok(false) = answer {
+                return Ok(Some(POLL_INTERVAL));
+            }
+            let told = answer.and_then(|_| transaction(|| in_flight.record()).map(drop));
+            let collection = in_flight.collection().to_owned();
+            self.in_flight = None;
+            if let Err(error) = told {
+                changes::delay(&collection, &error)?;
+            }
+        }
+        let mut is_busy = false;
+        for due in transaction(storage_changes::due)? {
+            if !due.wait.is_zero() {
+                let busy = is_busy.then_some(BUSY_DELAY);
+                return Ok([Some(due.wait), busy].into_iter().flatten().min());
+            }
+            match transaction(|| changes::begin(&due.collection)) {
+                Ok(Some(in_flight)) => {
+                    self.in_flight = Some(in_flight);
+                    return Ok(Some(POLL_INTERVAL));
+                }
+                Ok(None) => is_busy = true,
+                Err(error) => changes::delay(&due.collection, &error)?,
+            }
+        }
+        Ok(is_busy.then_some(BUSY_DELAY))
+    }
+}

@@ -1,0 +1,153 @@
+# Storage on another server: what is written when, rights and filters, credentials, and servers that
+# fail. The servers are contract servers: see tests/servers/vectors.py.
+use strict;
+use warnings;
+use Test::More;
+use RagBackends;
+use RagCluster;
+use RagVectors;
+use PostgreSQL::Test::Utils;
+
+my $node = rag_node('storage_servers',
+	scheduler => 1,
+	conf => "rag.allowed_private_hosts = '127.0.0.1'");
+my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
+RagBackends::prepare($sql);
+
+my $key = 'k-8f2e61c0d4a94b7f';
+my $url = RagVectors::start('qdrant', $key);
+my $retriever = sub {
+	my ($name, $config) = @_;
+	return $sql->(qq{SELECT rag_create_retriever('$name', '{"storageConfig": $config}');
+		SELECT rag_create_collection('$name', retriever => '$name')});
+};
+my $state = sub { return $sql->(qq{SELECT state FROM rag_collection_status('$_[0]')}) };
+my $written = sub {
+	my ($name) = @_;
+	return await("$name is written", sub { $state->($name) ne 'syncing' });
+};
+
+# -- definitions
+my $wrong = run_sql($node,
+	q{SELECT rag_create_retriever('wrong', '{"storageConfig": {"type": "elasticsearch",
+		"password": "not to be repeated", "usernameRef": {"name": "es"}}}')});
+error_like($wrong, '22023', qr/invalid definition/, undef, 'settings that are missing are refused');
+for my $field ('url: is missing', 'password: is not stored', 'passwordRef: is missing beside')
+{
+	like($wrong->{err}, qr/spec\.storageConfig\.\Q$field\E/, "all are named: $field");
+}
+unlike($wrong->{err}, qr/DETAIL.*not to be repeated/, 'values are not repeated');
+
+# -- credentials by reference
+$sql->(qq{SELECT rag_create_secret('vectors', '$key')});
+$retriever->('docs', qq({"type": "qdrant", "url": "$url", "apiKeyRef": {"name": "vectors"}}));
+like($sql->(q{SELECT message FROM rag_test_retriever('docs')}),
+	qr{storage "qdrant" is Qdrant 1\.14\.0 at http://127}, 'a test names the server');
+$retriever->('keyless', qq({"type": "qdrant", "url": "$url"}));
+like(
+	$sql->(q{SELECT success, message FROM rag_test_retriever('keyless')}),
+	qr{^f\|Qdrant at \Q$url\E refuses the credentials.*401.*Check the secrets},
+	'a test without the key says what is wrong');
+error_like(run_sql($node, q{SELECT rag_drop_secret('vectors')}),
+	'2BP01', qr/retrievers? use/, undef, 'a secret that a retriever uses stays');
+
+# -- written after the commit, by the scheduler
+my $chunks = q{jsonb_build_array(chunk(1, 'a', axis(1), '{"metadata": {"team": "red"}}'),
+	chunk(2, 'b', axis(2), '{"metadata": {"team": "blue"}}'),
+	chunk(3, 'c', halfway(1, 2), '{"metadata": {"team": "red"}}'))};
+my $count = sub {
+	return $sql->(qq{SELECT server_chunks FROM rag_sync_storage('$_[0]')});
+};
+my $session = session($node);
+$session->query("BEGIN; SELECT rag_upsert_chunks('docs', $chunks)");
+is($session->query(q{SELECT found('docs', axis(1), 2)}),
+	'1 1.000, 3 0.707', 'a transaction finds what it has written');
+is( $session->query(
+		q{SELECT documents_written, documents_pending, server_chunks
+			FROM rag_sync_storage('docs')}),
+	'0|3|0',
+	'before the commit nothing is written to the server');
+$session->query('ROLLBACK');
+is($count->('docs'), '0', 'nor after a rollback');
+$session->query("BEGIN; SELECT rag_upsert_chunks('docs', $chunks); COMMIT");
+$written->('docs');
+is($count->('docs'), '3', 'the scheduler writes it after the commit');
+is($sql->(q{SELECT found('docs', axis(1))}), '1 1.000, 3 0.707, 2 0.000', 'searches find it');
+my $requests = RagVectors::requests($url);
+ok($requests->{'POST collections/rag_kb_docs/points/query'}, 'and ask the server');
+
+# -- a document of a source, changed and removed
+my $folder = RagCluster::temp_folder();
+RagCluster::write_file("$folder/one.txt", 'The first document is about pumps.');
+RagCluster::write_file("$folder/two.txt", 'The second document is about valves.');
+$sql->(
+	qq{SELECT rag_create_source('files', 'folder', '{"path": "$folder"}', collection => 'docs')}
+);
+$sql->(q{SELECT rag_sync('files')});
+$written->('docs');
+is($count->('docs'), '5', 'a run writes to the server');
+unlink "$folder/two.txt";
+RagCluster::write_file("$folder/one.txt", 'The first document is about taps.');
+$sql->(q{SELECT rag_sync('files')});
+$written->('docs');
+is($count->('docs'), '4', 'what a run removes is removed there');
+like($sql->(q{SELECT content FROM rag_search('taps', 'docs', 1, 'vector')}),
+	qr/taps/, 'and what it changes is changed');
+
+# -- rights: the server knows nothing of them
+$sql->(q{CREATE ROLE reader LOGIN; GRANT rag_reader TO reader;
+	SELECT rag_grant_collection('docs', 'reader', 'read');
+	ALTER TABLE rag.chunks ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY red ON rag.chunks AS RESTRICTIVE FOR SELECT TO reader
+		USING (metadata @> '{"team": "red"}')});
+is( $node->safe_psql(
+		'postgres', q{SELECT found('docs', axis(2), 2)}, extra_params => [ '-U', 'reader' ]),
+	'3 0.707, 1 0.000',
+	'row-level security holds, and other rows take their places');
+
+# -- a server that fails
+RagVectors::fail_next($url, status => 429, retry_after => 0, times => 2);
+$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(4, 'd', axis(4))))});
+$written->('docs');
+is($sql->(q{SELECT found('docs', axis(4), 1)}),
+	'4 1.000', 'a server that limits requests is asked again');
+RagVectors::fail_next($url, status => 503, times => 1000);
+$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(5, 'e', axis(5))))});
+await('the failure is recorded',
+	sub { $sql->(q{SELECT count(*) FROM rag.storage_delay WHERE collection = 'docs'}) });
+like(
+	$sql->(q{SELECT state, detail FROM rag_collection_status('docs')}),
+	qr{^syncing\|storage "qdrant" does not have .* 1 document; .* Qdrant at \Q$url\E has failed},
+	'the status says what is not written, and why');
+my $search = run_sql($node, q{SELECT found('docs', axis(5), 2)});
+like($search->{out}, qr/^5 1\.000, 1 0\.000/m, 'searches read this database alone');
+like($search->{err}, qr/NOTICE.*reads this database alone.*\n.*Qdrant at \Q$url\E/,
+	'and say so');
+RagVectors::stop_all();
+like(
+	$sql->(q{SELECT success, message FROM rag_test_retriever('docs')}),
+	qr{^f\|could not reach Qdrant at \Q$url\E: .*127\.0\.0\.1.*Check the host name},
+	'a test of a server that is gone has the address and a hint');
+like($sql->(q{SELECT error FROM rag_sync_storage('docs')}),
+	qr/could not reach Qdrant/, 'rag_sync_storage reports it');
+
+# -- it moves to another server
+my $other = RagVectors::start('elasticsearch', 'ApiKey ' . $key);
+$sql->(qq{SELECT rag_alter_retriever('docs', '{"storageConfig": {"type": "elasticsearch",
+	"url": "$other", "apiKeyRef": {"name": "vectors"}}}')});
+$sql->(q{DELETE FROM rag.storage_removal; DELETE FROM rag.storage_delay});
+$written->('docs');
+is($sql->(q{SELECT documents_pending, server_chunks = chunks FROM rag_sync_storage('docs')}),
+	'0|t', 'all documents are written to another server');
+$node->restart;
+is($sql->(q{SELECT found('docs', axis(5), 1)}), '5 1.000', 'searches find them there');
+ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'and ask it');
+$sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
+await('the index is deleted',
+	sub { $sql->('SELECT count(*) = 0 FROM rag.storage_removal') eq 't' });
+ok(RagVectors::requests($other)->{'DELETE rag_kb_docs'},
+	'a collection that is dropped is deleted at its server');
+is($sql->('SELECT count(*) FROM rag.storage_change'), '0', 'and nothing is left to write');
+unlike($node->safe_psql('postgres', 'TABLE rag.retrievers') . slurp_file($node->logfile),
+	qr/\Q$key\E/, 'the key is in no table of settings and not in the log');
+done_testing();
