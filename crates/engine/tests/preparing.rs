@@ -268,6 +268,7 @@ fn a_stored_text_is_split_as_the_document_was() {
                 lines_before: first.start_line - 1 - lines,
             },
             splitting,
+            tokens: None,
         };
         let (answer, _) = client.ask_with(&model, split, text.as_bytes()).unwrap();
         let Answer::Content { content: again, .. } = answer else {
