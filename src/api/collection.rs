@@ -103,7 +103,7 @@ fn rag_alter_collection(
     let collection = Collection::lock(required("name", name)?)?;
     access::require_owner(&collection, "alter collection")?;
     let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
-    let metadata_whitelist = metadata_whitelist.map(checked_whitelist).transpose()?;
+    let metadata_whitelist = metadata_whitelist.map(whitelist::checked).transpose()?;
     let text_config = text_config
         .map(keyword_index::qualified_text_config)
         .transpose()?;

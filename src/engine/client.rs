@@ -3,6 +3,7 @@
 mod counts;
 mod parts;
 mod scoring;
+mod stored_text;
 
 use std::{
     cell::RefCell,

@@ -2,7 +2,7 @@
 //!
 //! [`folders`] are the folders of models that it may read. [`process`] starts it with pipes.
 //! [`starter`] starts the worker that keeps one running, and [`client`] is a connection to that
-//! one, which serves embeddings ([`stored_text`] is a part of it). [`clones`] removes clones of
+//! one, which serves embeddings. [`clones`] removes clones of
 //! repositories that no source uses. All of them wait with [`crate::pg::wait`], which is always
 //! interruptible.
 
@@ -11,7 +11,6 @@ pub mod clones;
 pub mod folders;
 pub mod process;
 pub mod starter;
-mod stored_text;
 
 use std::path::PathBuf;
 

@@ -5,7 +5,7 @@ use rag_protocol::{
     ingest::Splitting,
 };
 
-use super::client::{Client, Ticket, TokenSource};
+use super::{Client, Ticket, TokenSource};
 use crate::error::Error;
 
 impl Client {
@@ -13,7 +13,7 @@ impl Client {
     /// text.
     ///
     /// # Errors
-    /// Like [`with_client`](super::client::with_client).
+    /// Like [`with_client`](super::with_client).
     pub fn start_splitting(
         &mut self,
         tokens: &TokenSource,
