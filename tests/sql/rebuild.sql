@@ -41,8 +41,8 @@ SELECT chunk_size, wanted FROM rag.collections WHERE name = 'moving';
 SELECT rag_alter_collection('moving', text_config => 'english');
 SELECT wanted FROM rag.collections WHERE name = 'moving';
 -- writes go on with the present settings
-SELECT rag_add_document(repeat('Access is granted by the owner. ', 10), 'c.txt', 'moving') IS NOT NULL
-    AS added;
+SELECT success FROM rag_add_document(repeat('Access is granted by the owner. ', 10), 'c.txt',
+    collection => 'moving');
 CALL rag_rebuild_collection('moving');
 SELECT chunk_size, chunk_overlap, metadata_whitelist, wanted FROM rag.collections
     WHERE name = 'moving';
@@ -73,7 +73,8 @@ SELECT count(*) AS partitions FROM pg_class c JOIN pg_namespace n ON n.oid = rel
 CREATE TABLE pages (id int PRIMARY KEY, body text);
 INSERT INTO pages SELECT i, 'Page ' || i || '. ' || repeat('It is about access. ', 30)
     FROM generate_series(1, 3) i;
-SELECT rag_create_source('pages', 'table', '{"relation": "pages"}', 'moving', schedule => '@yearly');
+SELECT rag_create_source('pages', 'table', '{"relation": "pages"}', 'moving',
+                         schedule => '@yearly');
 SELECT rag_sync('pages') > 0 AS done;
 SELECT rag_alter_collection('moving', chunk_size => 150);
 CALL rag_rebuild_collection('moving');

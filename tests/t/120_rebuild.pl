@@ -13,7 +13,8 @@ $node->safe_psql(
 	SELECT rag_create_source('docs', 'folder', '{\"path\": \"$folder\"}', 'books',
 		schedule => '\@yearly');
 	SELECT rag_sync('docs');
-	SELECT rag_add_document('Bread is baked in the morning.', 'bread', 'books')");
+	SELECT rag_add_document('Bread is baked in the morning.', 'bread',
+		collection => 'books')");
 my $witness = witness($node);
 my $chunks = "SELECT count(*) || ' ' || count(DISTINCT document_id) FROM rag.chunks
 	WHERE collection = 'books'";
@@ -61,8 +62,11 @@ ask($node, "SELECT rag_remove_document('$gone')");
 thaw($embed);
 # a session that began before the storage was replaced tries again
 my $added;
-do { $added = run_sql($node, "SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'books')") }
-  while ($added->{err} =~ /40001/);
+do
+{
+	$added = run_sql($node,
+		"SELECT rag_add_document('Rolls are baked at noon.', 'rolls', collection => 'books')");
+} while ($added->{err} =~ /40001/);
 is($call->finish->{rc}, 0, 'a rebuild ends while others write');
 is($added->{rc}, 0, 'a document can be added during a rebuild') or diag($added->{err});
 is(ask($node, "SELECT count(*) FROM rag.chunks WHERE document_id = '$gone'"),
@@ -83,14 +87,15 @@ is(ask($node, 'SELECT count(*) FROM rag.rebuild'), '0', 'no rebuild is left');
 $node->append_conf('postgresql.conf', "rag.lock_timeout = '1s'");
 $node->reload;
 my $reader = session($node);
-$reader->query_safe('BEGIN; SELECT count(*) FROM rag.chunks');
+$reader->query('BEGIN');
+$reader->query('SELECT count(*) FROM rag.chunks');
 error_like(run_sql($node, "CALL rag_rebuild_collection('books')"),
 	'55P03', 'could not replace the storage', 'call rag_rebuild_collection again',
 	'a rebuild gives up if others use the chunks');
-$reader->query_safe('COMMIT');
+$reader->query('COMMIT');
 is(run_sql($node, "CALL rag_rebuild_collection('books')")->{rc}, 0, 'the next rebuild ends');
 is(ask($node, $relations), '1', 'one partition is left');
 is(ask($node, "SELECT state FROM rag_collection_status('books')"), 'ready', 'the state is ready');
-$reader->quit;
+undef $reader;
 $node->stop;
 done_testing();
