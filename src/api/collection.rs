@@ -98,6 +98,7 @@ fn rag_alter_collection(
     metadata_whitelist: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     text_config: pgrx::default!(Option<&str>, "NULL"),
     title_weight: pgrx::default!(Option<i32>, "NULL"),
+    model: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_alter_collection()", "alter a collection")?;
     let collection = Collection::lock(required("name", name)?)?;
@@ -107,6 +108,10 @@ fn rag_alter_collection(
     let text_config = text_config
         .map(keyword_index::qualified_text_config)
         .transpose()?;
+    let model = model.map(canonical);
+    if let Some(model) = model.filter(|name| !name.is_empty()) {
+        users::require_use_of(retriever.unwrap_or(&collection.retriever), Some(model))?;
+    }
     let settings = SettingsChanges {
         retriever,
         chunk_size,
@@ -115,6 +120,7 @@ fn rag_alter_collection(
         metadata_whitelist,
         text_config,
         title_weight,
+        model,
     };
     let changes = CollectionChanges {
         description,

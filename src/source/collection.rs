@@ -26,6 +26,8 @@ pub struct SettingsChanges<'a> {
     /// With its schema.
     pub text_config: Option<String>,
     pub title_weight: Option<i32>,
+    /// Empty: the model of the retriever, or the default one.
+    pub model: Option<&'a str>,
 }
 
 /// Changes the settings of a collection, whose row is locked. Those that describe its chunks wait
@@ -58,6 +60,12 @@ pub fn change_settings(collection: &Collection, changes: SettingsChanges<'_>) ->
     if let Some(weight) = changes.title_weight {
         keyword_index::check_title_weight(weight)?;
         put("title_weight", weight.into());
+    }
+    if let Some(model) = changes.model {
+        put(
+            "embedding_model",
+            Some(model).filter(|name| !name.is_empty()).into(),
+        );
     }
     if ["chunk_size", "chunk_overlap", "chunk_unit"]
         .iter()

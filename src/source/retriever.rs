@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use pgrx::PgSqlErrorCode;
 use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
 use rag_manifest::{IndexStrategy, Metadata, Notes, check_retriever_spec};
 use rag_protocol::spec::FieldProblem;

@@ -305,9 +305,9 @@ impl Client {
 /// Returns the rule of a request that needs no model.
 fn rule_of(task: &Task) -> Option<&TokenRule> {
     match task {
-        Task::Prepare { tokens, .. }
-        | Task::Split { tokens, .. }
-        | Task::Count { tokens, .. } => tokens.as_ref(),
+        Task::Prepare { tokens, .. } | Task::Split { tokens, .. } | Task::Count { tokens, .. } => {
+            tokens.as_ref()
+        }
         _ => None,
     }
 }
