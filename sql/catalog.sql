@@ -110,6 +110,8 @@ CREATE TABLE rag.collections (
     embedding_baseline real CHECK (embedding_baseline BETWEEN 0 AND 1),
     text_config text NOT NULL DEFAULT 'pg_catalog.english',
     title_weight integer NOT NULL DEFAULT 2 CHECK (title_weight BETWEEN 0 AND 10),
+    wanted jsonb,
+    rebuilds bigint NOT NULL DEFAULT 0,
     max_documents bigint CHECK (max_documents > 0),
     max_bytes bigint CHECK (max_bytes > 0),
     owner text NOT NULL DEFAULT current_user,
@@ -155,6 +157,10 @@ COMMENT ON COLUMN rag.collections.text_config IS
     'text search configuration of the keyword index, with its schema';
 COMMENT ON COLUMN rag.collections.title_weight IS
     'how often the title counts in the keyword index, compared with the text';
+COMMENT ON COLUMN rag.collections.wanted IS
+    'values of other columns that take effect with the next rebuild; NULL: there are none';
+COMMENT ON COLUMN rag.collections.rebuilds IS
+    'number of rebuilds that changed the chunks; writers that began before one fail';
 COMMENT ON COLUMN rag.collections.max_documents IS
     'maximum number of documents; NULL: no limit';
 COMMENT ON COLUMN rag.collections.max_bytes IS
@@ -894,6 +900,55 @@ COMMENT ON COLUMN rag.run_errors.message IS 'error message';
 COMMENT ON COLUMN rag.run_errors.hint IS 'suggestion how to solve the problem';
 COMMENT ON COLUMN rag.run_errors.occurred_at IS 'time of the error';
 
+-- A row exists from the beginning of a rebuild until its storage replaces the former one. The row
+-- of a rebuild that was interrupted stays, so that the next one goes on from there.
+CREATE TABLE rag.rebuild (
+    collection text PRIMARY KEY,
+    target jsonb NOT NULL,
+    relation text NOT NULL,
+    stage text NOT NULL DEFAULT 'copy' CHECK (stage IN ('copy', 'index', 'swap')),
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    documents_total bigint NOT NULL DEFAULT 0,
+    chunks_written bigint NOT NULL DEFAULT 0,
+    chunks_embedded bigint NOT NULL DEFAULT 0,
+    current_uri text
+);
+COMMENT ON TABLE rag.rebuild IS 'rebuilds of collections that have not ended; see rag.progress';
+COMMENT ON COLUMN rag.rebuild.target IS
+    'settings and model that the new storage is for; with others it is built from the beginning';
+COMMENT ON COLUMN rag.rebuild.relation IS 'relation in schema rag that is being filled';
+COMMENT ON COLUMN rag.rebuild.stage IS
+    'copy: documents; index: indexes; swap: what has changed meanwhile, and the replacement';
+
+-- The version of a document is the transaction that wrote its row. Each change of chunks writes
+-- the row of their document, so a document of another version is copied again.
+CREATE TABLE rag.rebuilt_document (
+    collection text NOT NULL,
+    document_id uuid NOT NULL,
+    version text NOT NULL,
+    chunking text,
+    chunk_count integer NOT NULL,
+    digest bytea,
+    PRIMARY KEY (collection, document_id)
+);
+COMMENT ON TABLE rag.rebuilt_document IS 'documents that a rebuild has copied';
+COMMENT ON COLUMN rag.rebuilt_document.version IS 'xmin of the row in rag.documents';
+COMMENT ON COLUMN rag.rebuilt_document.chunking IS
+    'new value of rag.documents.chunking; NULL: it does not change';
+COMMENT ON COLUMN rag.rebuilt_document.digest IS
+    'SHA-256 of the new chunks; NULL: the chunks do not change, or the document has no digest';
+
+-- The collection is being rebuilt if a session holds this lock (src/pg/lock.rs).
+CREATE FUNCTION rag.is_rebuilding(collection text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock' AND objsubid = 0
+          AND classid = 'rag.collections'::regclass AND objid::bigint = rag.source_hash(collection)
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+$$;
+COMMENT ON FUNCTION rag.is_rebuilding(text) IS 'true if a rebuild of the collection is in progress';
+
 CREATE VIEW rag.progress WITH (security_barrier) AS
     SELECT source, run_id, stage, done AS documents_done, documents_total,
            chunks_written AS chunks_done, bytes_fetched AS bytes_done,
@@ -902,18 +957,37 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END AS eta,
            CASE WHEN (SELECT rag.sees_all_chunks()) OR rag.sees_uri(collection, source, current_uri)
-                    THEN current_uri END AS current_uri
+                    THEN current_uri END AS current_uri,
+           collection
     FROM (SELECT *,
                  documents_added + documents_updated + documents_unchanged + documents_failed
                      AS done,
                  greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)
                      ::double precision AS seconds
           FROM rag.visible_run
-          WHERE phase = 'Running' AND rag.is_syncing(source)) AS running;
-COMMENT ON VIEW rag.progress IS 'progress of current runs';
-COMMENT ON COLUMN rag.progress.source IS 'source that is being synced';
-COMMENT ON COLUMN rag.progress.run_id IS 'current run';
-COMMENT ON COLUMN rag.progress.stage IS 'fetch, embed or store';
+          WHERE phase = 'Running' AND rag.is_syncing(source)) AS running
+    UNION ALL
+    SELECT NULL, NULL, stage, done, documents_total, chunks_written, NULL,
+           round((done / seconds)::numeric, 1),
+           CASE WHEN done > 0
+                    THEN make_interval(secs => round((documents_total - done) * seconds / done))
+               END,
+           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+    FROM (SELECT b.*,
+                 (SELECT count(*) FROM rag.rebuilt_document d WHERE d.collection = b.collection)
+                     AS done,
+                 greatest(extract(epoch FROM clock_timestamp() - b.started_at), 0.001)
+                     ::double precision AS seconds
+          FROM rag.rebuild b
+          WHERE b.collection = ANY ((SELECT rag.readable_collections())::text[])
+            AND rag.is_rebuilding(b.collection)) AS rebuilding;
+COMMENT ON VIEW rag.progress IS 'progress of current runs and rebuilds';
+COMMENT ON COLUMN rag.progress.source IS 'source that is being synced; NULL for a rebuild';
+COMMENT ON COLUMN rag.progress.run_id IS 'current run; NULL for a rebuild';
+COMMENT ON COLUMN rag.progress.stage IS
+    'fetch, embed or store; of a rebuild: copy, index or swap';
+COMMENT ON COLUMN rag.progress.collection IS
+    'collection that the source is indexed into, or that is being rebuilt';
 COMMENT ON COLUMN rag.progress.documents_done IS
     'number of documents that were added, updated, unchanged or failed';
 COMMENT ON COLUMN rag.progress.documents_total IS

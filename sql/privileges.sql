@@ -12,9 +12,11 @@ BEGIN
         FROM (VALUES
             ('rag_create_collection', false,
              'creates a collection: a named set of documents that are searched together'),
+            ('rag_rebuild_collection', false,
+             'rebuilds a collection from the stored texts by its current settings and model; '
+             'searches use the former chunks until the end'),
             ('rag_alter_collection', false,
-             'changes retriever, description, external id or quota of a collection; arguments that '
-             'are NULL leave a value as it is'),
+             'changes settings of a collection; arguments that are NULL leave a value as it is'),
             ('rag_drop_collection', false, 'drops a collection and its documents'),
             ('rag_export_collection', false,
              'writes a collection as a bundle of files into a folder of the server'),

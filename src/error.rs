@@ -21,6 +21,8 @@ pub struct Error {
     pub source_unavailable: bool,
     /// A source or a collection may not store more.
     pub is_quota: bool,
+    /// The embeddings of a collection are from another model than the current one.
+    pub is_other_model: bool,
 }
 
 impl Error {
@@ -33,6 +35,7 @@ impl Error {
             retry_after: None,
             source_unavailable: false,
             is_quota: false,
+            is_other_model: false,
         }
     }
 
@@ -229,6 +232,7 @@ impl From<EngineError> for Error {
             retry_after,
             source_unavailable: false,
             is_quota: false,
+            is_other_model: false,
         }
     }
 }
@@ -274,6 +278,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             retry_after: None,
             source_unavailable: false,
             is_quota: false,
+            is_other_model: false,
         }
     }
 }

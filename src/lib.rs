@@ -86,6 +86,11 @@ extension_sql_file!(
 );
 extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["catalog"]);
 extension_sql_file!(
+    "../sql/rebuild.sql",
+    name = "rebuild",
+    requires = ["catalog"]
+);
+extension_sql_file!(
     "../sql/policies.sql",
     name = "policies",
     requires = ["catalog", "knowledge"]
@@ -156,6 +161,7 @@ extension_sql_file!(
         "retrieval",
         "collections",
         "bundles",
+        "rebuild",
         "embed"
     ],
     finalize

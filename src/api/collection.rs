@@ -21,7 +21,7 @@ use crate::{
     error::Error,
     models::users,
     pg::roles::{self, Owner},
-    source::{drop::drop_sources_of, retriever::follow_retriever},
+    source::{collection::SettingsChanges, drop::drop_sources_of},
 };
 
 #[pg_extern]
@@ -84,6 +84,7 @@ fn quota(quota: Quota, max_documents: Option<i64>, max_bytes: Option<i64>) -> Re
 }
 
 #[pg_extern]
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
 fn rag_alter_collection(
     name: Option<&str>,
     retriever: pgrx::default!(Option<&str>, "NULL"),
@@ -91,20 +92,46 @@ fn rag_alter_collection(
     external_id: pgrx::default!(Option<&str>, "NULL"),
     max_documents: pgrx::default!(Option<i64>, "NULL"),
     max_bytes: pgrx::default!(Option<i64>, "NULL"),
+    chunk_size: pgrx::default!(Option<i32>, "NULL"),
+    chunk_overlap: pgrx::default!(Option<i32>, "NULL"),
+    chunk_unit: pgrx::default!(Option<&str>, "NULL"),
+    metadata_whitelist: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    text_config: pgrx::default!(Option<&str>, "NULL"),
+    title_weight: pgrx::default!(Option<i32>, "NULL"),
+    model: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_alter_collection()", "alter a collection")?;
     let collection = Collection::lock(required("name", name)?)?;
     access::require_owner(&collection, "alter collection")?;
-    if let Some(name) = retriever.filter(|name| *name != collection.retriever) {
-        follow_retriever(&collection, name)?;
+    let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
+    let metadata_whitelist = metadata_whitelist.map(whitelist::checked).transpose()?;
+    let text_config = text_config
+        .map(keyword_index::qualified_text_config)
+        .transpose()?;
+    let model = model.map(canonical);
+    if let Some(model) = model.filter(|name| !name.is_empty()) {
+        users::require_use_of(retriever.unwrap_or(&collection.retriever), Some(model))?;
     }
-    let changes = CollectionChanges {
+    let settings = SettingsChanges {
         retriever,
+        chunk_size,
+        chunk_overlap,
+        chunk_unit,
+        metadata_whitelist,
+        text_config,
+        title_weight,
+        model,
+    };
+    let changes = CollectionChanges {
         description,
         external_id,
         quota: quota(collection.quota, max_documents, max_bytes)?,
     };
-    Ok(collections::alter(&collection, &changes)?)
+    collections::alter(&collection, &changes)?;
+    Ok(crate::source::collection::change_settings(
+        &collection,
+        settings,
+    )?)
 }
 
 #[pg_extern]

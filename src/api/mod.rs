@@ -17,6 +17,7 @@ mod knowledge;
 mod manifest;
 mod model;
 mod models;
+mod rebuild;
 mod rerank;
 mod retrieval;
 mod retriever;

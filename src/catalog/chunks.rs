@@ -9,6 +9,7 @@ use super::{access, collections::Collection, digests, documents::StoredDocument,
 use crate::{
     error::Error,
     pg::{
+        lookup::{self, lock_relation},
         security::{as_owner, with_safe_search_path},
         spi::{Row, execute, execute_prepared, query, query_as_caller, query_prepared, uuid},
     },
@@ -219,6 +220,7 @@ pub fn query_chunks<T>(
     args: &[DatumWithOid<'_>],
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
+    check_not_moved(collection)?;
     as_reader(collection, || query(statement, args, read))
 }
 
@@ -230,7 +232,26 @@ pub fn query_chunks_prepared<T>(
     args: &[DatumWithOid<'_>],
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
+    check_not_moved(collection)?;
     as_reader(collection, || query_prepared(statement, args, read))
+}
+
+/// Checks that a statement finds the collection's partition. A rebuild may have replaced it after
+/// the snapshot was taken with which its name was read. From here on it stays until the transaction
+/// ends.
+fn check_not_moved(collection: &Collection) -> Result<(), Error> {
+    let Some(partition) = &collection.partition else {
+        return Ok(());
+    };
+    lock_relation(lookup::chunks_table(), pgrx::pg_sys::AccessShareLock);
+    match partition.oid() {
+        Some(_) => Ok(()),
+        None => Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("collection \"{}\" was rebuilt meanwhile", collection.name),
+        )
+        .hint("Try again.")),
+    }
 }
 
 /// Runs `f`, which reads chunks of one collection that the caller may see. With the caller's rights

@@ -78,6 +78,42 @@ pub struct CollectionDefinition {
     pub partition: Option<String>,
     /// How the partition was chosen, or will be.
     pub index_strategy: String,
+    /// The names of the settings that wait for a rebuild.
+    wanted: Vec<String>,
+    /// The vector index has other options than the retriever names, or the partition is of another
+    /// strategy.
+    has_other_options: bool,
+    /// A rebuild has begun. It is in progress, or was interrupted.
+    rebuild: Option<bool>,
+}
+
+impl CollectionDefinition {
+    fn is_stale(&self) -> bool {
+        !self.wanted.is_empty() || self.has_other_options || self.rebuild == Some(false)
+    }
+
+    /// Returns why a rebuild is needed, and the remedy.
+    fn staleness(&self, collection: &str) -> Option<String> {
+        if !self.is_stale() {
+            return None;
+        }
+        let wanted = (!self.wanted.is_empty())
+            .then(|| format!("changes wait for a rebuild: {}", self.wanted.join(", ")));
+        let options = self.has_other_options.then(|| {
+            "the retriever names another strategy, or other options of the index".to_owned()
+        });
+        let interrupted =
+            (self.rebuild == Some(false)).then(|| "a rebuild was interrupted".to_owned());
+        let reasons: Vec<String> = [wanted, options, interrupted]
+            .into_iter()
+            .flatten()
+            .collect();
+        Some(format!(
+            "{}; CALL rag_rebuild_collection({})",
+            reasons.join(", "),
+            pgrx::spi::quote_literal(collection)
+        ))
+    }
 }
 
 impl CollectionStatus {
@@ -117,6 +153,7 @@ impl CollectionStatus {
                 totals: CollectionTotals { untold: 1.., .. },
                 ..
             } => "syncing",
+            _ if self.totals.definition.is_stale() => "stale",
             Self { errors: 1.., .. } => "degraded",
             Self { is_mixed: true, .. } => "mixed",
             Self { documents: 0, .. } => "empty",
@@ -168,14 +205,19 @@ impl CollectionStatus {
         let building = self
             .totals
             .is_building
-            .then(|| "an index is being created; see pg_stat_progress_create_index".to_owned());
+            .then(|| match self.totals.definition.rebuild {
+                Some(true) => "the collection is being rebuilt; see rag.progress",
+                _ => "an index is being created; see pg_stat_progress_create_index",
+            })
+            .map(str::to_owned);
+        let stale = self.totals.definition.staleness(&self.name);
         let mixed = self.is_mixed.then(|| {
             "documents were split or embedded with other settings than the rest; the next sync \
              indexes those of sources again"
                 .to_owned()
         });
         let untold = (self.totals.untold > 0).then(|| self.untold());
-        let parts: Vec<String> = [corruption, building, untold, errors, mixed]
+        let parts: Vec<String> = [corruption, building, untold, stale, errors, mixed]
             .into_iter()
             .flatten()
             .collect();
@@ -287,7 +329,7 @@ fn totals_statement(only: &str) -> String {
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
                     c.external_id, c.model, c.model_fingerprint, c.partition, c.index_strategy,
-                    p.oid, p.reltoastrelid
+                    c.wanted, p.oid, p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
@@ -342,7 +384,28 @@ fn totals_statement(only: &str) -> String {
                      THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
                 EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
                         WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
-                    AS is_building,
+                OR coalesce(b.is_running, false) AS is_building,
+                b.is_running AS rebuild,
+                ARRAY(SELECT w.key FROM pg_catalog.jsonb_object_keys(c.wanted) AS w (key)
+                      ORDER BY w.key) AS wanted,
+                EXISTS (SELECT FROM pg_catalog.pg_index i
+                        JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
+                        JOIN pg_catalog.pg_am a ON a.oid = n.relam
+                        JOIN rag.retrievers r ON r.name = c.retriever
+                        WHERE i.indrelid = c.oid AND i.indisvalid AND a.amname = 'rag_hnsw'
+                          AND coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') = 'hnsw'
+                          AND ARRAY(SELECT o.option
+                                    FROM pg_catalog.unnest(n.reloptions) AS o (option)
+                                    ORDER BY o.option)
+                              <> ARRAY(SELECT e.key || '=' || e.value::pg_catalog.int4
+                                       FROM pg_catalog.jsonb_each_text(
+                                           r.spec #> '{{storageConfig,ext}}') AS e
+                                       WHERE e.value IS NOT NULL ORDER BY e.key))
+                OR c.partition IS NOT NULL AND c.index_strategy <> (
+                       SELECT coalesce(r.spec #>> '{{storageConfig,indexStrategy,mode}}',
+                                       'per_dataset')
+                       FROM rag.retrievers r WHERE r.name = c.retriever)
+                    AS has_other_options,
                 (SELECT pg_catalog.max(a.amname::pg_catalog.text) FROM pg_catalog.pg_index i
                  JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                  JOIN pg_catalog.pg_am a ON a.oid = n.relam
@@ -358,7 +421,9 @@ fn totals_statement(only: &str) -> String {
                             WHERE i.indrelid = c.oid))
                    AND pg_catalog.pg_relation_filenode(b.index) = b.filenode) AS corruption
          FROM partition c LEFT JOIN files f ON f.name = c.name
-                          LEFT JOIN share s ON s.name = c.name"
+              LEFT JOIN share s ON s.name = c.name
+              LEFT JOIN (SELECT k.collection, rag.is_rebuilding(k.collection) AS is_running
+                         FROM rag.rebuild k) b ON b.collection = c.name"
     )
 }
 
@@ -380,6 +445,9 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
             model_fingerprint: row.get("model_fingerprint")?,
             partition: row.get("partition")?,
             index_strategy: row.required("index_strategy")?,
+            wanted: row.required("wanted")?,
+            has_other_options: row.required("has_other_options")?,
+            rebuild: row.get("rebuild")?,
         },
         dimensions: row.get("embedding_dimension")?,
         created_at: row.required("created_at")?,

@@ -10,14 +10,14 @@ use rag_protocol::{
 
 use super::{
     access::CollectionRights, keyword_index, name::Name, partitions::Partition, placement, quotas,
-    retrievers, storage_changes,
+    rebuilds, retrievers, storage_changes, wanted,
 };
 use crate::{
     error::Error,
     pg::{
         roles::Owner,
         security::as_owner,
-        spi::{Row, execute, query, query_prepared},
+        spi::{Row, execute, execute_prepared, query, query_prepared},
     },
 };
 
@@ -60,6 +60,10 @@ pub struct Collection {
     pub model: Option<StoredModel>,
     pub quota: Quota,
     pub rights: CollectionRights,
+    /// Changed settings wait for a rebuild: see [`wanted`].
+    pub has_wanted: bool,
+    /// See `rag.collections.rebuilds`.
+    rebuilds: i64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +78,16 @@ pub struct StoredModel {
 }
 
 impl StoredModel {
+    pub fn of(model: &ModelInfo) -> Self {
+        Self {
+            name: model.name.clone(),
+            fingerprint: model.fingerprint.clone(),
+            identity: model.identity.clone(),
+            dimensions: model.dimensions,
+            baseline: model.baseline,
+        }
+    }
+
     fn read(row: &Row<'_, '_>) -> Result<Option<Self>, Error> {
         let dimensions: Option<i32> = row.get("embedding_dimension")?;
         let model = (
@@ -124,6 +138,15 @@ impl Collection {
         Self::query("name = $1 OR external_id = $1", name_or_id)
     }
 
+    /// Returns the collection as it will be after a rebuild: see [`wanted`].
+    ///
+    /// # Errors
+    /// The collection does not exist.
+    pub fn wanted(name: &str) -> Result<Self, Error> {
+        let found = Self::query_from(wanted::RELATION, "c.name = $1", name)?;
+        found.into_iter().next().ok_or_else(|| Self::missing(name))
+    }
+
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
         Ok(Self::query("name = $1", name)?.into_iter().next())
     }
@@ -144,6 +167,11 @@ impl Collection {
 
     /// Returns the collections that meet a condition on $1, those with this name first.
     fn query(condition: &str, name: &str) -> Result<Vec<Self>, Error> {
+        Self::query_from("rag.collections c", condition, name)
+    }
+
+    /// Does the same with the rows of another relation, which is called `c`.
+    fn query_from(relation: &str, condition: &str, name: &str) -> Result<Vec<Self>, Error> {
         as_owner(|| {
             query_prepared(
                 &format!(
@@ -151,10 +179,10 @@ impl Collection {
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, text_config, title_weight,
                             max_documents, max_bytes, serial, partition, index_strategy,
-                            embedding_model,
+                            embedding_model, wanted IS NOT NULL AS has_wanted, rebuilds,
                             (SELECT r.spec FROM rag.retrievers r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
-                     FROM rag.collections c WHERE {condition} ORDER BY name = $1 DESC",
+                     FROM {relation} WHERE {condition} ORDER BY name = $1 DESC",
                     CollectionRights::COLUMNS
                 ),
                 &[name.into()],
@@ -187,6 +215,8 @@ impl Collection {
             model: StoredModel::read(row)?,
             quota: quotas::read(row)?,
             rights: CollectionRights::read(row)?,
+            has_wanted: row.required("has_wanted")?,
+            rebuilds: row.required("rebuilds")?,
         })
     }
 
@@ -217,7 +247,7 @@ impl Collection {
                 &identity[..identity.len().min(12)]
             )
         };
-        Err(Error::new(
+        let error = Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!(
                 "collection \"{}\" was embedded with another model",
@@ -230,10 +260,16 @@ impl Collection {
             described(&stored.name, stored.dimensions, &stored.identity),
             described(&model.name, model.dimensions, &model.identity),
         ))
-        .hint(
-            "Restore the former model (rag.model_dir, or the settings of the model that the \
-             collection names), or create a new collection for the current model.",
-        ))
+        .hint(format!(
+            "To embed it by the current model, run CALL rag_rebuild_collection({}). Otherwise \
+             restore the former model (rag.model_dir, or the settings of the model that the \
+             collection names).",
+            pgrx::spi::quote_literal(self.name.as_str())
+        ));
+        Err(Error {
+            is_other_model: true,
+            ..error
+        })
     }
 
     /// Creates the collection's partition if it does not exist, and stores the model. Runs as the
@@ -252,6 +288,7 @@ impl Collection {
             )
             .hint("Its own setting or its retriever names the model."));
         }
+        self.check_not_rebuilt()?;
         let same = self
             .model
             .as_ref()
@@ -275,7 +312,7 @@ impl Collection {
         self.ensure_partition(model.dimensions)
     }
 
-    fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
+    pub fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
         if self.partition_oid().is_none()
             && let Some(partition) = placement::ensure(self, dimensions)?
         {
@@ -300,6 +337,24 @@ impl Collection {
         match dimensions.filter(|_| self.partition.is_some()) {
             Some(dimensions) => as_owner(|| self.ensure_partition(dimensions)),
             None => Ok(()),
+        }
+    }
+
+    /// Checks that chunks made by the settings at hand are still what the collection has. Its
+    /// storage is not replaced before the transaction ends.
+    fn check_not_rebuilt(&self) -> Result<(), Error> {
+        let found = execute_prepared(
+            "SELECT rebuilds FROM rag.collections WHERE name = $1 FOR KEY SHARE",
+            &[self.name.as_str().into()],
+            |row| row.required::<i64>(1),
+        )?;
+        match found.first() {
+            Some(rebuilds) if *rebuilds != self.rebuilds => Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+                format!("collection \"{}\" was rebuilt meanwhile", self.name),
+            )
+            .hint("Try again. A run of a source is repeated automatically.")),
+            _ => Ok(()),
         }
     }
 
@@ -461,7 +516,6 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
 
 /// Changes of a collection. None leaves a value as it is, and an empty text removes it.
 pub struct CollectionChanges<'a> {
-    pub retriever: Option<&'a str>,
     pub description: Option<&'a str>,
     pub external_id: Option<&'a str>,
     pub quota: Quota,
@@ -478,24 +532,19 @@ pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result
         }
         execute(
             "UPDATE rag.collections
-             SET retriever = coalesce($2, retriever),
-                 description = nullif(coalesce($3, description), ''),
-                 external_id = nullif(coalesce($4, external_id), ''),
-                 max_documents = $5, max_bytes = $6, updated_at = pg_catalog.now()
+             SET description = nullif(coalesce($2, description), ''),
+                 external_id = nullif(coalesce($3, external_id), ''),
+                 max_documents = $4, max_bytes = $5, updated_at = pg_catalog.now()
              WHERE name = $1",
             &[
                 collection.name.as_str().into(),
-                changes.retriever.into(),
                 changes.description.into(),
                 changes.external_id.into(),
                 changes.quota.max_documents.into(),
                 changes.quota.max_bytes.into(),
             ],
         )?;
-        match changes.retriever {
-            Some(_) => placement::check(&Collection::get(collection.name.as_str())?),
-            None => Ok(()),
-        }
+        Ok(())
     })
 }
 
@@ -581,6 +630,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
                  with_sources => true.",
             ));
         }
+        rebuilds::discard(name)?;
         placement::remove(collection)?;
         if collection.storage.storage.is_remote() {
             storage_changes::release(collection)?;

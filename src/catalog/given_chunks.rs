@@ -12,7 +12,12 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{chunks, collections::Collection, documents::document_id, partitions};
+use super::{
+    chunks,
+    collections::Collection,
+    documents::document_id,
+    partitions::{self, Partition},
+};
 use crate::{
     error::Error,
     pg::spi::{Row, execute, execute_prepared, execute_returning, query, query_as_caller, uuid},
@@ -150,9 +155,14 @@ fn rows(collection: &Collection, alias: &str) -> Result<String, Error> {
 /// Creates the index that finds chunks by their ids alone, and keeps them unique in their
 /// collection. Collections whose documents `rag` splits itself do not need it.
 pub fn create_index(collection: &Collection) -> Result<(), Error> {
-    let Some(partition) = partitions::of_writer(collection.name.as_str())? else {
-        return Ok(());
-    };
+    if let Some(partition) = partitions::of_writer(collection.name.as_str())? {
+        create_index_on(&partition)?;
+    }
+    Ok(())
+}
+
+/// Does the same for a partition. Returns false if the index exists.
+pub fn create_index_on(partition: &Partition) -> Result<bool, Error> {
     let exists = query(
         "SELECT FROM pg_catalog.pg_index i
          JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
@@ -168,7 +178,7 @@ pub fn create_index(collection: &Collection) -> Result<(), Error> {
         );
         execute(&statement, &[])?;
     }
-    Ok(())
+    Ok(exists.is_empty())
 }
 
 /// Returns the documents of those of some chunks that are stored.

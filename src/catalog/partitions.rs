@@ -20,7 +20,7 @@ use crate::{
     pg::{
         extension,
         security::as_owner,
-        spi::{execute, execute_prepared, query_prepared},
+        spi::{execute, execute_prepared, query, query_prepared},
     },
 };
 
@@ -128,6 +128,25 @@ impl Partition {
         execute(&format!("DROP TABLE {}", self.qualified()), &[])?;
         Ok(())
     }
+}
+
+/// Returns the name, or one made from it, of which there is no relation.
+///
+/// # Errors
+/// A statement fails.
+pub fn free_name(name: &str) -> Result<Partition, Error> {
+    let found = query(
+        "SELECT n.name FROM pg_catalog.generate_series(0, 1000) AS i,
+             LATERAL (SELECT CASE i WHEN 0 THEN $1 ELSE
+                          pg_catalog.left($1, 63 - 2 - pg_catalog.length(i::pg_catalog.text))
+                          || '_r' || i END) AS n (name)
+         WHERE pg_catalog.to_regclass(pg_catalog.format('rag.%I', n.name)) IS NULL
+         ORDER BY i LIMIT 1",
+        &[name.into()],
+        |row| row.required::<String>(1),
+    )?;
+    let free = found.into_iter().next().map(Partition);
+    free.ok_or_else(|| Error::internal("no name of a partition is free"))
 }
 
 /// Returns the partition of a collection as the current statement sees it.

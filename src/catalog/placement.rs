@@ -108,6 +108,21 @@ pub fn check(collection: &Collection) -> Result<(), Error> {
     }
 }
 
+/// Checks that a collection with wanted settings will fit into a shared partition, if its strategy
+/// names one.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_wanted(collection: &Collection) -> Result<(), Error> {
+    if !collection.strategy.is_shared() {
+        return Ok(());
+    }
+    let stays = collection.partition.as_ref() == Some(&wanted(collection));
+    let mut placed = collection.clone();
+    placed.partition = placed.partition.filter(|_| stays);
+    check(&placed)
+}
+
 fn check_as_owner(collection: &Collection) -> Result<(), Error> {
     as_owner(|| match &collection.partition {
         Some(partition) => {

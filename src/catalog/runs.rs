@@ -466,5 +466,6 @@ fn read_error(json: &serde_json::Value) -> Error {
             .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
         source_unavailable: false,
         is_quota: false,
+        is_other_model: false,
     }
 }

@@ -3,6 +3,7 @@
 mod counts;
 mod parts;
 mod scoring;
+mod stored_text;
 
 use std::{
     cell::RefCell,
@@ -361,7 +362,12 @@ impl Client {
         }
     }
 
-    fn send(&mut self, model: &ModelRef, task: Task, payload: &[u8]) -> Result<Ticket, Error> {
+    pub(super) fn send(
+        &mut self,
+        model: &ModelRef,
+        task: Task,
+        payload: &[u8],
+    ) -> Result<Ticket, Error> {
         let id = self.next_id;
         self.next_id += 1;
         let request = |id, task| Request {

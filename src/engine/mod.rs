@@ -2,8 +2,9 @@
 //!
 //! [`folders`] are the folders of models that it may read. [`process`] starts it with pipes.
 //! [`starter`] starts the worker that keeps one running, and [`client`] is a connection to that
-//! one, which serves embeddings. [`clones`] removes clones of repositories that no source uses. All
-//! of them wait with [`crate::pg::wait`], which is always interruptible.
+//! one, which serves embeddings. [`clones`] removes clones of
+//! repositories that no source uses. All of them wait with [`crate::pg::wait`], which is always
+//! interruptible.
 
 pub mod client;
 pub mod clones;

@@ -398,10 +398,24 @@ unsafe fn applies(policy: &pg_sys::RowSecurityPolicy) -> bool {
 
 /// Returns the OID of `rag.source`, or 0 if the database has no such table.
 pub fn source_table() -> pg_sys::Oid {
+    table_of_catalog(c"source")
+}
+
+/// Returns the OID of `rag.collections`, or 0 if the database has no such table.
+pub fn collections_table() -> pg_sys::Oid {
+    table_of_catalog(c"collections")
+}
+
+/// Returns the OID of `rag.chunks`, or 0 if the database has no such table.
+pub fn chunks_table() -> pg_sys::Oid {
+    table_of_catalog(c"chunks")
+}
+
+fn table_of_catalog(name: &CStr) -> pg_sys::Oid {
     // SAFETY: look-ups in the system caches.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), true);
-        pg_sys::get_relname_relid(c"source".as_ptr(), schema)
+        pg_sys::get_relname_relid(name.as_ptr(), schema)
     }
 }
 

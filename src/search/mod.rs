@@ -46,12 +46,13 @@ pub use self::{
 use crate::{
     catalog::{
         chunks::as_reader,
-        collections::StoredModel,
+        collections::{Collection, StoredModel},
         corruption::{IndexUse, search_with_fallback},
     },
     cluster::search_stats::{Counted, SearchRecord},
     error::Error,
     models::embedding::EmbeddingModel,
+    pg::transaction::{snapshot_is_fixed, with_latest_snapshot},
     types::vector::OwnedVector,
 };
 
@@ -72,7 +73,23 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
     let counted = Counted::begin(request.collection.name.as_str(), request.mode);
     let started = Instant::now();
     let trace = Trace::default();
-    let result = run(request, operators, &trace)?;
+    let result = match run(request, operators, &trace) {
+        // a rebuild has replaced the storage since the snapshot was taken
+        Err(error)
+            if error.code == PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE
+                && !snapshot_is_fixed() =>
+        {
+            with_latest_snapshot(|| {
+                let collection = Collection::get(request.collection.name.as_str())?;
+                let request = SearchRequest {
+                    collection,
+                    ..request.clone()
+                };
+                run(&request, operators, &trace)
+            })?
+        }
+        result => result?,
+    };
     counted.end(SearchRecord {
         rows: result.hits.len(),
         top_k: request.top_k,
@@ -201,6 +218,11 @@ fn usable<'a>(
             embedding: Some(embedding),
             words: Some(words),
         }),
+        // it was embedded by another model: words still find the right chunks
+        Err(error) if error.is_other_model => {
+            let why = format!("the embeddings are stale: {}", error.message);
+            Ok(keyword_only(Some(words), Some(why)))
+        }
         Err(error) if error.is_engine_unavailable() => {
             let why = format!("the query cannot be embedded: {}", error.message);
             Ok(keyword_only(Some(words), Some(why)))

@@ -22,6 +22,7 @@ const MAX_NEIGHBOURS: i32 = 10;
 const MAX_DIVERSE: i32 = 1000;
 
 /// The checked request of a search.
+#[derive(Clone)]
 pub struct SearchRequest {
     pub collection: Collection,
     pub query: SearchQuery,
@@ -42,6 +43,7 @@ pub struct SearchRequest {
 }
 
 /// What to search for. At least one is given.
+#[derive(Clone)]
 pub struct SearchQuery {
     pub text: Option<String>,
     /// The vector to search by, instead of the text's.

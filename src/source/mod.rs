@@ -2,6 +2,7 @@
 
 pub mod alter;
 pub mod check;
+pub mod collection;
 pub mod definition;
 pub mod drop;
 pub mod errors;

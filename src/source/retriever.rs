@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
-use rag_manifest::{Metadata, Notes, check_retriever_spec};
+use rag_manifest::{IndexStrategy, Metadata, Notes, check_retriever_spec};
 use rag_protocol::spec::FieldProblem;
 use serde_json::Value;
 
@@ -216,23 +216,15 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
         StorageChange::None => Ok(()),
         StorageChange::OtherOptions => {
             let filled = retrievers::filled_collections(&present.name)?;
-            if filled.is_empty() {
-                return Ok(());
+            if !filled.is_empty() {
+                let known = access::readable_among(roles::current(), filled)?;
+                pgrx::notice!(
+                    "the storage of collections is stale until rag_rebuild_collection is called \
+                     for them; {}",
+                    retrievers::named(&known)
+                );
             }
-            let known = access::readable_among(roles::current(), filled)?;
-            Err(Error::new(
-                PgSqlErrorCode::ERRCODE_OBJECT_IN_USE,
-                format!(
-                    "cannot change the index options of retriever \"{}\" because collections \
-                     have documents",
-                    present.name
-                ),
-            )
-            .detail(retrievers::named(&known))
-            .hint(
-                "Create another retriever and a collection with it, and index the documents into \
-                 that collection.",
-            ))
+            Ok(())
         }
         StorageChange::OtherIndex => {
             for name in retrievers::filled_collections(&present.name)? {
@@ -244,17 +236,21 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
 }
 
 /// Makes the storage of a collection follow another retriever, as [`alter`] does for all
-/// collections of one. With other index options the index is created again.
+/// collections of one. Returns false, and changes nothing, if that needs a rebuild.
 ///
 /// # Errors
 /// The retriever does not exist.
-pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<(), Error> {
+pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<bool, Error> {
     let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
+    let strategy = IndexStrategy::of(&after.spec);
+    if collection.partition.is_some() && collection.strategy != strategy {
+        return Ok(false);
+    }
     let after = StorageSettings::of(&after.spec);
     match storage_change(&collection.storage, &after) {
-        StorageChange::None => Ok(()),
-        StorageChange::OtherOptions => index::drop(collection),
-        StorageChange::OtherIndex => move_storage(collection, &after),
+        StorageChange::None => Ok(true),
+        StorageChange::OtherOptions => Ok(false),
+        StorageChange::OtherIndex => move_storage(collection, &after).map(|()| true),
     }
 }
 
@@ -268,7 +264,9 @@ fn move_storage(collection: &Collection, after: &StorageSettings) -> Result<(), 
 /// What a change of settings means for the vector index of a collection.
 enum StorageChange {
     None,
+    /// Only a rebuild can give the index other options.
     OtherOptions,
+    /// The next write or rebuild creates it.
     OtherIndex,
 }
 

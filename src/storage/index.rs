@@ -127,7 +127,7 @@ const FILTER_INDEXES: [(&str, &str); 4] = [
 
 /// Returns the text after `CREATE INDEX ON ...` for each missing index, or nothing if the
 /// collection is too small.
-fn missing(
+pub fn missing(
     collection: &Collection,
     partition: &Partition,
     relation: pg_sys::Oid,

@@ -7,6 +7,7 @@ pub mod knowledge;
 pub mod labels;
 mod members;
 pub mod pipeline;
+pub mod rebuild;
 pub mod repair;
 pub mod report;
 pub mod store;

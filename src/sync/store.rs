@@ -79,24 +79,45 @@ pub fn embeddings_of(
     embedder: &EmbeddingModel,
     collection: &Collection,
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    find_embeddings(texts, client, embedder, collection).map(|found| found.vectors)
+}
+
+/// Embeddings of texts.
+pub struct FoundEmbeddings {
+    pub vectors: HashMap<EmbeddingKey, Vec<f32>>,
+    /// The number of those that the engine has computed.
+    pub computed: usize,
+}
+
+/// Does the same as [`embeddings_of`], and counts.
+///
+/// # Errors
+/// As [`embeddings_of`].
+pub fn find_embeddings(
+    texts: Vec<(EmbeddingKey, String)>,
+    client: &mut Client,
+    embedder: &EmbeddingModel,
+    collection: &Collection,
+) -> Result<FoundEmbeddings, Error> {
     let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-    let mut embeddings = catalog::chunks::stored_embeddings(collection, &keys)?;
+    let mut vectors = catalog::chunks::stored_embeddings(collection, &keys)?;
     let mut missing = HashMap::new();
     for (key, text) in texts {
-        if !embeddings.contains_key(&key) {
+        if !vectors.contains_key(&key) {
             missing.insert(key, text);
         }
     }
-    if !missing.is_empty() {
+    let computed = missing.len();
+    if computed > 0 {
         let keys: Vec<_> = missing.keys().copied().collect();
         let inputs = missing.into_iter().map(|(key, text)| EmbeddingInput {
             key: Some(key),
             text,
         });
-        let vectors = embedder.embed(client, Purpose::Passage, inputs.collect())?;
-        embeddings.extend(keys.into_iter().zip(vectors));
+        let found = embedder.embed(client, Purpose::Passage, inputs.collect())?;
+        vectors.extend(keys.into_iter().zip(found));
     }
-    Ok(embeddings)
+    Ok(FoundEmbeddings { vectors, computed })
 }
 
 impl PreparedDocument {

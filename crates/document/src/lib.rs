@@ -156,6 +156,22 @@ impl Structure {
     pub fn of_markdown(text: &str) -> Self {
         markdown::structure(text)
     }
+
+    /// Returns the structure of a text that was extracted from a document of a type. For source
+    /// code it is that without a grammar: [`extract`] parses it again.
+    pub fn of_extracted(text: &str, document_type: DocumentType) -> Self {
+        match document_type {
+            DocumentType::Markdown | DocumentType::Html | DocumentType::Docx => {
+                Self::of_markdown(text)
+            }
+            DocumentType::Pdf => Self::Pages,
+            DocumentType::Text => Self::Prose,
+            DocumentType::Code => Self::Code(Syntax::default()),
+            DocumentType::Csv | DocumentType::Tsv | DocumentType::Json | DocumentType::Jsonl => {
+                Self::Records
+            }
+        }
+    }
 }
 
 /// Why a document was not read. The caller adds the uri.

@@ -6,7 +6,7 @@ mod common;
 use common::{Engine, model, onnxruntime, tiny};
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, Precision, Task},
+    embed::{Answer, Precision, StoredText, Task},
     ingest::{Content, DocumentType, Splitting, Unit},
 };
 
@@ -197,4 +197,85 @@ fn tokens_are_counted_without_special_tokens() {
     // more than the model reads
     assert_eq!(tokens, [0, 1, 3, 2000]);
     assert!(payload.is_empty());
+}
+
+/// Splits documents of all types, and then the texts that came out.
+#[test]
+fn a_stored_text_is_split_as_the_document_was() {
+    let Some(runtime) = onnxruntime() else { return };
+    let engine = Engine::start(&runtime);
+    let dir = tempfile::tempdir().unwrap();
+    tiny::write(dir.path(), tiny::Output::Pooled, false, None);
+    let model = model(dir.path(), Precision::Fp32);
+    let splitting = Splitting {
+        chunk_size: 24,
+        chunk_overlap: 6,
+        unit: Unit::Characters,
+    };
+    let documents: [(&str, &str, &str); 7] = [
+        (
+            "markdown",
+            "notes/a.md",
+            "---\ntitle: red\n---\n\n# green\n\nblue red green\n\n## blue\n\nred green blue red",
+        ),
+        (
+            "text",
+            "a.txt",
+            "red green. blue red.\n\ngreen blue red. green.",
+        ),
+        (
+            "html",
+            "a.html",
+            "<h1>red</h1><p>green blue <b>red</b> green</p><h2>blue</h2><p>red",
+        ),
+        (
+            "code",
+            "src/a.rs",
+            "/// red\nfn green() {\n    blue();\n    red();\n    green();\n}\n\nfn red() {}\n",
+        ),
+        ("csv", "a.csv", "red,green\nblue,red\ngreen,blue\n"),
+        (
+            "json",
+            "a.json",
+            "[{\"red\": \"green blue\"}, {\"red\": \"blue red green\"}]",
+        ),
+        (
+            "jsonl",
+            "a.jsonl",
+            "{\"red\": \"green blue\"}\n{\"red\": \"blue red\"}\n",
+        ),
+    ];
+    for (document_type, name, file) in documents {
+        let mut client = engine.connect();
+        let prepare = Task::Prepare {
+            document_type: Some(document_type.into()),
+            name: Some(name.into()),
+            splitting,
+            title: None,
+        };
+        let (answer, payload) = client.ask_with(&model, prepare, file.as_bytes()).unwrap();
+        let Answer::Content { content, .. } = answer else {
+            panic!("{answer:?}")
+        };
+        let text = String::from_utf8(payload).unwrap();
+        let first = content.chunks.first().unwrap();
+        let lines = text[..first.byte_start].matches('\n').count() as u32;
+        let split = Task::Split {
+            text: StoredText {
+                document_type: content.document_type,
+                name: Some(name.into()),
+                title: content.title.clone(),
+                lines_before: first.start_line - 1 - lines,
+            },
+            splitting,
+            tokens: None,
+        };
+        let (answer, _) = client.ask_with(&model, split, text.as_bytes()).unwrap();
+        let Answer::Content { content: again, .. } = answer else {
+            panic!("{answer:?}")
+        };
+        assert!(content.chunks.len() > 1, "{document_type}");
+        assert_eq!(content.chunks, again.chunks, "{document_type}");
+        assert_eq!(content.content_hash, again.content_hash, "{document_type}");
+    }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError, ErrorKind,
-    ingest::{Content, Splitting},
+    ingest::{Content, DocumentType, Splitting, Title},
 };
 
 /// One of the two graphs of a model.
@@ -246,6 +246,26 @@ pub enum Task {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<TokenRule>,
     },
+    /// Splits the text in the payload, which was extracted before. The answer is
+    /// [`Answer::Content`], without metadata.
+    Split {
+        text: StoredText,
+        splitting: Splitting,
+        /// None: the request's model counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<TokenRule>,
+    },
+}
+
+/// What the splitter needs to know of a text that was extracted before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredText {
+    pub document_type: DocumentType,
+    /// The name, path or address of the file. `None`: the text was given without a file.
+    pub name: Option<String>,
+    pub title: Title,
+    /// Number of lines of the file before the text.
+    pub lines_before: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -215,7 +215,7 @@ impl Client {
                 },
                 vec![],
             )),
-            Task::Prepare { .. } | Task::Count { .. } => {
+            Task::Prepare { .. } | Task::Split { .. } | Task::Count { .. } => {
                 let counter = ChunkCounter::of(Arc::clone(&model.tokenizer));
                 self.count(task, &counter, payload)
             }
@@ -276,6 +276,17 @@ impl Client {
                 let text = text.into_bytes();
                 Ok(TaskResult::answer(Answer::Content { content }, text))
             }
+            Task::Split {
+                text, splitting, ..
+            } => {
+                let abandoned = || self.is_abandoned();
+                let payload = String::from_utf8(payload.to_vec()).map_err(|_| {
+                    EngineError::new(ErrorKind::InvalidRequest, "the text is not in UTF-8")
+                })?;
+                let content =
+                    prepare::split_stored(payload, text, &splitting, counter, &abandoned)?;
+                Ok(TaskResult::answer(Answer::Content { content }, vec![]))
+            }
             Task::Count { texts, .. } => {
                 let mut tokens = Vec::with_capacity(texts.len());
                 for text in &texts {
@@ -294,7 +305,9 @@ impl Client {
 /// Returns the rule of a request that needs no model.
 fn rule_of(task: &Task) -> Option<&TokenRule> {
     match task {
-        Task::Prepare { tokens, .. } | Task::Count { tokens, .. } => tokens.as_ref(),
+        Task::Prepare { tokens, .. } | Task::Split { tokens, .. } | Task::Count { tokens, .. } => {
+            tokens.as_ref()
+        }
         _ => None,
     }
 }

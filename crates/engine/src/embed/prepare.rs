@@ -1,9 +1,10 @@
-//! Prepares one document that was added directly: extracts and splits it, without embedding.
+//! Prepares one document that was added directly: extracts and splits it, without embedding. Splits
+//! a stored text again.
 
-use rag_document::{DocumentError, ExtractedDocument, own_title};
+use rag_document::{DocumentError, ExtractedDocument, Structure, own_title};
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{MAX_DOCUMENT, too_large},
+    embed::{MAX_DOCUMENT, StoredText, too_large},
     ingest::{Content, DocumentType, Splitting},
 };
 
@@ -64,14 +65,64 @@ pub fn prepare(
     if let Some(title) = title.and_then(own_title) {
         extracted.title = title;
     }
-    let content = if extracted.text.len() > ISOLATED_BYTES {
-        extraction::split(&mut extracted, document_type, *splitting, tokens, abandoned)
-    } else {
-        rag_document::content(&extracted, document_type, splitting, tokens)
-    };
-    let content = content.map_err(into_error)?;
+    let content = split(&mut extracted, document_type, splitting, tokens, abandoned)?;
     Ok((content, extracted.text))
 }
+
+/// Splits a text that was extracted before. With the same settings the chunks are the same.
+///
+/// # Errors
+/// `InvalidRequest` for texts that cannot be split; `LimitExceeded` for those that are too large.
+pub fn split_stored(
+    text: String,
+    stored: StoredText,
+    splitting: &Splitting,
+    tokens: &ChunkCounter,
+    abandoned: &dyn Fn() -> bool,
+) -> Result<Content, EngineError> {
+    if text.len() > MAX_DOCUMENT {
+        return Err(too_large(text.len()));
+    }
+    let document_type = stored.document_type;
+    let mut extracted = match document_type {
+        // the boundaries of its elements are not stored
+        DocumentType::Code => {
+            let name = stored.name.as_deref().unwrap_or(NAME);
+            let media_type = Some(MEDIA_TYPE);
+            extraction::isolated(text.as_bytes(), document_type, name, media_type, abandoned)
+                .map_err(into_error)?
+        }
+        _ => {
+            let structure = Structure::of_extracted(&text, document_type);
+            ExtractedDocument::new(text, stored.title.clone(), structure)
+        }
+    };
+    extracted.title = stored.title;
+    extracted.lines_before = stored.lines_before;
+    extracted.metadata.clear();
+    extracted.warnings.clear();
+    split(&mut extracted, document_type, splitting, tokens, abandoned)
+}
+
+fn split(
+    extracted: &mut ExtractedDocument,
+    document_type: DocumentType,
+    splitting: &Splitting,
+    tokens: &ChunkCounter,
+    abandoned: &dyn Fn() -> bool,
+) -> Result<Content, EngineError> {
+    let content = if extracted.text.len() > ISOLATED_BYTES {
+        extraction::split(extracted, document_type, *splitting, tokens, abandoned)
+    } else {
+        rag_document::content(extracted, document_type, splitting, tokens)
+    };
+    content.map_err(into_error)
+}
+
+/// A text that was added directly has no file name to take a title from.
+const NAME: &str = "untitled";
+/// PostgreSQL sends the text in UTF-8, whatever HTML declares.
+const MEDIA_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Extracts a document. This process serves all sessions, so formats with a complex parser are read
 /// in a separate process.
@@ -81,10 +132,6 @@ fn extract(
     name: Option<&str>,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<ExtractedDocument, DocumentError> {
-    // A text that was added directly has no file name to take a title from.
-    const NAME: &str = "untitled";
-    // PostgreSQL sends the text in UTF-8, whatever HTML declares.
-    const MEDIA_TYPE: &str = "text/plain; charset=utf-8";
     let media_type = name.is_none().then_some(MEDIA_TYPE);
     let given_name = name.unwrap_or(NAME);
     let mut extracted =

@@ -1,0 +1,342 @@
+//! Rebuilds that have not ended: `rag.rebuild`, and `rag.rebuilt_document` with the documents that
+//! they have copied. All functions run as the extension's owner.
+
+use pgrx::datum::DatumWithOid;
+use rag_protocol::identity::DocumentId;
+use serde_json::Value;
+
+use super::{documents::document_id, partitions::Partition};
+use crate::{
+    error::Error,
+    pg::spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
+};
+
+/// Where a rebuild is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Documents are copied.
+    Copy,
+    /// Indexes are created.
+    Index,
+    /// What has changed meanwhile is copied, and the storage is replaced.
+    Swap,
+}
+
+impl Stage {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Index => "index",
+            Self::Swap => "swap",
+        }
+    }
+
+    fn parse(name: &str) -> Self {
+        match name {
+            "index" => Self::Index,
+            "swap" => Self::Swap,
+            _ => Self::Copy,
+        }
+    }
+}
+
+pub struct Rebuild {
+    /// The settings and the model that it is for.
+    pub target: Value,
+    /// The relation that is being filled.
+    pub relation: Partition,
+    pub stage: Stage,
+}
+
+pub fn find(collection: &str) -> Result<Option<Rebuild>, Error> {
+    // the latest version: another session may have dropped the collection
+    let found = execute_returning(
+        "SELECT target, relation, stage FROM rag.rebuild WHERE collection = $1 FOR UPDATE",
+        &[collection.into()],
+        |row| {
+            Ok(Rebuild {
+                target: row.required::<pgrx::JsonB>("target")?.0,
+                relation: Partition::new(row.required::<String>("relation")?),
+                stage: Stage::parse(&row.required::<String>("stage")?),
+            })
+        },
+    )?;
+    Ok(found.into_iter().next())
+}
+
+pub fn start(collection: &str, target: Value, relation: &Partition) -> Result<(), Error> {
+    execute(
+        "INSERT INTO rag.rebuild (collection, target, relation, documents_total)
+         SELECT $1, $2, $3, pg_catalog.count(*) FROM rag.documents WHERE collection = $1",
+        &[
+            collection.into(),
+            pgrx::JsonB(target).into(),
+            relation.name().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn set_stage(collection: &str, stage: Stage) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.rebuild SET stage = $2, current_uri = NULL WHERE collection = $1",
+        &[collection.into(), stage.name().into()],
+    )?;
+    Ok(())
+}
+
+/// Adds to the counts that `rag.progress` shows.
+pub fn note_progress(
+    collection: &str,
+    chunks: usize,
+    embedded: usize,
+    uri: &str,
+) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.rebuild
+         SET chunks_written = chunks_written + $2, chunks_embedded = chunks_embedded + $3,
+             current_uri = $4
+         WHERE collection = $1",
+        &[
+            collection.into(),
+            (chunks as i64).into(),
+            (embedded as i64).into(),
+            uri.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Forgets a rebuild, and drops what it has built.
+pub fn discard(collection: &str) -> Result<(), Error> {
+    if let Some(rebuild) = find(collection)?
+        && rebuild.relation.oid().is_some()
+    {
+        rebuild.relation.drop()?;
+    }
+    forget(collection)
+}
+
+/// Forgets a rebuild.
+pub fn forget(collection: &str) -> Result<(), Error> {
+    for table in ["rebuild", "rebuilt_document"] {
+        execute(
+            &format!("DELETE FROM rag.{table} WHERE collection = $1"),
+            &[collection.into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// Deletes chunks of documents that are not recorded as copied, as after a dump was restored.
+pub fn delete_unrecorded(collection: &str, relation: &Partition) -> Result<(), Error> {
+    execute(
+        &format!(
+            "DELETE FROM {} c WHERE NOT EXISTS (
+                 SELECT FROM rag.rebuilt_document r
+                 WHERE r.collection = $1 AND r.document_id = c.document_id)",
+            relation.qualified()
+        ),
+        &[collection.into()],
+    )?;
+    Ok(())
+}
+
+/// A document whose stored version is not copied yet.
+pub struct PendingDocument {
+    pub id: DocumentId,
+    /// See `rag.rebuilt_document`.
+    pub version: String,
+    pub uri: String,
+    pub chunking: Option<String>,
+    pub has_text: bool,
+    pub text_bytes: i64,
+    pub chunks: i64,
+    /// Another version is copied already.
+    pub is_again: bool,
+}
+
+impl PendingDocument {
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            id: document_id(row)?,
+            version: row.required("version")?,
+            uri: row.required("uri")?,
+            chunking: row.get("chunking")?,
+            has_text: row.required("has_text")?,
+            text_bytes: row.required("text_bytes")?,
+            chunks: row.required("chunks")?,
+            is_again: row.required("is_again")?,
+        })
+    }
+}
+
+/// Returns documents whose stored versions are not copied yet, in the order of their ids, after the
+/// document `after`.
+pub fn next_documents(
+    collection: &str,
+    after: Option<DocumentId>,
+    limit: i64,
+) -> Result<Vec<PendingDocument>, Error> {
+    execute_returning(
+        "SELECT d.document_id, d.xmin::pg_catalog.text AS version, d.uri, d.chunking,
+                d.content IS NOT NULL AS has_text,
+                coalesce(pg_catalog.octet_length(d.content), 0)::pg_catalog.int8 AS text_bytes,
+                d.chunk_count::pg_catalog.int8 AS chunks, r.document_id IS NOT NULL AS is_again
+         FROM rag.documents d
+              LEFT JOIN rag.rebuilt_document r
+                  ON r.collection = $1 AND r.document_id = d.document_id
+         WHERE d.collection = $1 AND ($2 IS NULL OR d.document_id > $2)
+           AND r.version IS DISTINCT FROM d.xmin::pg_catalog.text
+         ORDER BY d.document_id LIMIT $3",
+        &[
+            collection.into(),
+            after.map(|id| uuid(id.0)).into(),
+            limit.into(),
+        ],
+        |row| PendingDocument::read(&row),
+    )
+}
+
+/// Removes copied documents that are no longer stored. Returns their number.
+pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, Error> {
+    let gone = execute_returning(
+        "DELETE FROM rag.rebuilt_document r
+         WHERE r.collection = $1 AND NOT EXISTS (
+             SELECT FROM rag.documents d
+             WHERE d.document_id = r.document_id AND d.collection = $1)
+         RETURNING r.document_id",
+        &[collection.into()],
+        |row| document_id(&row),
+    )?;
+    delete_copies(relation, &gone)?;
+    Ok(gone.len())
+}
+
+/// Deletes the copied chunks of some documents.
+pub fn delete_copies(relation: &Partition, ids: &[DocumentId]) -> Result<(), Error> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    execute(
+        &format!(
+            "DELETE FROM {} WHERE document_id = ANY ($1)",
+            relation.qualified()
+        ),
+        &[uuids(ids).into()],
+    )?;
+    Ok(())
+}
+
+/// Records documents that were copied. With `chunking`, it is their new value, and their chunks are
+/// others than before.
+pub fn record(
+    collection: &str,
+    relation: &Partition,
+    documents: &[&PendingDocument],
+    chunking: Option<&str>,
+    are_changed: bool,
+) -> Result<(), Error> {
+    let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
+    let versions: Vec<&str> = documents.iter().map(|d| d.version.as_str()).collect();
+    let digest = match are_changed {
+        true => DIGEST,
+        false => "NULL::pg_catalog.bytea",
+    };
+    let relation = relation.qualified();
+    let arguments: [DatumWithOid<'_>; 4] = [
+        collection.into(),
+        uuids(&ids).into(),
+        versions.into(),
+        chunking.into(),
+    ];
+    execute_prepared(
+        &format!(
+            "INSERT INTO rag.rebuilt_document AS r (
+                 collection, document_id, version, chunking, chunk_count, digest)
+             SELECT $1, n.id, n.version, $4, coalesce(k.chunk_count, 0), k.digest
+             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS n (id, version)
+                  LEFT JOIN (SELECT c.document_id,
+                                    pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
+                                    {digest} AS digest
+                             FROM {relation} c WHERE c.document_id = ANY ($2)
+                             GROUP BY c.document_id) k ON k.document_id = n.id
+             ON CONFLICT (collection, document_id) DO UPDATE SET
+                 version = excluded.version, chunking = excluded.chunking,
+                 chunk_count = excluded.chunk_count, digest = excluded.digest"
+        ),
+        &arguments,
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// The digest of the chunks of a document, as in `rag.document_digests`.
+const DIGEST: &str = "pg_catalog.sha256(pg_catalog.string_agg(
+    rag.chunk_digest(
+        c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
+        c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type, c.category,
+        c.tags, c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at, c.embedding),
+    '' ORDER BY c.chunk_index, c.chunk_id))";
+
+/// The document with `digest` differs from what its source indexed.
+const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag.document_digest(d)";
+
+/// Writes what has changed into the rows of documents, and into their digests. The row of a
+/// document that has drifted from its digest keeps the former digest, so that the next check finds
+/// it. Returns false, and leaves the rest to another attempt, if other transactions have locked
+/// documents.
+pub fn apply_to_documents(collection: &str) -> Result<bool, Error> {
+    let changed: Vec<i64> = query(
+        "SELECT pg_catalog.count(*) FROM rag.rebuilt_document
+         WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
+        &[collection.into()],
+        |row| row.required(1),
+    )?;
+    if changed.first() == Some(&0) {
+        return Ok(true);
+    }
+    let locked: Vec<i64> = execute_returning(
+        "WITH locked AS (
+             SELECT d.document_id FROM rag.rebuilt_document r
+                  JOIN rag.documents d ON d.document_id = r.document_id
+             WHERE r.collection = $1 AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
+             FOR UPDATE OF d SKIP LOCKED)
+         SELECT pg_catalog.count(*) FROM locked",
+        &[collection.into()],
+        |row| row.required(1),
+    )?;
+    if locked != changed {
+        return Ok(false);
+    }
+    let drifted = execute_returning(
+        &format!(
+            "SELECT d.document_id FROM rag.rebuilt_document r
+                  JOIN rag.documents d ON d.document_id = r.document_id
+                  JOIN rag.document_digests m ON m.document_id = r.document_id
+             WHERE r.collection = $1 AND r.digest IS NOT NULL AND {DRIFTED}"
+        ),
+        &[collection.into()],
+        |row| document_id(&row),
+    )?;
+    execute(
+        "UPDATE rag.documents d
+         SET chunking = r.chunking, chunk_count = r.chunk_count, indexed_at = pg_catalog.now()
+         FROM rag.rebuilt_document r
+         WHERE r.collection = $1 AND d.document_id = r.document_id AND r.chunking IS NOT NULL",
+        &[collection.into()],
+    )?;
+    execute(
+        "UPDATE rag.document_digests m
+         SET chunk_count = r.chunk_count, digest = rag.document_digest(d) || r.digest
+         FROM rag.rebuilt_document r JOIN rag.documents d ON d.document_id = r.document_id
+         WHERE r.collection = $1 AND r.digest IS NOT NULL AND m.document_id = r.document_id
+           AND NOT m.document_id = ANY ($2)",
+        &[collection.into(), uuids(&drifted).into()],
+    )?;
+    Ok(true)
+}
+
+fn uuids(ids: &[DocumentId]) -> Vec<pgrx::Uuid> {
+    ids.iter().map(|id| uuid(id.0)).collect()
+}

@@ -1,0 +1,323 @@
+//! Copies documents of a collection into its new storage. What other settings or another model have
+//! made is split and embedded again.
+
+mod texts;
+
+use std::collections::HashMap;
+
+use rag_protocol::{
+    identity::{DocumentId, EmbeddingKey},
+    ingest::{Title, embedded_text},
+};
+
+use super::target::Target;
+use crate::{
+    catalog::{
+        partitions::Partition,
+        rebuilds::{self, PendingDocument},
+    },
+    engine::client::{Client, with_client},
+    error::Error,
+    pg::spi::{execute, execute_prepared, execute_returning, query, uuid},
+    sync::store,
+    types::vector::OwnedVector,
+};
+
+/// The maximum number of documents and chunks that one transaction copies.
+const COPIED_DOCUMENTS: i64 = 2000;
+const COPIED_CHUNKS: i64 = 5000;
+/// The maximum size of the texts that one transaction embeds, in bytes.
+const EMBEDDED_BYTES: i64 = 256 << 10;
+
+/// The value of `rag.documents.chunking` for chunks of an application.
+const GIVEN: &str = "given";
+
+/// How the new chunks of a document are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    /// They are the same.
+    Copy,
+    /// They have other metadata.
+    Label,
+    /// They are the same texts, and are embedded again.
+    Embed,
+    /// The text is split again.
+    Split,
+}
+
+impl Method {
+    fn of(document: &PendingDocument, target: &Target) -> Self {
+        match document.chunking.as_deref() {
+            Some(GIVEN) if target.keeps_model() => Self::Copy,
+            Some(GIVEN) => Self::Embed,
+            Some(chunking) if chunking != target.chunking && document.has_text => Self::Split,
+            None if document.has_text => Self::Split,
+            _ if target.changes_whitelist() => Self::Label,
+            _ => Self::Copy,
+        }
+    }
+
+    /// Returns the part of a transaction's work that a document is.
+    fn cost(self, document: &PendingDocument) -> f64 {
+        match self {
+            Self::Copy | Self::Label => document.chunks as f64 / COPIED_CHUNKS as f64,
+            Self::Embed | Self::Split => document.text_bytes as f64 / EMBEDDED_BYTES as f64,
+        }
+    }
+}
+
+/// Copies some documents that are not copied yet. Returns the last one, or None if there was none
+/// after the document `after`.
+///
+/// # Errors
+/// The engine is unavailable, or a statement fails.
+pub fn copy_some(
+    target: &Target,
+    relation: &Partition,
+    after: Option<DocumentId>,
+) -> Result<Option<DocumentId>, Error> {
+    let name = target.wanted.name.as_str();
+    let mut documents = rebuilds::next_documents(name, after, COPIED_DOCUMENTS)?;
+    let mut cost = 0.0;
+    let fit = documents.iter().take_while(|document| {
+        let has_room = cost < 1.0;
+        cost += Method::of(document, target).cost(document);
+        has_room
+    });
+    let fit = fit.count();
+    documents.truncate(fit);
+    copy(target, relation, &documents)?;
+    Ok(documents.last().map(|document| document.id))
+}
+
+/// Returns true if one of some documents is to be embedded.
+pub fn needs_model(target: &Target, documents: &[PendingDocument]) -> bool {
+    documents
+        .iter()
+        .any(|document| matches!(Method::of(document, target), Method::Embed | Method::Split))
+}
+
+/// Copies documents.
+///
+/// # Errors
+/// As [`copy_some`].
+pub fn copy(
+    target: &Target,
+    relation: &Partition,
+    documents: &[PendingDocument],
+) -> Result<(), Error> {
+    let Some(last) = documents.last() else {
+        return Ok(());
+    };
+    let name = target.wanted.name.as_str();
+    let again: Vec<DocumentId> = documents
+        .iter()
+        .filter(|document| document.is_again)
+        .map(|document| document.id)
+        .collect();
+    rebuilds::delete_copies(relation, &again)?;
+    let by = |method| -> Vec<&PendingDocument> {
+        documents
+            .iter()
+            .filter(|document| Method::of(document, target) == method)
+            .collect()
+    };
+    let (mut chunks, mut embedded) = (0, 0);
+    for method in [Method::Copy, Method::Label, Method::Embed, Method::Split] {
+        let documents = by(method);
+        if documents.is_empty() {
+            continue;
+        }
+        chunks += match method {
+            Method::Copy | Method::Label => copy_rows(target, relation, method, &documents)?,
+            Method::Embed => {
+                let counts = embed_again(target, relation, &documents)?;
+                embedded += counts.embedded;
+                counts.written
+            }
+            Method::Split => {
+                let counts = texts::split_again(target, relation, &documents)?;
+                embedded += counts.embedded;
+                counts.written
+            }
+        };
+        let chunking = (method == Method::Split).then_some(target.chunking.as_str());
+        let is_changed = method != Method::Copy;
+        rebuilds::record(name, relation, &documents, chunking, is_changed)?;
+    }
+    rebuilds::note_progress(name, chunks, embedded, &last.uri)
+}
+
+/// The chunks that were written, and those of them that the model has embedded.
+struct Counts {
+    written: usize,
+    embedded: usize,
+}
+
+fn ids(documents: &[&PendingDocument]) -> Vec<pgrx::Uuid> {
+    documents
+        .iter()
+        .map(|document| uuid(document.id.0))
+        .collect()
+}
+
+/// Returns the names of the columns of `rag.chunks` but those in `except`.
+pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
+    let except: Vec<&str> = except.iter().copied().chain(["partition"]).collect();
+    query(
+        "SELECT pg_catalog.quote_ident(attname) FROM pg_catalog.pg_attribute
+         WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
+           AND NOT attname = ANY ($1)
+         ORDER BY attnum",
+        &[except.into()],
+        |row| row.required(1),
+    )
+}
+
+fn copy_rows(
+    target: &Target,
+    relation: &Partition,
+    method: Method,
+    documents: &[&PendingDocument],
+) -> Result<usize, Error> {
+    let columns = columns(&["metadata"])?;
+    let (metadata, join) = match (method, &target.wanted.metadata_whitelist) {
+        (Method::Label, Some(_)) => (
+            "(SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
+              FROM pg_catalog.jsonb_each(d.metadata) AS m WHERE m.key = ANY ($2))",
+            true,
+        ),
+        (Method::Label, None) => ("d.metadata - 'link_targets'", true),
+        _ => ("c.metadata", false),
+    };
+    let join = match join {
+        true => "JOIN rag.documents d ON d.document_id = c.document_id",
+        false => "",
+    };
+    execute(
+        &format!(
+            "INSERT INTO {} ({columns}, metadata, partition)
+             SELECT {values}, {metadata}, {name}
+             FROM rag.chunks c {join} WHERE {rows} AND c.document_id = ANY ($1)
+               AND $2 IS NOT DISTINCT FROM $2",
+            relation.qualified(),
+            columns = columns.join(", "),
+            values = columns
+                .iter()
+                .map(|column| format!("c.{column}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            name = pgrx::spi::quote_literal(relation.name()),
+            rows = target.present.rows("c."),
+        ),
+        &[
+            ids(documents).into(),
+            target.wanted.metadata_whitelist.clone().into(),
+        ],
+    )
+}
+
+/// Copies chunks of an application, and embeds them by another model.
+fn embed_again(
+    target: &Target,
+    relation: &Partition,
+    documents: &[&PendingDocument],
+) -> Result<Counts, Error> {
+    let found = execute_returning(
+        &format!(
+            "SELECT c.document_id, c.chunk_id, c.title, c.content
+             FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
+            target.present.rows("c.")
+        ),
+        &[ids(documents).into()],
+        |row| {
+            let title: Option<String> = row.get("title")?;
+            let title = Title {
+                own: title.is_some(),
+                text: title.unwrap_or_default(),
+            };
+            let text = embedded_text(&title, "", &row.required::<String>("content")?);
+            Ok((
+                row.required::<pgrx::Uuid>("document_id")?,
+                row.required::<pgrx::Uuid>("chunk_id")?,
+                EmbeddingKey::derive(&target.model.fingerprint, &text),
+                text,
+            ))
+        },
+    )?;
+    let texts = found.iter().map(|(_, _, key, text)| (*key, text.clone()));
+    let (embeddings, embedded) =
+        with_client(|client| embeddings(target, relation, client, texts.collect()))?;
+    let (mut of, mut chunks, mut keys, mut vectors) = (vec![], vec![], vec![], vec![]);
+    for (document, chunk, key, _) in found {
+        of.push(document);
+        chunks.push(chunk);
+        keys.push(uuid(key.0));
+        vectors.push(vector(&embeddings, key)?);
+    }
+    let columns = columns(&["embedding_key", "embedding"])?;
+    let written = execute(
+        &format!(
+            "INSERT INTO {} ({columns}, embedding_key, embedding, partition)
+             SELECT {values}, n.key, n.embedding, {name}
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                             pg_catalog.unnest($4)) AS n (document_id, chunk_id, key, embedding)
+                  JOIN rag.chunks c ON {rows} AND c.document_id = n.document_id
+                                   AND c.chunk_id = n.chunk_id",
+            relation.qualified(),
+            columns = columns.join(", "),
+            values = columns
+                .iter()
+                .map(|column| format!("c.{column}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            name = pgrx::spi::quote_literal(relation.name()),
+            rows = target.present.rows("c."),
+        ),
+        &[of.into(), chunks.into(), keys.into(), vectors.into()],
+    )?;
+    Ok(Counts { written, embedded })
+}
+
+/// Returns the embeddings of texts, and the number of those that the engine has computed. The
+/// others are in the new storage, in the present one, or in another collection.
+fn embeddings(
+    target: &Target,
+    relation: &Partition,
+    client: &mut Client,
+    texts: Vec<(EmbeddingKey, String)>,
+) -> Result<(HashMap<EmbeddingKey, Vec<f32>>, usize), Error> {
+    let keys: Vec<pgrx::Uuid> = texts.iter().map(|(key, _)| uuid(key.0)).collect();
+    let stored = execute_prepared(
+        &format!(
+            "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM {}
+             WHERE embedding_key = ANY ($1)",
+            relation.qualified()
+        ),
+        &[keys.into()],
+        |row| {
+            let key = uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes());
+            Ok((
+                EmbeddingKey(key),
+                Vec::from(row.required::<OwnedVector>(2)?),
+            ))
+        },
+    )?;
+    let mut all: HashMap<EmbeddingKey, Vec<f32>> = stored.into_iter().collect();
+    let rest = texts.into_iter().filter(|(key, _)| !all.contains_key(key));
+    let found = store::find_embeddings(rest.collect(), client, &target.embedder, &target.wanted)?;
+    all.extend(found.vectors);
+    Ok((all, found.computed))
+}
+
+fn vector(
+    embeddings: &HashMap<EmbeddingKey, Vec<f32>>,
+    key: EmbeddingKey,
+) -> Result<OwnedVector, Error> {
+    let found = embeddings.get(&key);
+    OwnedVector::new(
+        found
+            .ok_or_else(|| Error::internal("a chunk has no embedding"))?
+            .clone(),
+    )
+}

@@ -1,0 +1,268 @@
+//! Splits the stored texts of documents again.
+
+use percent_encoding::percent_decode_str;
+use pgrx::datum::DatumWithOid;
+use rag_protocol::{
+    embed::StoredText,
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    ingest::{Chunk, Content, DocumentType, Title, embedded_text},
+};
+use serde_json::{Map, Value};
+
+use super::{Counts, Target, embeddings, ids, vector};
+use crate::{
+    catalog::{
+        documents::{chunk_metadata, document_id},
+        partitions::Partition,
+        rebuilds::PendingDocument,
+    },
+    engine::client::with_client,
+    error::Error,
+    pg::spi::{execute_prepared, execute_returning, uuid},
+    types::vector::OwnedVector,
+};
+
+/// The number of documents that the engine has at a time.
+const IN_FLIGHT: usize = 16;
+
+/// A document with its stored text.
+struct Text {
+    id: DocumentId,
+    text: String,
+    metadata: Map<String, Value>,
+    stored: StoredText,
+}
+
+/// A document that is split.
+struct SplitText {
+    id: DocumentId,
+    text: String,
+    metadata: Map<String, Value>,
+    title: Title,
+    content: Content,
+}
+
+/// Splits documents by the wanted settings, and writes their chunks.
+///
+/// # Errors
+/// The engine is unavailable, or cannot split a text; or a statement fails.
+pub fn split_again(
+    target: &Target,
+    relation: &Partition,
+    documents: &[&PendingDocument],
+) -> Result<Counts, Error> {
+    let texts = read(target, documents)?;
+    let tokens = target.embedder.token_source();
+    with_client(|client| {
+        let mut split = Vec::with_capacity(texts.len());
+        let mut waiting = std::collections::VecDeque::new();
+        let mut texts = texts.into_iter();
+        loop {
+            while waiting.len() < IN_FLIGHT
+                && let Some(text) = texts.next()
+            {
+                let ticket = client.start_splitting(
+                    &tokens,
+                    target.wanted.splitting,
+                    text.stored.clone(),
+                    &text.text,
+                )?;
+                waiting.push_back((ticket, text));
+            }
+            let Some((ticket, text)) = waiting.pop_front() else {
+                break;
+            };
+            let (content, _) = client.finish_preparing(ticket)?;
+            let Text {
+                id,
+                text,
+                metadata,
+                stored,
+            } = text;
+            split.push(SplitText {
+                id,
+                text,
+                metadata,
+                title: stored.title,
+                content,
+            });
+        }
+        let mut rows = Rows::default();
+        for document in &split {
+            rows.add(target, document)?;
+        }
+        let texts = rows.keys.iter().copied().zip(rows.texts.drain(..));
+        let (embeddings, embedded) = embeddings(target, relation, client, texts.collect())?;
+        for key in &rows.keys {
+            rows.vectors.push(vector(&embeddings, *key)?);
+        }
+        let written = rows.write(relation)?;
+        Ok(Counts { written, embedded })
+    })
+}
+
+fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Error> {
+    // the first chunk tells how many lines of the file are before the text
+    let statement = format!(
+        "SELECT d.document_id, d.uri, coalesce(d.title, '') AS title, d.own_title, d.document_type,
+                d.content, d.metadata, d.content_hash,
+                (SELECT s.spec ->> 'path' FROM rag.source s
+                 WHERE s.name = d.source AND s.kind = 'folder') AS folder,
+                coalesce((
+                    SELECT c.start_line - 1 - pg_catalog.length(pg_catalog.regexp_replace(
+                               pg_catalog.left(d.content, c.start_index), '[^\\n]', '', 'g'))
+                    FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
+                    ORDER BY c.chunk_index LIMIT 1), 0) AS lines_before
+         FROM rag.documents d WHERE d.document_id = ANY ($1) AND d.content IS NOT NULL",
+        target.present.rows("c.")
+    );
+    execute_returning(&statement, &[ids(documents).into()], |row| {
+        let uri: String = row.required("uri")?;
+        let metadata = match row.required::<pgrx::JsonB>("metadata")?.0 {
+            Value::Object(metadata) => metadata,
+            _ => Map::new(),
+        };
+        let folder: Option<String> = row.get("folder")?;
+        let document_type: Option<String> = row.get("document_type")?;
+        let document_type = document_type.as_deref().and_then(DocumentType::parse);
+        let lines: i32 = row.required("lines_before")?;
+        Ok(Text {
+            id: document_id(&row)?,
+            text: row.required("content")?,
+            stored: StoredText {
+                document_type: document_type.unwrap_or(DocumentType::Text),
+                name: file_name(&uri, folder.as_deref(), &metadata),
+                title: Title {
+                    text: row.required("title")?,
+                    own: row.required("own_title")?,
+                },
+                lines_before: u32::try_from(lines).unwrap_or(0),
+            },
+            metadata,
+        })
+    })
+}
+
+/// Returns the name of a document's file as its source gave it to the extractor. The place in the
+/// project, which the model reads with each chunk of source code, depends on it.
+fn file_name(uri: &str, folder: Option<&str>, metadata: &Map<String, Value>) -> Option<String> {
+    let text = |key: &str| metadata.get(key).and_then(Value::as_str);
+    // texts that were given without a file have no encoding
+    text("encoding")?;
+    if let Some(path) = text("path") {
+        return Some(path.to_owned());
+    }
+    let path = uri.strip_prefix("file://").map(|path| {
+        let path = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let inner = folder
+            .and_then(|folder| path.strip_prefix(folder.trim_end_matches('/')))
+            .and_then(|path| path.strip_prefix('/'));
+        inner.map_or_else(|| path.clone(), str::to_owned)
+    });
+    Some(path.unwrap_or_else(|| uri.to_owned()))
+}
+
+/// Chunks to be written, by column.
+#[derive(Default)]
+struct Rows {
+    documents: Vec<pgrx::Uuid>,
+    ids: Vec<pgrx::Uuid>,
+    indexes: Vec<i32>,
+    contents: Vec<String>,
+    places: Vec<Chunk>,
+    metadata: Vec<String>,
+    keys: Vec<EmbeddingKey>,
+    /// The texts to embed.
+    texts: Vec<String>,
+    vectors: Vec<OwnedVector>,
+}
+
+impl Rows {
+    fn add(&mut self, target: &Target, document: &SplitText) -> Result<(), Error> {
+        let whitelist = target.wanted.metadata_whitelist.as_deref();
+        let metadata = Value::Object(chunk_metadata(&document.metadata, whitelist)).to_string();
+        for (i, chunk) in document.content.chunks.iter().enumerate() {
+            let piece = document
+                .text
+                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+                .ok_or_else(|| Error::internal("rag-engine split a character"))?;
+            let text = embedded_text(&document.title, &chunk.context, piece);
+            let hash = &document.content.content_hash;
+            let id = ChunkId::derive(document.id, hash, &target.chunking, i as u32);
+            self.documents.push(uuid(document.id.0));
+            self.ids.push(uuid(id.0));
+            self.indexes.push(i as i32);
+            self.contents.push(piece.to_owned());
+            self.places.push(chunk.clone());
+            self.metadata.push(metadata.clone());
+            self.keys
+                .push(EmbeddingKey::derive(&target.model.fingerprint, &text));
+            self.texts.push(text);
+        }
+        Ok(())
+    }
+
+    /// Inserts the chunks, with the columns that they share with their documents.
+    fn write(self, relation: &Partition) -> Result<usize, Error> {
+        if self.ids.is_empty() {
+            return Ok(0);
+        }
+        let count = self.ids.len();
+        let places = |of: fn(&Chunk) -> i32| -> Vec<i32> { self.places.iter().map(of).collect() };
+        let keys: Vec<pgrx::Uuid> = self.keys.iter().map(|key| uuid(key.0)).collect();
+        let pages: Vec<Option<i32>> = self
+            .places
+            .iter()
+            .map(|chunk| chunk.page.map(|page| page as i32))
+            .collect();
+        let headings: Vec<String> = self
+            .places
+            .iter()
+            .map(|chunk| serde_json::json!(chunk.heading_path).to_string())
+            .collect();
+        let arguments: Vec<DatumWithOid<'_>> = vec![
+            self.documents.into(),
+            self.ids.into(),
+            self.indexes.into(),
+            places(|chunk| chunk.start_index as i32).into(),
+            places(|chunk| chunk.start_line as i32).into(),
+            places(|chunk| chunk.end_line as i32).into(),
+            pages.into(),
+            headings.into(),
+            self.contents.into(),
+            self.metadata.into(),
+            keys.into(),
+            self.vectors.into(),
+        ];
+        execute_prepared(
+            &format!(
+                "INSERT INTO {} (
+                     collection, partition, source, uri, title, document_id, knowledge_id,
+                     document_type, category, tags, fetched_at, indexed_at, metadata, chunk_id,
+                     chunk_index, start_index, content, embedding_key, embedding, start_line,
+                     end_line, page, heading_path)
+                 SELECT d.collection, {name}, coalesce(d.source, d.former_source), d.uri, d.title,
+                        d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
+                        coalesce(d.fetched_at, pg_catalog.now()), pg_catalog.now(),
+                        c.metadata::pg_catalog.jsonb, c.id, c.index, c.start_index, c.content,
+                        c.key, c.embedding, c.start_line, c.end_line, c.page,
+                        (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
+                         FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
+                             WITH ORDINALITY AS h (heading))
+                 FROM ROWS FROM (
+                     pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                     pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
+                     pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
+                     pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($12))
+                     AS c (document_id, id, index, start_index, start_line, end_line, page,
+                           headings, content, metadata, key, embedding)
+                 JOIN rag.documents d ON d.document_id = c.document_id",
+                relation.qualified(),
+                name = pgrx::spi::quote_literal(relation.name()),
+            ),
+            &arguments,
+            |_| Ok(()),
+        )?;
+        Ok(count)
+    }
+}

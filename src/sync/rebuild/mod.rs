@@ -1,0 +1,270 @@
+//! Rebuilds of collections: other chunks, embeddings, indexes or partitions, from the stored texts.
+//!
+//! ```text
+//!            copy                         index              swap
+//! documents ──────▶ a relation that   ──▶ indexes ──▶ changed documents, then in one transaction:
+//! and chunks        nobody reads yet      on it         attach it, adopt the wanted settings,
+//!                                                       write documents, drop the former one
+//! ```
+//!
+//! [`step`] does a part of it, which the procedure `rag_rebuild_collection` commits. Searches and
+//! writes use the former storage until the last transaction. Whatever happens, the row in
+//! `rag.rebuild` and the documents in `rag.rebuilt_document` say what is done, and the next rebuild
+//! goes on from there. With other wanted settings or another model ([`target`]) it begins again.
+//!
+//! **What is copied.** Chunks that were made by the wanted settings and model are copied as they
+//! are. Other texts are split again ([`documents`]), and what is not embedded yet is embedded.
+//! Chunks of an application stay, and are embedded again if the model is another one.
+//!
+//! **Concurrent changes.** A transaction that changes chunks writes the row of their document, too.
+//! So a document whose row has another version than the copied one is copied again. The last
+//! transaction locks the row of the collection FOR UPDATE: writers wait for it
+//! ([`partitions`](crate::catalog::partitions)), and nothing changes after the last comparison.
+//!
+//! **Locks.** Attaching and dropping partitions needs ACCESS EXCLUSIVE on `rag.chunks`. A session
+//! that waits for it blocks all searches. So it is tried for a moment, and everything is given up
+//! and tried again, for as long as `rag.lock_timeout`. Then the rebuild fails, and what is built
+//! stays. A search that has read the former name of the partition finds that it does not exist, and
+//! begins again with a new snapshot ([`crate::search`]).
+
+mod documents;
+mod swap;
+mod target;
+
+use std::cell::RefCell;
+
+use pgrx::PgSqlErrorCode;
+use rag_protocol::identity::DocumentId;
+
+use self::target::Target;
+use crate::{
+    catalog::{
+        access,
+        collections::Collection,
+        given_chunks, keyword_index,
+        partitions::Partition,
+        placement,
+        rebuilds::{self, Rebuild, Stage},
+    },
+    cluster::lock::Lock,
+    error::Error,
+    pg::{
+        security::as_owner,
+        space,
+        spi::{execute, query},
+        transaction::{self, TransactionEnd},
+    },
+    storage::index,
+};
+
+/// The rebuild that this session does.
+struct Session {
+    collection: String,
+    lock: Lock,
+    progress: Progress,
+}
+
+/// What the session knows of the rebuild from its earlier transactions.
+#[derive(Debug, Clone, Copy)]
+enum Progress {
+    /// Nothing.
+    New,
+    /// The documents up to this one are copied, or have been looked at.
+    Copying(Option<DocumentId>),
+    /// The number of attempts to replace the storage that failed.
+    Swapping(u32),
+}
+
+thread_local! {
+    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+}
+
+/// Ends the session's rebuild when a transaction fails.
+fn at_end(end: TransactionEnd) {
+    if end == TransactionEnd::Abort {
+        release();
+    }
+}
+
+fn release() {
+    if let Some(session) = SESSION.take() {
+        session.lock.release();
+    }
+}
+
+/// Checks that the caller may rebuild a collection.
+///
+/// # Errors
+/// It does not exist, or the caller does not own it.
+pub fn check(name: &str) -> Result<Collection, Error> {
+    let collection = Collection::get(name)?;
+    access::require_owner(&collection, "rebuild collection")?;
+    Ok(collection)
+}
+
+/// Does the next part of a rebuild, in the current transaction. Returns false after the last part.
+///
+/// # Errors
+/// Another session rebuilds the collection, the engine is unavailable, the disk is too small, or a
+/// statement fails.
+pub fn step(name: &str) -> Result<bool, Error> {
+    let collection = check(name)?;
+    let progress = begin(name)?;
+    let Some(target) = Target::of(collection)? else {
+        pgrx::notice!("collection \"{name}\" has no chunks: there is nothing to rebuild");
+        release();
+        return Ok(false);
+    };
+    let next = as_owner(|| {
+        let known = rebuilds::find(name)?;
+        let rebuild = match (known, progress) {
+            (Some(rebuild), _) if target.is_of(&rebuild) && rebuild.relation.oid().is_some() => {
+                rebuild
+            }
+            // it was dropped, or another session changed the settings
+            (None, Progress::Copying(_) | Progress::Swapping(_)) => {
+                return Err(Error::new(
+                    PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("the rebuild of collection \"{name}\" was ended by another session"),
+                ));
+            }
+            _ => {
+                start(&target)?;
+                return Ok(Some(Progress::Copying(None)));
+            }
+        };
+        if let Progress::New = progress {
+            pgrx::notice!(
+                "an earlier rebuild of collection \"{name}\" was interrupted: what it has built is \
+                 used"
+            );
+            rebuilds::delete_unrecorded(name, &rebuild.relation)?;
+            return Ok(Some(Progress::Copying(None)));
+        }
+        advance(&target, &rebuild, progress)
+    })?;
+    match next {
+        Some(progress) => SESSION.with_borrow_mut(|session| {
+            if let Some(session) = session {
+                session.progress = progress;
+            }
+        }),
+        None => release(),
+    }
+    Ok(next.is_some())
+}
+
+/// Returns the progress of this session's rebuild. A new one takes the lock.
+fn begin(name: &str) -> Result<Progress, Error> {
+    let known = SESSION.with_borrow(|session| {
+        let session = session.as_ref()?;
+        (session.collection == name).then_some(session.progress)
+    });
+    if let Some(progress) = known {
+        return Ok(progress);
+    }
+    release();
+    let lock = Lock::rebuild(name);
+    if !lock.try_acquire() {
+        return Err(Error::in_use(format!(
+            "collection \"{name}\" is being rebuilt by another session"
+        ))
+        .hint("The view rag.progress shows how far it is."));
+    }
+    transaction::on_end(at_end);
+    SESSION.set(Some(Session {
+        collection: name.to_owned(),
+        lock,
+        progress: Progress::New,
+    }));
+    Ok(Progress::New)
+}
+
+fn advance(
+    target: &Target,
+    rebuild: &Rebuild,
+    progress: Progress,
+) -> Result<Option<Progress>, Error> {
+    let name = target.wanted.name.as_str();
+    match (rebuild.stage, progress) {
+        (Stage::Swap, Progress::Swapping(attempts)) => swap::attempt(target, rebuild, attempts)
+            .map(|done| (!done).then_some(Progress::Swapping(attempts + 1))),
+        (Stage::Swap, _) => Ok(Some(Progress::Swapping(0))),
+        (Stage::Index, _) => {
+            if !create_index(target, &rebuild.relation)? {
+                rebuilds::set_stage(name, Stage::Swap)?;
+            }
+            Ok(Some(progress))
+        }
+        (Stage::Copy, progress) => {
+            let after = match progress {
+                Progress::Copying(after) => after,
+                _ => None,
+            };
+            let last = documents::copy_some(target, &rebuild.relation, after)?;
+            if last.is_none() {
+                rebuilds::set_stage(name, Stage::Index)?;
+            }
+            Ok(Some(Progress::Copying(last)))
+        }
+    }
+}
+
+/// Creates the relation to fill. What an earlier rebuild for other settings has built is dropped.
+fn start(target: &Target) -> Result<(), Error> {
+    let name = target.wanted.name.as_str();
+    placement::check_wanted(&target.wanted)?;
+    rebuilds::discard(name)?;
+    let relation = target.new_relation()?;
+    relation.create_detached(Some(name), target.model.dimensions)?;
+    check_space(target, &relation)?;
+    rebuilds::start(name, target.description.clone(), &relation)
+}
+
+/// Compares the size of the present storage with what the disk of the new one has.
+fn check_space(target: &Target, relation: &Partition) -> Result<(), Error> {
+    let Some(present) = target.present.partition_oid() else {
+        return Ok(());
+    };
+    let sizes = query(
+        "SELECT pg_catalog.pg_total_relation_size($1::pg_catalog.regclass),
+                pg_catalog.regexp_replace(
+                    pg_catalog.pg_relation_filepath($2::pg_catalog.regclass), '/[^/]*$', '')",
+        &[present.into(), relation.oid().into()],
+        |row| Ok((row.required::<i64>(1)?, row.required::<String>(2)?)),
+    )?;
+    let Some((bytes, folder)) = sizes.into_iter().next() else {
+        return Ok(());
+    };
+    let share = target.share_of_partition()?;
+    let needed = (bytes as f64 * share) as u64;
+    let purpose = format!("rebuild collection \"{}\"", target.wanted.name);
+    space::require(folder.as_ref(), needed, &purpose)
+}
+
+/// Creates one of the missing indexes. Returns false if there is none.
+fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
+    let Some(relation) = partition.oid() else {
+        return Ok(false);
+    };
+    if target.joins_shared() {
+        return Ok(false);
+    }
+    if target.has_given_chunks()? && given_chunks::create_index_on(partition)? {
+        return Ok(true);
+    }
+    if keyword_index::is_missing(&target.wanted, relation) {
+        keyword_index::create(&target.wanted, partition)?;
+        return Ok(true);
+    }
+    let missing = index::missing(&target.wanted, partition, relation)?;
+    if let Some(index) = missing.first() {
+        execute(
+            &format!("CREATE INDEX ON {} {index}", partition.qualified()),
+            &[],
+        )?;
+        return Ok(true);
+    }
+    execute(&format!("ANALYZE {}", partition.qualified()), &[])?;
+    Ok(false)
+}

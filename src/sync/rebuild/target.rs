@@ -1,0 +1,138 @@
+//! What a rebuild builds: the wanted settings, and the model.
+
+use rag_protocol::embed::ModelInfo;
+use serde_json::{Value, json};
+
+use crate::{
+    catalog::{
+        collections::{Collection, StoredModel},
+        partitions::{self, Partition},
+        placement,
+        rebuilds::Rebuild,
+        retrievers,
+    },
+    error::Error,
+    models::embedding::EmbeddingModel,
+    pg::spi::query,
+};
+
+pub struct Target {
+    /// The collection as its chunks are now.
+    pub present: Collection,
+    /// The same with the wanted settings.
+    pub wanted: Collection,
+    pub embedder: EmbeddingModel,
+    pub model: ModelInfo,
+    /// See `rag.documents.chunking`.
+    pub chunking: String,
+    /// Everything that the new storage depends on.
+    pub description: Value,
+}
+
+impl Target {
+    /// Returns what a rebuild builds, or None if the collection has no chunks.
+    ///
+    /// # Errors
+    /// The collection was dropped, or the engine cannot load the model.
+    pub fn of(present: Collection) -> Result<Option<Self>, Error> {
+        if present.partition.is_none() {
+            return Ok(None);
+        }
+        let mut wanted = Collection::wanted(present.name.as_str())?;
+        let retriever = retrievers::find(&wanted.retriever)?
+            .ok_or_else(|| retrievers::missing(&wanted.retriever))?;
+        let embedder = EmbeddingModel::of_collection(&wanted)?;
+        let model = embedder.info_now()?;
+        wanted.model = Some(StoredModel::of(&model));
+        let chunking = wanted.splitting.fingerprint(&model.fingerprint);
+        let description = json!({
+            "chunking": chunking,
+            "metadata_whitelist": wanted.metadata_whitelist,
+            "text_config": wanted.text_config,
+            "title_weight": wanted.title_weight,
+            "keywords": wanted.retrieval.uses_keywords(),
+            "storage": retriever.spec.get("storageConfig"),
+        });
+        Ok(Some(Self {
+            present,
+            wanted,
+            embedder,
+            model,
+            chunking,
+            description,
+        }))
+    }
+
+    /// Returns true if a rebuild that has begun builds the same.
+    pub fn is_of(&self, rebuild: &Rebuild) -> bool {
+        rebuild.target == self.description
+    }
+
+    /// Returns true if embeddings of the present model can be copied.
+    pub fn keeps_model(&self) -> bool {
+        let present = self.present.model.as_ref();
+        present.is_some_and(|model| model.fingerprint == self.model.fingerprint)
+    }
+
+    /// Returns true if chunks carry other metadata than before.
+    pub fn changes_whitelist(&self) -> bool {
+        self.present.metadata_whitelist != self.wanted.metadata_whitelist
+    }
+
+    /// Returns true if new chunks of the same texts would be others than before.
+    pub fn changes_chunks(&self) -> bool {
+        !self.keeps_model()
+            || self.changes_whitelist()
+            || self.present.splitting != self.wanted.splitting
+    }
+
+    /// Returns true if chunks were copied with changes.
+    pub fn has_new_chunks(&self) -> Result<bool, Error> {
+        let found = query(
+            "SELECT FROM rag.rebuilt_document WHERE collection = $1 AND digest IS NOT NULL LIMIT 1",
+            &[self.wanted.name.as_str().into()],
+            |_| Ok(()),
+        )?;
+        Ok(!found.is_empty())
+    }
+
+    /// Returns true if the rows end in a partition that has those of other collections, too.
+    pub fn joins_shared(&self) -> bool {
+        self.wanted.strategy.is_shared()
+    }
+
+    /// Returns the name of a relation that does not exist yet, for the new rows.
+    pub fn new_relation(&self) -> Result<Partition, Error> {
+        match self.joins_shared() {
+            true => partitions::free_name(&format!("rag_rebuild_{}", self.wanted.name)),
+            false => partitions::free_name(placement::wanted(&self.wanted).name()),
+        }
+    }
+
+    /// Returns the part of the partition's rows that are those of the collection, 0 to 1.
+    pub fn share_of_partition(&self) -> Result<f64, Error> {
+        let found = query(
+            "SELECT (SELECT pg_catalog.sum(d.chunk_count) FROM rag.documents d
+                     WHERE d.collection = $1)::pg_catalog.float8
+                    / nullif((SELECT pg_catalog.sum(d.chunk_count)
+                              FROM rag.documents d JOIN rag.collections c ON c.name = d.collection
+                              WHERE c.partition = $2), 0)",
+            &[
+                self.wanted.name.as_str().into(),
+                self.present.partition.as_ref().map(Partition::name).into(),
+            ],
+            |row| row.get::<f64>(1),
+        )?;
+        Ok(found.into_iter().flatten().next().unwrap_or(1.0))
+    }
+
+    /// Returns true if an application has split documents of the collection itself.
+    pub fn has_given_chunks(&self) -> Result<bool, Error> {
+        let found = query(
+            "SELECT FROM rag.documents WHERE collection = $1 AND chunking = 'given' LIMIT 1",
+            &[self.wanted.name.as_str().into()],
+            |_| Ok(()),
+        )?;
+        Ok(!found.is_empty())
+    }
+}

@@ -1,0 +1,101 @@
+# rag_rebuild_collection is cancelled, killed and met by writers: searches use the former storage
+# until the end, and nothing is lost, doubled or left behind. The engine is stopped here, so that a
+# rebuild waits for it.
+use strict;
+use warnings;
+use Test::More;
+use RagCluster;
+
+my $node = rag_node('rebuild');
+my $folder = write_documents(temp_folder(), 12, 6);
+$node->safe_psql(
+	'postgres', "SELECT rag_create_collection('books');
+	SELECT rag_create_source('docs', 'folder', '{\"path\": \"$folder\"}', 'books',
+		schedule => '\@yearly');
+	SELECT rag_sync('docs');
+	SELECT rag_add_document('Bread is baked in the morning.', 'bread',
+		collection => 'books')");
+my $witness = witness($node);
+my $chunks = "SELECT count(*) || ' ' || count(DISTINCT document_id) FROM rag.chunks
+	WHERE collection = 'books'";
+my $found = "SELECT uri FROM rag_search('bread', 'books', top_k => 1, mode => 'keyword')";
+my $relations = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+	WHERE nspname = 'rag' AND relkind = 'r' AND relname ~ '^rag_(kb|rebuild)_books'";
+
+# Starts a rebuild that waits for the engine.
+sub waiting_rebuild
+{
+	my $embed = engine_pid($node, 'embed');
+	freeze($embed);
+	my $call = start_sql($node, "CALL rag_rebuild_collection('books')");
+	$call->await_waiting;
+	return ($call, $embed);
+}
+
+my $before = ask($node, $chunks);
+ask($node, "SELECT rag_alter_collection('books', chunk_size => 80, chunk_overlap => 0)");
+my ($call, $embed) = waiting_rebuild();
+is(ask($node, $chunks), $before, 'the former chunks are in use during a rebuild');
+is(ask($node, $found), 'bread', 'a search answers during a rebuild');
+error_like(run_sql($node, "CALL rag_rebuild_collection('books')"),
+	'55006', 'is being rebuilt by another session', undef, 'a second rebuild is refused');
+ask($node, 'SELECT pg_cancel_backend(' . $call->backend . ')');
+error_like($call->finish, '57014', 'canceling statement', undef, 'a rebuild can be cancelled');
+thaw($embed);
+is(ask($node, $chunks), $before, 'a cancelled rebuild leaves the former chunks');
+is(ask($node, "SELECT state FROM rag_collection_status('books')"),
+	'stale', 'the collection is stale');
+
+($call, $embed) = waiting_rebuild();
+crash($node);
+$call->finish;
+is(ask($node, $chunks), $before, 'a crash leaves the former chunks');
+is(ask($node, $found), 'bread', 'a search answers after a crash');
+
+# writers during a rebuild: one document changes, one comes, one goes
+run_sql($node, "SELECT rag_embed('start')");
+($call, $embed) = waiting_rebuild();
+my $gone = ask($node,
+	"SELECT document_id FROM rag.documents WHERE collection = 'books' AND source IS NOT NULL
+	 ORDER BY uri LIMIT 1");
+ask($node, "SELECT rag_remove_document('$gone')");
+thaw($embed);
+# a session that began before the storage was replaced tries again
+my $added;
+do
+{
+	$added = run_sql($node,
+		"SELECT rag_add_document('Rolls are baked at noon.', 'rolls', collection => 'books')");
+} while ($added->{err} =~ /40001/);
+is($call->finish->{rc}, 0, 'a rebuild ends while others write');
+is($added->{rc}, 0, 'a document can be added during a rebuild') or diag($added->{err});
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE document_id = '$gone'"),
+	'0', 'a document that was removed during a rebuild is gone');
+is( ask($node, "SELECT count(*) FROM rag.documents d
+		WHERE collection = 'books' AND chunk_count <> (
+			SELECT count(*) FROM rag.chunks c WHERE c.document_id = d.document_id)"),
+	'0',
+	'each document has its chunks once');
+is(ask($node, "SELECT count(*) FROM rag.chunks WHERE uri = 'rolls'"),
+	'1', 'a document that was added during a rebuild is there');
+is(ask($node, "SELECT max(length(content)) <= 80 FROM rag.chunks WHERE collection = 'books'
+		AND uri <> 'rolls'"), 't', 'the chunks have the new size');
+is(ask($node, $relations), '1', 'nothing is left of the former storage');
+is(ask($node, 'SELECT count(*) FROM rag.rebuild'), '0', 'no rebuild is left');
+
+# a long transaction that reads chunks: the rebuild gives up, and the next one only replaces
+$node->append_conf('postgresql.conf', "rag.lock_timeout = '1s'");
+$node->reload;
+my $reader = session($node);
+$reader->query('BEGIN');
+$reader->query('SELECT count(*) FROM rag.chunks');
+error_like(run_sql($node, "CALL rag_rebuild_collection('books')"),
+	'55P03', 'could not replace the storage', 'call rag_rebuild_collection again',
+	'a rebuild gives up if others use the chunks');
+$reader->query('COMMIT');
+is(run_sql($node, "CALL rag_rebuild_collection('books')")->{rc}, 0, 'the next rebuild ends');
+is(ask($node, $relations), '1', 'one partition is left');
+is(ask($node, "SELECT state FROM rag_collection_status('books')"), 'ready', 'the state is ready');
+undef $reader;
+$node->stop;
+done_testing();
