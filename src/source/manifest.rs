@@ -31,6 +31,7 @@ use crate::{
         sources::{self, SourceRow, SourceView},
     },
     error::Error,
+    models::users,
     pg::roles::{self, Owner},
     secrets,
 };
@@ -194,6 +195,7 @@ fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
     if Collection::find(name)?.is_some() || retrievers::find(retriever)?.is_none() {
         return Ok(());
     }
+    users::require_use_of(retriever, None)?;
     let is_made = collections::create_if_missing(NewCollection {
         name: &Name::collection(name)?,
         external_id: None,

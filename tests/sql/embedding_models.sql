@@ -126,7 +126,17 @@ SELECT rag_create_model('theirs', 'embedding', 'openai', '{"base_url": "https://
 SET ROLE regress_embed_writer;
 SELECT rag_create_collection('work', model => 'mini'); :sqlstate
 SELECT rag_embed('hello', 'mini'); :sqlstate
+-- A manifest creates the collection that it names, with the same right.
 RESET ROLE;
+SELECT rag_create_retriever('minis', '{"embedding": {"model": "mini"}}');
+SET ROLE regress_embed_writer;
+SELECT * FROM rag_apply('{"apiVersion": "kaito.ai/v1alpha1", "kind": "AutoIndexer",
+    "metadata": {"name": "crept"}, "spec": {"ragEngineRef": {"name": "minis"},
+    "indexName": "crept", "dataSource": {"type": "Static",
+    "static": {"endpoints": ["https://example.org/a.md"]}}}}'); :sqlstate
+SELECT count(*) FROM rag.collections WHERE name = 'crept';
+RESET ROLE;
+SELECT rag_drop_retriever('minis');
 SELECT rag_grant_model('mini', 'regress_embed_writer');
 SET ROLE regress_embed_writer;
 SELECT rag_create_collection('work', model => 'mini');
