@@ -10,7 +10,8 @@
 //! A model belongs to the role that created it. Its key is resolved with the rights of that role,
 //! as the credentials of a source are. Other roles need a grant to use it. A call runs in a process
 //! of `rag-engine` of its own: nothing else of the session speaks to the network. Models on this
-//! server run in `rag-engine embed`. [`embedding`] hides where a model runs; [`local`] has rerankers.
+//! server run in `rag-engine embed`. [`embedding`] hides where a model runs; [`local`] has
+//! rerankers.
 
 pub mod call;
 pub mod definition;

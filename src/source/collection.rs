@@ -10,6 +10,7 @@ use crate::{
         wanted::{self, Change},
     },
     error::Error,
+    models::users,
 };
 
 /// New settings of a collection. None leaves a value as it is.
@@ -84,11 +85,15 @@ pub fn change_settings(collection: &Collection, changes: SettingsChanges<'_>) ->
             false => values.extend(change),
         }
     }
-    if values.is_empty() {
-        return Ok(());
+    let change = match values.is_empty() {
+        true => Change::Done,
+        false => wanted::change(collection, values)?,
+    };
+    let wanted = Collection::wanted(collection.name.as_str())?;
+    if wanted.wanted_model() != collection.wanted_model() {
+        users::require_use_of(&wanted.retriever, wanted.embedding_model.as_deref())?;
     }
-    let change = wanted::change(collection, values)?;
-    placement::check_wanted(&Collection::wanted(collection.name.as_str())?)?;
+    placement::check_wanted(&wanted)?;
     if change == Change::Waiting {
         pgrx::notice!(
             "changes of collection \"{name}\" take effect with CALL rag_rebuild_collection({})",

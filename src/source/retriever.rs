@@ -243,7 +243,11 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
 pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<bool, Error> {
     let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
     let strategy = IndexStrategy::of(&after.spec);
-    if collection.partition.is_some() && collection.strategy != strategy {
+    let has_other_strategy = collection.partition.is_some() && collection.strategy != strategy;
+    let has_other_model = collection.model.is_some()
+        && collection.embedding_model.is_none()
+        && collection.retriever_model.as_deref() != retrievers::embedding_model(&after.spec);
+    if has_other_strategy || has_other_model {
         return Ok(false);
     }
     let after = StorageSettings::of(&after.spec);

@@ -19,7 +19,8 @@ $node->safe_psql(
 	'postgres', q{
 	SELECT setseed(0.5);
 	INSERT INTO rag.rag_kb_big
-	SELECT c.collection, c.partition, NULL, 'made:' || i, c.title, gen_random_uuid(), i, c.document_type, 'made',
+	SELECT c.collection, c.partition, NULL, 'made:' || i, c.title, gen_random_uuid(), i,
+		c.document_type, 'made',
 	       c.tags, gen_random_uuid(), 0, 0, 'made ' || i, '{}',
 	       array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
 	       gen_random_uuid(), now(), now(), 1, 1

@@ -1,4 +1,4 @@
-# Bundles in folders of the server: exact round trips with sources, what an export leaves behind when
+# Bundles in folders of the server: exact round trips with sources, what an export leaves behind if
 # it fails, hostile folders, and a catalog that is the same after a collection was dropped.
 use strict;
 use warnings;
@@ -39,7 +39,8 @@ my $rows = sub {
 		FROM rag.chunks c WHERE collection = '$collection' ORDER BY 1;
 		SELECT to_jsonb(d) FROM rag.document_digests d WHERE collection = '$collection' ORDER BY 1;
 		SELECT to_jsonb(k) FROM rag.knowledge k WHERE collection = '$collection' ORDER BY 1;
-		SELECT to_jsonb(c) - '{serial,updated_at}'::text[] FROM rag.collections c WHERE name = '$collection';
+		SELECT to_jsonb(c) - '{serial,updated_at}'::text[] FROM rag.collections c
+			WHERE name = '$collection';
 		SELECT to_jsonb(s) FROM rag_search('bread', '$collection', top_k => 5) s}
 	);
 };
@@ -117,14 +118,16 @@ is( $sql->(
 my $npy = slurp_file("$folder/one/embeddings.npy");
 my $length = unpack 'v', substr $npy, 8, 2;
 like(substr($npy, 0, 10 + $length),
-	qr/\A\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, 'shape': \(803, 384\), \} *\n\z/s,
+	qr/\A\x93NUMPY\x01\x00..
+		\{'descr':\ '<f4',\ 'fortran_order':\ False,\ 'shape':\ \(803,\ 384\),\ \}\ *\n\z/sx,
 	'the header is that of numpy.lib.format');
 is((10 + $length) % 64, 0, 'the numbers begin at a multiple of 64 bytes');
 is(length($npy), 10 + $length + 803 * 384 * 4, 'the numbers follow');
 SKIP:
 {
 	skip 'no numpy', 1 if system('python3 -c "import numpy" 2>/dev/null') != 0;
-	my $sum = `python3 -c "import numpy; a = numpy.load('$folder/one/embeddings.npy'); print(a.dtype, a.shape)"`;
+	my $load = "import numpy; a = numpy.load('$folder/one/embeddings.npy')";
+	my $sum = `python3 -c "$load; print(a.dtype, a.shape)"`;
 	is($sum, "float32 (803, 384)\n", 'numpy reads the embeddings');
 }
 

@@ -2,7 +2,8 @@
 //! the events that it writes to its standard output.
 //!
 //! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`] or
-//! [`CallEvent::Embedded`], then one of the other events. A stream that ends without that one means that the engine died.
+//! [`CallEvent::Embedded`], then one of the other events. A stream that ends without that one means
+//! that the engine died.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
