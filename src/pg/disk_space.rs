@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// Returns the number of bytes that the file system of a folder has for new files, or None if the
 /// system does not tell. The folder may be relative to the data directory.
-pub fn available_bytes(folder: &Path) -> Option<u64> {
+fn available_bytes(folder: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
@@ -19,7 +19,15 @@ pub fn available_bytes(folder: &Path) -> Option<u64> {
 /// # Errors
 /// It has not.
 pub fn require_in_data_directory(needed: u64, to_do: &str) -> Result<(), Error> {
-    match available_bytes(Path::new(".")) {
+    require_in(Path::new("."), needed, to_do)
+}
+
+/// Checks that the file system of a folder has room, if the system tells.
+///
+/// # Errors
+/// It has not.
+pub fn require_in(folder: &Path, needed: u64, to_do: &str) -> Result<(), Error> {
+    match available_bytes(folder) {
         Some(available) => require(needed, available, to_do),
         None => Ok(()),
     }

@@ -35,7 +35,6 @@ pub mod memory;
 pub mod process;
 pub mod roles;
 pub mod security;
-pub mod space;
 pub mod spi;
 pub mod sqlstate;
 pub mod text_search;

@@ -252,6 +252,7 @@ fn a_stored_text_is_split_as_the_document_was() {
             name: Some(name.into()),
             splitting,
             title: None,
+            tokens: None,
         };
         let (answer, payload) = client.ask_with(&model, prepare, file.as_bytes()).unwrap();
         let Answer::Content { content, .. } = answer else {

@@ -49,8 +49,8 @@ use crate::{
     cluster::lock::Lock,
     error::Error,
     pg::{
+        disk_space,
         security::as_owner,
-        space,
         spi::{execute, query},
         transaction::{self, TransactionEnd},
     },
@@ -239,7 +239,7 @@ fn check_space(target: &Target, relation: &Partition) -> Result<(), Error> {
     let share = target.share_of_partition()?;
     let needed = (bytes as f64 * share) as u64;
     let purpose = format!("rebuild collection \"{}\"", target.wanted.name);
-    space::require(folder.as_ref(), needed, &purpose)
+    disk_space::require_in(folder.as_ref(), needed, &purpose)
 }
 
 /// Creates one of the missing indexes. Returns false if there is none.
