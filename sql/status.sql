@@ -107,10 +107,16 @@ BEGIN
         ORDER BY r.run_id;
 
     RETURN QUERY
-        SELECT CASE s.state WHEN 'degraded' THEN 'warning' ELSE 'error' END,
+        SELECT CASE WHEN s.state IN ('building', 'syncing') THEN 'notice'
+                    WHEN s.state = 'damaged' THEN 'error' ELSE 'warning' END,
                'collection ' || s.name,
                coalesce(s.detail, s.state),
                CASE s.state
+                   WHEN 'building' THEN 'Wait until it has ended.'
+                   WHEN 'syncing'
+                       THEN format('SELECT * FROM rag_sync_storage(%L);', s.name)
+                   WHEN 'stale' THEN format('CALL rag_rebuild_collection(%L);', s.name)
+                   WHEN 'mixed' THEN 'Sync its sources.'
                    WHEN 'degraded'
                        THEN format('SELECT uri, error FROM rag.documents'
                                    ' WHERE collection = %L AND status = ''error'';', s.name)
@@ -121,7 +127,8 @@ BEGIN
         SELECT 'error', 'collection ' || c.name,
                format('the collection was embedded with model %s, but the current model is %s: it'
                       ' cannot be searched or written to', c.model, rag.current_model()),
-               'Restore rag.model_dir, or index into a new collection with the current model.'
+               format('Restore rag.model_dir, or embed it with the current model:'
+                      ' CALL rag_rebuild_collection(%L);', c.name)
         FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
         WHERE c.model <> rag.current_model()
           AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
