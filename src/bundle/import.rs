@@ -1,10 +1,6 @@
 //! Reads a bundle into a new collection, in the caller's transaction.
 
-use std::{
-    collections::HashSet,
-    io::Read,
-    mem::{replace, take},
-};
+use std::{collections::HashSet, io::Read, mem::take};
 
 use rag_bundle::{
     BundleError, BundleFile, Chunk, Digest, Document, KnowledgeItem, LineReader, MAX_METADATA,
@@ -148,8 +144,8 @@ fn read_sources(bundle: &impl BundleSource, metadata: &Metadata) -> Result<Vec<M
     if text.trim().is_empty() {
         return Ok(vec![]);
     }
-    Ok(rag_manifest::parse(&text)
-        .map_err(|problems| Error::invalid("invalid file sources.yaml of the bundle", &problems))?)
+    rag_manifest::parse(&text)
+        .map_err(|problems| Error::invalid("invalid file sources.yaml of the bundle", &problems))
 }
 
 /// Creates the retriever of the collection if it does not exist.
@@ -299,7 +295,7 @@ impl<B: BundleSource> Import<'_, B> {
         self.read_lines(
             BundleFile::Knowledge,
             |_, item: KnowledgeItem| {
-                if replace(&mut last, Some(item.knowledge_id)) >= Some(item.knowledge_id) {
+                if last.replace(item.knowledge_id) >= Some(item.knowledge_id) {
                     return Err("is not in the order of knowledge_id".into());
                 }
                 Ok(Some(item))
@@ -378,7 +374,7 @@ impl<B: BundleSource> Import<'_, B> {
             BundleFile::Chunks,
             |import, mut chunk: Chunk| {
                 let key = (chunk.document_id, chunk.chunk_index, chunk.chunk_id);
-                if replace(&mut last, Some(key)) >= Some(key) {
+                if last.replace(key) >= Some(key) {
                     return Err("is not in the order of document_id and chunk_index".into());
                 }
                 let row = embeddings
@@ -413,7 +409,7 @@ impl<B: BundleSource> Import<'_, B> {
         self.read_lines(
             BundleFile::Digests,
             |import, digest: Digest| {
-                if replace(&mut last, Some(digest.document_id)) >= Some(digest.document_id) {
+                if last.replace(digest.document_id) >= Some(digest.document_id) {
                     return Err("is not in the order of document_id".into());
                 }
                 let bytes = digest.bytes()?;

@@ -205,7 +205,7 @@ impl CollectionStatus {
         let building = self
             .totals
             .is_building
-            .then(|| match self.totals.definition.rebuild {
+            .then_some(match self.totals.definition.rebuild {
                 Some(true) => "the collection is being rebuilt; see rag.progress",
                 _ => "an index is being created; see pg_stat_progress_create_index",
             })

@@ -204,7 +204,7 @@ impl ModelCall {
                     .chunks_exact(4)
                     .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
                     .collect();
-                if count == 0 || elements.is_empty() || elements.len() % count != 0 {
+                if count == 0 || elements.is_empty() || !elements.len().is_multiple_of(count) {
                     return Err(unexpected());
                 }
                 let dimensions = elements.len() / count;

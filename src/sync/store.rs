@@ -26,7 +26,7 @@ use crate::{
     },
     engine::client::Client,
     error::Error,
-    models::embedding::{EmbeddingInput, EmbeddingModel},
+    models::embedding::EmbeddingModel,
     types::vector::OwnedVector,
 };
 
@@ -109,12 +109,8 @@ pub fn find_embeddings(
     }
     let computed = missing.len();
     if computed > 0 {
-        let keys: Vec<_> = missing.keys().copied().collect();
-        let inputs = missing.into_iter().map(|(key, text)| EmbeddingInput {
-            key: Some(key),
-            text,
-        });
-        let found = embedder.embed(client, Purpose::Passage, inputs.collect())?;
+        let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
+        let found = embedder.embed(client, Purpose::Passage, texts)?;
         vectors.extend(keys.into_iter().zip(found));
     }
     Ok(FoundEmbeddings { vectors, computed })

@@ -122,6 +122,7 @@ sub example_names
 	my $git = RagGit::git_server(bless { path => $repositories }, 'RagGit') =~ s/\.git$//r;
 	return (
 		[ '/srv/docs', $folder ],
+		[ '/srv/bundles', temp_folder() ],
 		[ '/srv/handbook.git', "$repositories/handbook.git" ],
 		[ 'https://git.example.org/', $git ],
 		[ 'https://www.example.org/', _serve("$data/site") ],

@@ -51,6 +51,7 @@ const MAX_PROBLEMS: usize = 1_000;
 const MAX_MESSAGE: usize = 300;
 
 /// One document.
+#[allow(clippy::large_enum_variant)] // few values, which live for one statement
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Manifest {
     AutoIndexer(AutoIndexer),

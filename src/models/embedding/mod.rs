@@ -18,7 +18,7 @@ use rag_manifest::ModelSpec;
 use rag_protocol::{
     call::{ModelKind, Provider, Purpose},
     embed::{ModelInfo, ModelOptions, ModelRef, Precision, Priority, TokenRule},
-    identity::{EmbeddingKey, prefixed_fingerprint},
+    identity::prefixed_fingerprint,
 };
 
 pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
@@ -47,12 +47,6 @@ pub struct EmbeddingModel {
 enum Place {
     Local(ModelRef),
     Remote(Box<RemoteModel>),
-}
-
-/// A text to embed. Without a key its embedding is not cached.
-pub struct EmbeddingInput {
-    pub key: Option<EmbeddingKey>,
-    pub text: String,
 }
 
 impl EmbeddingModel {
@@ -239,16 +233,24 @@ impl EmbeddingModel {
         client: &mut Client,
         priority: Priority,
         purpose: Purpose,
-        inputs: Vec<EmbeddingInput>,
+        texts: Vec<String>,
     ) -> Result<PendingEmbeddings, Error> {
-        let mut pending = PendingEmbeddings::new(inputs);
-        let texts = pending.take_missing(|text| self.with_prefix(purpose, text));
+        let texts: Vec<String> = texts
+            .into_iter()
+            .map(|text| self.with_prefix(purpose, text))
+            .collect();
+        let mut pending = PendingEmbeddings {
+            texts: texts.len(),
+            request: None,
+        };
         if !texts.is_empty() {
             pending.request = Some(match &self.place {
                 Place::Local(model) => {
                     pending::Request::Local(client.start_embedding(model, priority, texts)?)
                 }
-                Place::Remote(remote) => pending::Request::Remote(remote.start(purpose, texts)?),
+                Place::Remote(remote) => {
+                    pending::Request::Remote(Box::new(remote.start(purpose, texts)?))
+                }
             });
         }
         Ok(pending)
@@ -267,14 +269,13 @@ impl EmbeddingModel {
             (None, _) => None,
             (Some(pending::Request::Local(ticket)), _) => {
                 let answer = client.finish_embedding(ticket)?;
-                pending.keep(0, &answer.vectors);
                 Some(Embeddings {
                     model: self.info(answer.model),
                     ..answer
                 })
             }
             (Some(pending::Request::Remote(call)), Place::Remote(remote)) => {
-                Some(remote.finish(call, &mut |first, vectors| pending.keep(first, vectors))?)
+                Some(remote.finish(*call)?)
             }
             (Some(pending::Request::Remote(_)), Place::Local(_)) => return Err(unexpected()),
         };
@@ -289,13 +290,13 @@ impl EmbeddingModel {
         &self,
         client: &mut Client,
         purpose: Purpose,
-        inputs: Vec<EmbeddingInput>,
+        texts: Vec<String>,
     ) -> Result<Vec<Vec<f32>>, Error> {
-        let pending = self.start(client, Priority::Bulk, purpose, inputs)?;
+        let pending = self.start(client, Priority::Bulk, purpose, texts)?;
         Ok(self.finish(client, pending)?.vectors)
     }
 
-    /// Embeds texts of a session, without a cache.
+    /// Embeds texts of a session.
     ///
     /// # Errors
     /// As [`Self::finish`].
@@ -317,7 +318,7 @@ impl EmbeddingModel {
                     ..answer
                 })
             }
-            Place::Remote(remote) => remote.finish(remote.start(purpose, texts)?, &mut |_, _| {}),
+            Place::Remote(remote) => remote.finish(remote.start(purpose, texts)?),
         }
     }
 }

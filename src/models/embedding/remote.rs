@@ -96,7 +96,7 @@ impl RemoteModel {
         if let Some(dimensions) = self.stored_dimensions {
             return Ok(self.info(dimensions, 0.0));
         }
-        let ask = |purpose, texts| self.finish(self.start(purpose, texts)?, &mut |_, _| {});
+        let ask = |purpose, texts| self.finish(self.start(purpose, texts)?);
         let questions = TEXTS.map(|(question, _)| format!("{query_prefix}{question}"));
         let texts = TEXTS.map(|(_, text)| format!("{passage_prefix}{text}"));
         let questions = ask(Purpose::Query, questions.to_vec())?.vectors;
@@ -177,12 +177,8 @@ impl RemoteModel {
         }
     }
 
-    /// Waits for the vectors. `keep` gets those that have come, with the place of the first.
-    pub fn finish(
-        &self,
-        mut call: RemoteCall,
-        keep: &mut dyn FnMut(usize, &[Vec<f32>]),
-    ) -> Result<Embeddings, Error> {
+    /// Waits for the vectors.
+    pub fn finish(&self, mut call: RemoteCall) -> Result<Embeddings, Error> {
         let mut vectors: Vec<Option<Vec<f32>>> = vec![];
         let mut dimensions = self.stored_dimensions.or(self.spec.embedding.dimensions);
         while let Some(mut current) = call.call.take() {
@@ -197,7 +193,6 @@ impl RemoteModel {
                                 return Err(self.wrong_dimensions(vector.len(), expected));
                             }
                         }
-                        keep(offset + first, &arrived);
                         for (i, vector) in arrived.into_iter().enumerate() {
                             let place = vectors.get_mut(offset + first + i);
                             *place.ok_or_else(unexpected)? = Some(vector);

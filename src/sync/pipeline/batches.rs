@@ -17,7 +17,7 @@ use super::Pipeline;
 use crate::{
     catalog::{chunks, collections::Collection, sources},
     error::Error,
-    models::embedding::{EmbeddingInput, PendingEmbeddings},
+    models::embedding::PendingEmbeddings,
     pg::transaction::transaction,
     sync::store::PreparedDocument,
 };
@@ -67,15 +67,7 @@ impl Pipeline<'_> {
             .into_iter()
             .filter(|key| !reused.contains_key(key) && !under_way.contains(key))
             .collect();
-        let wanted: Vec<EmbeddingInput> = keys
-            .iter()
-            .filter_map(|key| {
-                Some(EmbeddingInput {
-                    key: Some(*key),
-                    text: texts.remove(key)?,
-                })
-            })
-            .collect();
+        let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
         let pending = match wanted.is_empty() {
             true => None,
             false => Some(self.embedder.start(
