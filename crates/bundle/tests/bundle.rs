@@ -221,7 +221,9 @@ fn paths_stay_in_their_folder() {
     symlink(&outside, allowed.join("link")).unwrap();
     let kind = |path: &str| {
         let path = path.replace("ALLOWED", allowed.to_str().unwrap());
-        Place::find(&path, std::slice::from_ref(&allowed)).err().map(|e| e.kind)
+        Place::find(&path, std::slice::from_ref(&allowed))
+            .err()
+            .map(|e| e.kind)
     };
     assert_eq!(kind("ALLOWED/b"), None);
     assert_eq!(kind("ALLOWED"), Some(BundleErrorKind::NotAllowed));

@@ -9,7 +9,7 @@ pub fn pool(pooling: Pooling, hidden: &[f32], tokens: usize, dimensions: usize) 
     let mut vectors = hidden.chunks_exact(dimensions).take(tokens);
     match pooling {
         Pooling::Cls => first(vectors.next(), dimensions),
-        Pooling::Last => first(vectors.last(), dimensions),
+        Pooling::Last => first(vectors.next_back(), dimensions),
         Pooling::Max => {
             let mut largest = first(vectors.next(), dimensions);
             for vector in vectors {

@@ -39,7 +39,7 @@ impl ModelTokenizer {
                 return Ok(None);
             };
             let cut = truncate_encodings(query.clone(), Some(document), &truncation);
-            let (mut first, mut second) = cut.map_err(|e| failed(e.into()))?;
+            let (mut first, mut second) = cut.map_err(failed)?;
             first.take_overflowing();
             if let Some(second) = &mut second {
                 second.take_overflowing();
