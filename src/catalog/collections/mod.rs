@@ -1,4 +1,4 @@
-//! `rag.collections`.
+//! `rag.collections`: what a collection is. [`manage`] creates, alters and drops collections.
 
 use rag_contract::{RetrieverSettings, StorageSettings};
 use rag_manifest::IndexStrategy;
@@ -8,16 +8,21 @@ use rag_protocol::{
     ingest::{Splitting, Unit},
 };
 
+mod manage;
+
+pub use self::manage::{
+    CollectionChanges, NewCollection, alter, check_droppable, create, create_if_missing, drop,
+    with_server,
+};
 use super::{
     access::CollectionRights, keyword_index, name::Name, partitions::Partition, placement, quotas,
-    rebuilds, retrievers, storage_changes, wanted,
+    retrievers, storage_changes, wanted,
 };
 use crate::{
     error::Error,
     pg::{
-        roles::Owner,
         security::as_owner,
-        spi::{Row, execute, execute_prepared, query, query_prepared},
+        spi::{Row, execute, execute_prepared, query_prepared},
     },
 };
 
@@ -431,242 +436,4 @@ pub fn checked_splitting(
         )));
     }
     Ok(both)
-}
-
-pub struct NewCollection<'a> {
-    pub name: &'a Name,
-    /// The name by which an application knows the collection.
-    pub external_id: Option<&'a str>,
-    pub retriever: &'a str,
-    /// None: the model that the retriever names, or the default one.
-    pub embedding_model: Option<&'a str>,
-    pub chunk_size: Option<i32>,
-    pub chunk_overlap: Option<i32>,
-    pub chunk_unit: &'a str,
-    pub metadata_whitelist: Option<Vec<String>>,
-    pub description: Option<&'a str>,
-    pub owner: &'a Owner,
-    /// With its schema.
-    pub text_config: &'a str,
-    pub title_weight: i32,
-    pub quota: Quota,
-}
-
-/// # Errors
-/// The name or the external id is in use, or the retriever does not exist.
-pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
-    let name = new.name;
-    match create_if_missing(new)? {
-        true => Ok(()),
-        false => Err(Error::duplicate(format!(
-            "collection \"{name}\" already exists"
-        ))),
-    }
-}
-
-/// Creates a collection. Returns false if a collection of this name exists.
-///
-/// # Errors
-/// The retriever does not exist.
-pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
-    as_owner(|| {
-        if let Some(id) = new.external_id {
-            check_external_id(id, None)?;
-        }
-        let retrievers = query(
-            "SELECT 1 FROM rag.retrievers WHERE name = $1",
-            &[new.retriever.into()],
-            |_| Ok(()),
-        )?;
-        if retrievers.is_empty() {
-            return Err(retrievers::missing(new.retriever));
-        }
-        let made = execute(
-            "INSERT INTO rag.collections (
-                 name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
-                 chunk_unit, external_id, owner, owner_id, text_config, title_weight,
-                 max_documents, max_bytes, embedding_model)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
-             ON CONFLICT (name) DO NOTHING",
-            &[
-                new.name.as_str().into(),
-                new.retriever.into(),
-                new.chunk_size.into(),
-                new.chunk_overlap.into(),
-                new.metadata_whitelist.into(),
-                new.description.into(),
-                new.chunk_unit.into(),
-                new.external_id.into(),
-                new.owner.name.as_str().into(),
-                new.owner.id.into(),
-                new.text_config.into(),
-                new.title_weight.into(),
-                new.quota.max_documents.into(),
-                new.quota.max_bytes.into(),
-                new.embedding_model.into(),
-            ],
-        )?;
-        if made == 0 {
-            return Ok(false);
-        }
-        placement::check(&Collection::get(new.name.as_str())?)?;
-        Ok(true)
-    })
-}
-
-/// Changes of a collection. None leaves a value as it is, and an empty text removes it.
-pub struct CollectionChanges<'a> {
-    pub description: Option<&'a str>,
-    pub external_id: Option<&'a str>,
-    pub quota: Quota,
-}
-
-/// Changes what of a collection can be changed without touching its documents.
-///
-/// # Errors
-/// The external id is in use.
-pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result<(), Error> {
-    as_owner(|| {
-        if let Some(id) = changes.external_id.filter(|id| !id.is_empty()) {
-            check_external_id(id, Some(collection))?;
-        }
-        execute(
-            "UPDATE rag.collections
-             SET description = nullif(coalesce($2, description), ''),
-                 external_id = nullif(coalesce($3, external_id), ''),
-                 max_documents = $4, max_bytes = $5, updated_at = pg_catalog.now()
-             WHERE name = $1",
-            &[
-                collection.name.as_str().into(),
-                changes.description.into(),
-                changes.external_id.into(),
-                changes.quota.max_documents.into(),
-                changes.quota.max_bytes.into(),
-            ],
-        )?;
-        Ok(())
-    })
-}
-
-/// # Errors
-/// `id` is empty, or another collection uses it.
-fn check_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
-    if id.trim().is_empty() {
-        return Err(Error::invalid_parameter("external_id must not be empty")
-            .hint("Use NULL for a collection without an external id."));
-    }
-    let taken = query(
-        "SELECT name FROM rag.collections WHERE external_id = $1 AND name IS DISTINCT FROM $2",
-        &[
-            id.into(),
-            of.map(|collection| collection.name.as_str()).into(),
-        ],
-        |row| row.required::<String>(1),
-    )?;
-    match taken.first() {
-        None => Ok(()),
-        Some(other) => Err(
-            Error::duplicate(format!("external_id \"{id}\" is already in use"))
-                .detail(format!("Collection \"{other}\" uses it.")),
-        ),
-    }
-}
-
-/// Returns the collections whose storage is on another server.
-pub fn with_server() -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT c.name FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
-             WHERE r.spec #>> '{storageConfig,type}' IN ('qdrant', 'elasticsearch')
-             ORDER BY 1",
-            &[],
-            |row| row.required(1),
-        )
-    })
-}
-
-/// The default collection of functions and manifests.
-const DEFAULT: &str = "default";
-
-/// Checks that a collection may be dropped, apart from sources that fill it.
-///
-/// # Errors
-/// It is the default collection.
-pub fn check_droppable(collection: &Collection) -> Result<(), Error> {
-    if collection.name.as_str() != DEFAULT {
-        return Ok(());
-    }
-    Err(Error::new(
-        pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-        "cannot drop collection \"default\" because it is required by functions of the extension",
-    )
-    .hint(
-        "To empty it, call rag_drop_source(name, keep_documents => false) and \
-         rag_remove_document(document_id).",
-    ))
-}
-
-/// Drops a collection with its documents and chunks.
-///
-/// # Errors
-/// A source fills the collection, or it is the default collection.
-pub fn drop(collection: &Collection) -> Result<(), Error> {
-    check_droppable(collection)?;
-    let name = collection.name.as_str();
-    as_owner(|| {
-        let sources: Vec<String> = query(
-            "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
-            &[name.into()],
-            |row| row.required(1),
-        )?;
-        if !sources.is_empty() {
-            return Err(Error::new(
-                pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop collection \"{name}\" because sources depend on it"),
-            )
-            .detail(format!("Sources: {}.", sources.join(", ")))
-            .hint(
-                "Drop the sources first with rag_drop_source, or together with the collection by \
-                 with_sources => true.",
-            ));
-        }
-        rebuilds::discard(name)?;
-        placement::remove(collection)?;
-        if collection.storage.storage.is_remote() {
-            storage_changes::release(collection)?;
-        }
-        execute(
-            "DELETE FROM rag.documents WHERE collection = $1",
-            &[name.into()],
-        )?;
-        execute(
-            "DELETE FROM rag.document_digests WHERE collection = $1",
-            &[name.into()],
-        )?;
-        execute(
-            "DELETE FROM rag.knowledge WHERE collection = $1",
-            &[name.into()],
-        )?;
-        execute(
-            "DELETE FROM rag.collection_grant WHERE collection = $1",
-            &[name.into()],
-        )?;
-        execute(
-            "DELETE FROM rag.collections WHERE name = $1",
-            &[name.into()],
-        )?;
-        for noted in ["content_change", "embedding_place"] {
-            execute(
-                &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
-                &[name.into()],
-            )?;
-        }
-        // other collections may use the index
-        execute(
-            "DELETE FROM rag.index_damage d WHERE d.collection = $1
-               AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index)",
-            &[name.into()],
-        )?;
-        Ok(())
-    })
 }
