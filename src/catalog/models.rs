@@ -176,9 +176,14 @@ const USERS: &str = "FROM rag.collections c
          LEFT JOIN rag.retrievers r ON r.name = c.retriever
     WHERE coalesce(c.embedding_model, r.spec #>> '{embedding,model}') = $1";
 
-/// Returns the collections that name a model, themselves or by their retriever.
+/// Returns the collections that name a model, themselves or by their retriever, or that wait for a
+/// rebuild with it.
 pub fn collections_with(name: &str) -> Result<Vec<String>, Error> {
-    names(&format!("SELECT c.name {USERS} ORDER BY 1"), name)
+    let waiting = "c.wanted ->> 'embedding_model' = $1";
+    names(
+        &format!("SELECT c.name {USERS} OR {waiting} ORDER BY 1"),
+        name,
+    )
 }
 
 /// Returns those of them that have embeddings, or had.

@@ -45,7 +45,10 @@ pub fn check_unused(model: &Model) -> Result<(), Error> {
         let known = access::readable_among(roles::current(), collections)?;
         return Err(refuse("collections depend on it")
             .detail(retrievers::named(&known))
-            .hint("Drop the collections first with rag_drop_collection."));
+            .hint(
+                "Give the collections another model with rag_alter_collection and \
+                 rag_rebuild_collection, or drop them.",
+            ));
     }
     let retrievers = models::retrievers_with(name)?;
     if !retrievers.is_empty() {

@@ -115,6 +115,33 @@ SELECT count(*) AS drifted FROM rag.drifted_documents('moving', 'pages');
 SELECT rag_drop_collection('other');
 SELECT rag_drop_retriever('together');
 
+-- another model, with other dimensions: also for chunks of an application. Searches use the former
+-- model until the rebuild has ended.
+\getenv files RAG_TEST_FILES
+\set folder :files '/models/modernbert'
+SELECT rag_create_model('tiny', 'embedding', 'local', jsonb_build_object('path', :'folder'));
+SELECT rag_create_collection('models');
+SELECT count(*) FROM (VALUES ('bread', 'Bread is baked in the morning.'),
+        ('keys', 'Keys are rotated each quarter.')) AS v (uri, t),
+    LATERAL rag_add_document(t, uri, collection => 'models');
+SELECT rag_upsert_chunks('models', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+    "uri": "given", "text": "Tea is steeped for three minutes."}]');
+SELECT rag_alter_collection('models', model => 'tiny');
+SELECT rag_drop_model('tiny'); :sqlstate
+SELECT state, detail, model, embedding_dimension FROM rag_collection_status('models');
+SELECT uri FROM rag_search('when is bread baked?', 'models', mode => 'vector', top_k => 1);
+CALL rag_rebuild_collection('models');
+SELECT state, model, embedding_dimension FROM rag_collection_status('models');
+SELECT count(*) AS chunks, min(rag_functions.vector_dims(embedding)) AS least,
+    max(rag_functions.vector_dims(embedding)) AS most
+    FROM rag.chunks WHERE collection = 'models';
+SELECT count(*) FROM rag_search('when is bread baked?', 'models', mode => 'vector');
+SELECT rag_alter_collection('models', model => '');
+CALL rag_rebuild_collection('models');
+SELECT state, model, embedding_dimension FROM rag_collection_status('models');
+SELECT uri FROM rag_search('when is bread baked?', 'models', mode => 'vector', top_k => 1);
+SELECT rag_drop_collection('models'), rag_drop_model('tiny');
+
 -- mistakes
 CALL rag_rebuild_collection(NULL); :sqlstate
 CALL rag_rebuild_collection('nowhere'); :sqlstate
