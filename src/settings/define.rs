@@ -54,7 +54,7 @@ pub fn define() {
         c"rag.execution_provider",
         c"Selects what computes local models.",
         c"cpu is in every ONNX Runtime library. cuda and openvino need a library that was built \
-          with them, which rag.onnxruntime_library names. If it cannot be had, models cannot be \
+          with them, which rag.onnxruntime_library names. If it is unavailable, models cannot be \
           loaded.",
         &EXECUTION_PROVIDER,
         GucContext::Sighup,

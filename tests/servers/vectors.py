@@ -1,9 +1,9 @@
 """What the contract servers of Qdrant and Elasticsearch have in common: HTTP, strict requests,
 exact searches, and faults that a test asks for.
 
-The real servers cannot be had on every machine that runs the tests. These ones were written from
-the public descriptions of the interfaces. An unknown path, field or type is an error, so that a
-request that a real server would refuse is refused here. Searches compute every distance.
+Not every machine that runs the tests has the real servers. These ones were written from the public
+descriptions of the interfaces. An unknown path, field or type is an error, so that a request that
+a real server would refuse is refused here. Searches compute every distance.
 
 A test asks for faults at /_test: POST {"status": 503, "retry_after": 1, "times": 2} has the next
 requests fail, and GET returns the numbers of requests by method and path.

@@ -5,9 +5,8 @@
 //!                                         └─ remote ──▶ rag-engine call ──┴▶ vectors
 //! ```
 //!
-//! A name is that of a model in `rag.model`, or else of an installed folder. Whoever may read or
-//! write a collection may have its model embed texts for that. Only those that name a model
-//! themselves need the right to use it.
+//! A name is that of a model in `rag.model`, or else of an installed folder. A role that may read
+//! or write a collection needs no right to use its model. Roles that name a model themselves do.
 
 mod pending;
 mod remote;
@@ -92,7 +91,7 @@ impl EmbeddingModel {
         }
     }
 
-    /// Returns a model, whoever may use it.
+    /// Returns a model, and does not check who may use it.
     ///
     /// # Errors
     /// It does not exist, or is of another kind.

@@ -94,7 +94,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// The providers of a session. Those that cannot be had are an error, and not replaced.
+    /// The providers of a session. One that is unavailable is an error, and none replaces it.
     pub fn dispatch(self) -> Vec<ExecutionProviderDispatch> {
         match self {
             Self::Cpu => vec![],
