@@ -78,3 +78,6 @@ CREATE TRIGGER wake AFTER INSERT ON rag.storage_removal
 SELECT pg_catalog.pg_extension_config_dump('rag.storage_change', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.storage_change_number', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.storage_delay', '');
+
+-- the schema of the functions that follow
+SET LOCAL search_path = @extschema@, pg_temp;
