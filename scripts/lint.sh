@@ -24,6 +24,16 @@ scripts/sentences.py
 say "the SQLSTATEs of docs/reference/errors.md"
 scripts/sqlstates.py "$pg_sharedir/errcodes.txt"
 
+# pgrx may write the functions of Rust after any of the files, and they get the schema that the file
+# has left in search_path.
+say "search_path at the end of sql/"
+for file in sql/*.sql; do
+    case $file:$(grep 'SET LOCAL search_path' "$file" | tail -n 1) in
+        sql/privileges.sql:* | *: | *@extschema@*) ;;
+        *) fail "$file must end with: SET LOCAL search_path = @extschema@, pg_temp;" ;;
+    esac
+done
+
 # CREATE EXTENSION runs the script as a superuser, so no name in it may be found in a schema in
 # which other users can create objects.
 PGSPOT_VERSION=0.9.4
