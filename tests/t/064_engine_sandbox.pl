@@ -73,6 +73,7 @@ my $job = encode_json(
 		  { kind => 'folder', path => $docs, filter => { paths => [], excludePaths => [] } },
 		known => {},
 		splitting => { chunk_size => 10, chunk_overlap => 0 },
+		tokens => { tokenizer => dirname($model) },
 		model_dir => dirname($model),
 		work_dir => 'pg_rag/work/7-docs',
 		clones => { dir => 'pg_rag/clones', max_bytes => 0, max_clone_bytes => 0 },
