@@ -46,6 +46,7 @@ pub struct Best {
     worst: Option<Hit>,
     /// Units that so many documents have at least, as is known before these are found.
     floor: u32,
+    takes_floor: bool,
 }
 
 impl Best {
@@ -56,12 +57,25 @@ impl Best {
             hits: vec![],
             worst: None,
             floor: 1,
+            takes_floor: true,
         }
     }
 
-    /// Returns the number of documents, or `None` if these must come after another one.
+    /// Has nothing [expected](Self::expect): all documents count as they are found.
+    pub fn without_floor(mut self) -> Self {
+        self.takes_floor = false;
+        self
+    }
+
+    /// Returns true if documents were expected that have not been offered.
+    pub fn lacks_expected(&self) -> bool {
+        self.floor > 1 && self.hits.len() < self.limit
+    }
+
+    /// Returns the number of documents, or `None` if nothing can be expected of them, as of those
+    /// that come after another one.
     pub fn wanted(&self) -> Option<usize> {
-        self.after.is_none().then_some(self.limit)
+        (self.takes_floor && self.after.is_none()).then_some(self.limit)
     }
 
     /// Tells that there are as many documents as [`wanted`](Self::wanted) with this number of units

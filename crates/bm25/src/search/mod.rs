@@ -176,7 +176,24 @@ impl Scan {
     /// Finds the next batch of documents.
     fn find(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {
         let limit = self.batch.min(self.max_batch);
-        let mut best = Best::new(limit, self.last);
+        let mut best = self.best(pages, Best::new(limit, self.last))?;
+        if best.lacks_expected() {
+            // a concurrent VACUUM has deleted some since the number of the deleted was read
+            best = self.best(pages, Best::new(limit, self.last).without_floor())?;
+        }
+        self.rest = best.into_hits();
+        self.is_complete = self.rest.len() < limit;
+        self.last = self.rest.iter().min().copied().or(self.last);
+        (self.portion, self.batch) = match self.batch {
+            usize::MAX => (FIRST_PORTION, usize::MAX),
+            batch if batch < SECOND_BATCH => (batch, SECOND_BATCH),
+            batch => (batch, usize::MAX),
+        };
+        Ok(())
+    }
+
+    /// Offers all documents that may be among the best.
+    fn best(&mut self, pages: &impl ReadPages, mut best: Best) -> Result<Best, IndexError> {
         self.opened.pending.offer(&self.scorer, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
             let search = SegmentSearch {
@@ -189,15 +206,7 @@ impl Scan {
             let terms = lists.map(|(term, list)| (list, self.scorer.term(*term)));
             self.windows.search(&search, terms, &mut best)?;
         }
-        self.rest = best.into_hits();
-        self.is_complete = self.rest.len() < limit;
-        self.last = self.rest.iter().min().copied().or(self.last);
-        (self.portion, self.batch) = match self.batch {
-            usize::MAX => (FIRST_PORTION, usize::MAX),
-            batch if batch < SECOND_BATCH => (batch, SECOND_BATCH),
-            batch => (batch, usize::MAX),
-        };
-        Ok(())
+        Ok(best)
     }
 
     /// Moves the best documents of the rest to those that are returned next. A large batch is not

@@ -95,6 +95,42 @@ fn the_best_rows_may_be_deleted() {
 }
 
 #[test]
+fn rows_that_are_deleted_during_a_search_hide_no_others() {
+    // a term in one document of each window, so that the best of them are known before
+    const WINDOW: u32 = 1792;
+    const WINDOWS: u32 = 40;
+    let pages = MemoryPages::new();
+    let mut builder = Builder::new(&pages, &CREATION, 1 << 30);
+    for number in 0..WINDOWS * WINDOW {
+        let mut terms = Terms::new();
+        terms.push_counted(b"common", 1).unwrap();
+        if number % WINDOW == 0 {
+            let repeated = 1 + number / WINDOW;
+            terms.push_counted(b"rare", repeated).unwrap();
+        }
+        terms.finish();
+        builder.add(row(number), &terms).unwrap();
+    }
+    builder.finish().unwrap();
+    let cache = SegmentCache::default();
+    let query = terms_of("rare");
+    let all = top(&pages, &cache, &query, None, WINDOWS as usize).unwrap();
+    let delete = |rows: &[(Tid, f64)]| {
+        let gone: BTreeSet<Tid> = rows.iter().map(|(tid, _)| *tid).collect();
+        remove(&pages, &mut |tid| gone.contains(&tid)).unwrap();
+    };
+    // the first makes searches read which documents are deleted
+    delete(&all[..1]);
+    let mut scan = Scan::begin(&pages, &cache, &query, None, 1 << 20).unwrap();
+    delete(&all[1..8]);
+    let mut found = vec![];
+    while let Some(hit) = scan.next(&pages).unwrap() {
+        found.push(hit);
+    }
+    assert_eq!(found, all[8..]);
+}
+
+#[test]
 fn lists_of_all_lengths_are_found() {
     // terms in 1, 127, 128, 129, 256, 257 and 10,000 documents, and repeated up to 70,000 times
     let (pages, mut model) = (MemoryPages::new(), Model::default());
