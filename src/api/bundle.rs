@@ -5,9 +5,11 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorRep
 use super::required;
 use crate::{
     bundle::{
-        self, BlockTable, CollectionExport, ImportRequest, Imported, export_to_folder, open_folder,
+        self, BlockTable, BundleSource, CollectionExport, ImportRequest, export_to_folder,
+        open_folder,
     },
     catalog::collections::Collection,
+    error::Error,
 };
 
 /// Works on a standby, too: it writes files only.
@@ -55,13 +57,22 @@ fn rag_export_blocks(
 
 type ImportedRow = (String, i64, i64, i64);
 
-fn row(imported: Imported) -> ImportedRow {
-    (
+fn import<B: BundleSource>(
+    open: impl FnOnce() -> Result<B, Error>,
+    name: Option<&str>,
+    with_sources: Option<bool>,
+) -> Result<ImportedRow, Error> {
+    let request = ImportRequest {
+        name,
+        with_sources: required("with_sources", with_sources)?,
+    };
+    let imported = bundle::import(&open()?, &request)?;
+    Ok((
         imported.collection,
         imported.documents,
         imported.chunks,
         imported.bytes,
-    )
+    ))
 }
 
 #[pg_extern]
@@ -83,12 +94,8 @@ fn rag_import_collection(
     ErrorReport,
 > {
     super::require_writer(c"rag_import_collection()", "import a collection")?;
-    let request = ImportRequest {
-        name,
-        with_sources: required("with_sources", with_sources)?,
-    };
-    let folder = open_folder(required("path", path)?)?;
-    Ok(TableIterator::once(row(bundle::import(&folder, &request)?)))
+    let open = || open_folder(required("path", path)?);
+    Ok(TableIterator::once(import(open, name, with_sources)?))
 }
 
 /// Declared in `sql/bundles.sql`, because pgrx does not know the type `regclass`.
@@ -111,10 +118,6 @@ fn rag_import_blocks(
     ErrorReport,
 > {
     super::require_writer(c"rag_import_blocks()", "import a collection")?;
-    let request = ImportRequest {
-        name,
-        with_sources: required("with_sources", with_sources)?,
-    };
-    let table = BlockTable::of(required("blocks", blocks)?)?;
-    Ok(TableIterator::once(row(bundle::import(&table, &request)?)))
+    let open = || BlockTable::of(required("blocks", blocks)?);
+    Ok(TableIterator::once(import(open, name, with_sources)?))
 }

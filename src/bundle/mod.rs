@@ -26,7 +26,7 @@ pub use self::{
     blocks::BlockTable,
     export::{CollectionExport, Exported},
     folder::{export_to_folder, open_folder},
-    import::{ImportRequest, Imported, import},
+    import::{ImportRequest, import},
 };
 use crate::error::Error;
 

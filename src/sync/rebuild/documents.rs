@@ -174,13 +174,38 @@ pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
     )
 }
 
+/// Returns the statement that inserts the chunks `c` of `from` into the new storage. `others` are
+/// columns with other values.
+fn copy_statement(
+    relation: &Partition,
+    others: &[(&str, &str)],
+    from: &str,
+) -> Result<String, Error> {
+    let except: Vec<&str> = others.iter().map(|(column, _)| *column).collect();
+    let (mut into, mut values) = (vec!["partition".to_owned()], vec![]);
+    values.push(pgrx::spi::quote_literal(relation.name()));
+    for column in columns(&except)? {
+        values.push(format!("c.{column}"));
+        into.push(column);
+    }
+    for (column, value) in others {
+        values.push((*value).to_owned());
+        into.push((*column).to_owned());
+    }
+    Ok(format!(
+        "INSERT INTO {} ({}) SELECT {} FROM {from}",
+        relation.qualified(),
+        into.join(", "),
+        values.join(", ")
+    ))
+}
+
 fn copy_rows(
     target: &Target,
     relation: &Partition,
     method: Method,
     documents: &[&PendingDocument],
 ) -> Result<usize, Error> {
-    let columns = columns(&["metadata"])?;
     let (metadata, join) = match (method, &target.wanted.metadata_whitelist) {
         (Method::Label, Some(_)) => (
             "(SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
@@ -194,22 +219,12 @@ fn copy_rows(
         true => "JOIN rag.documents d ON d.document_id = c.document_id",
         false => "",
     };
+    let from = format!(
+        "rag.chunks c {join} WHERE {} AND c.document_id = ANY ($1) AND $2 IS NOT DISTINCT FROM $2",
+        target.present.rows("c.")
+    );
     execute(
-        &format!(
-            "INSERT INTO {} ({columns}, metadata, partition)
-             SELECT {values}, {metadata}, {name}
-             FROM rag.chunks c {join} WHERE {rows} AND c.document_id = ANY ($1)
-               AND $2 IS NOT DISTINCT FROM $2",
-            relation.qualified(),
-            columns = columns.join(", "),
-            values = columns
-                .iter()
-                .map(|column| format!("c.{column}"))
-                .collect::<Vec<_>>()
-                .join(", "),
-            name = pgrx::spi::quote_literal(relation.name()),
-            rows = target.present.rows("c."),
-        ),
+        &copy_statement(relation, &[("metadata", metadata)], &from)?,
         &[
             ids(documents).into(),
             target.wanted.metadata_whitelist.clone().into(),
@@ -255,25 +270,15 @@ fn embed_again(
         keys.push(uuid(key.0));
         vectors.push(vector(&embeddings, key)?);
     }
-    let columns = columns(&["embedding_key", "embedding"])?;
+    let others = [("embedding_key", "n.key"), ("embedding", "n.embedding")];
+    let from = format!(
+        "ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                    pg_catalog.unnest($4)) AS n (document_id, chunk_id, key, embedding)
+         JOIN rag.chunks c ON {} AND c.document_id = n.document_id AND c.chunk_id = n.chunk_id",
+        target.present.rows("c.")
+    );
     let written = execute(
-        &format!(
-            "INSERT INTO {} ({columns}, embedding_key, embedding, partition)
-             SELECT {values}, n.key, n.embedding, {name}
-             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                             pg_catalog.unnest($4)) AS n (document_id, chunk_id, key, embedding)
-                  JOIN rag.chunks c ON {rows} AND c.document_id = n.document_id
-                                   AND c.chunk_id = n.chunk_id",
-            relation.qualified(),
-            columns = columns.join(", "),
-            values = columns
-                .iter()
-                .map(|column| format!("c.{column}"))
-                .collect::<Vec<_>>()
-                .join(", "),
-            name = pgrx::spi::quote_literal(relation.name()),
-            rows = target.present.rows("c."),
-        ),
+        &copy_statement(relation, &others, &from)?,
         &[of.into(), chunks.into(), keys.into(), vectors.into()],
     )?;
     Ok(Counts { written, embedded })
