@@ -112,6 +112,7 @@ CREATE TABLE rag.collections (
     title_weight integer NOT NULL DEFAULT 2 CHECK (title_weight BETWEEN 0 AND 10),
     wanted jsonb,
     rebuilds bigint NOT NULL DEFAULT 0,
+    imported boolean NOT NULL DEFAULT false,
     max_documents bigint CHECK (max_documents > 0),
     max_bytes bigint CHECK (max_bytes > 0),
     owner text NOT NULL DEFAULT current_user,
@@ -161,6 +162,8 @@ COMMENT ON COLUMN rag.collections.wanted IS
     'values of other columns that take effect with the next rebuild; NULL: there are none';
 COMMENT ON COLUMN rag.collections.rebuilds IS
     'number of rebuilds that changed the chunks; writers that began before one fail';
+COMMENT ON COLUMN rag.collections.imported IS
+    'the chunks come from a bundle, so other collections do not reuse their embeddings';
 COMMENT ON COLUMN rag.collections.max_documents IS
     'maximum number of documents; NULL: no limit';
 COMMENT ON COLUMN rag.collections.max_bytes IS

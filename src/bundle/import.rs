@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, io::Read, mem::take};
 
+use pgrx::PgSqlErrorCode;
 use rag_bundle::{
     BundleError, BundleFile, Chunk, Digest, Document, KnowledgeItem, LineReader, MAX_METADATA,
     Metadata, Record, Summed, npy::RowReader,
@@ -68,7 +69,11 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
         &format!("import collection \"{name}\""),
     )?;
     let manifests = read_sources(bundle, &metadata)?;
-    create_retriever(&metadata.settings.retriever, &manifests)?;
+    create_retriever(
+        &metadata.settings.retriever,
+        &manifests,
+        request.with_sources,
+    )?;
     let collection = create_collection(&name, &metadata)?;
     let renaming = Renaming {
         from: &metadata.rag_name,
@@ -148,20 +153,38 @@ fn read_sources(bundle: &impl BundleSource, metadata: &Metadata) -> Result<Vec<M
         .map_err(|problems| Error::invalid("invalid file sources.yaml of the bundle", &problems))
 }
 
-/// Creates the retriever of the collection if it does not exist.
-fn create_retriever(name: &str, manifests: &[Manifest]) -> Result<(), Error> {
+/// Creates the retriever of the collection if it does not exist. The caller may not know that it
+/// sends a secret of the caller to a server that the bundle names.
+fn create_retriever(name: &str, manifests: &[Manifest], sends_secrets: bool) -> Result<(), Error> {
     if retrievers::find(name)?.is_some() {
         return Ok(());
     }
     for manifest in manifests {
         match manifest {
             Manifest::Retriever(found) if manifest.name() == name => {
+                if let Some(named) = retrievers::secrets(name, &found.spec).first()
+                    && !sends_secrets
+                {
+                    return Err(refused_secret(name, &named.secret));
+                }
                 retriever::apply(found)?;
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+fn refused_secret(retriever: &str, secret: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("retriever \"{retriever}\" of the bundle does not exist and uses a secret"),
+    )
+    .detail(format!(
+        "It would send secret \"{secret}\" to the server that file sources.yaml of the bundle \
+         names."
+    ))
+    .hint("Create the retriever, or import the bundle with with_sources => true.")
 }
 
 /// Creates the sources, with the caller as their owner. Returns their names.
@@ -214,6 +237,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
         )
         .map_err(|(_, error)| error)?,
     })?;
+    bundled::mark_imported(name.as_str())?;
     let collection = Collection::get(name.as_str())?;
     if let Some(model) = &metadata.model {
         let wanted = EmbeddingModel::usable(collection.wanted_model())?;
@@ -328,6 +352,7 @@ impl<B: BundleSource> Import<'_, B> {
         document.document_id = self.renaming.id_of(&document);
         let is_kept = match document.source.take() {
             Some(source) if self.sources.contains(&source) => {
+                self.renaming.check_id(id, &source, &document.uri)?;
                 document.source = Some(source);
                 true
             }
@@ -414,6 +439,10 @@ impl<B: BundleSource> Import<'_, B> {
                 }
                 let bytes = digest.bytes()?;
                 let is_kept = import.sources.contains(&digest.source) && !is_renamed;
+                if is_kept {
+                    let renaming = import.renaming;
+                    renaming.check_id(digest.document_id, &digest.source, &digest.uri)?;
+                }
                 Ok(is_kept.then_some((digest, bytes)))
             },
             |import, rows| bundled::insert_digests(&import.collection, rows),

@@ -18,6 +18,19 @@ impl Renaming<'_> {
         self.from != self.to
     }
 
+    /// Checks that an id in the bundle is that of a document of a source. A sync deletes what its
+    /// source no longer has by such ids, and with others it would delete documents of other
+    /// collections.
+    ///
+    /// # Errors
+    /// It is another id.
+    pub fn check_id(self, id: Uuid, source: &str, uri: &str) -> Result<(), String> {
+        match DocumentId::derive(self.from, Some(source), uri).0 == id {
+            true => Ok(()),
+            false => Err("has a document_id that is not made from its source and uri".into()),
+        }
+    }
+
     /// Returns the id of a document here. An id that was made from collection, source and uri is
     /// made again with the new name, so that the next sync finds the document. Other ids stay: an
     /// application chose them.

@@ -35,7 +35,8 @@ pub fn stored_embeddings(
             let others: Vec<(String, String)> = query(
                 "SELECT DISTINCT c.name, c.partition
                  FROM rag.embedding_place p JOIN rag.collections c ON c.name = p.collection
-                 WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL",
+                 WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL
+                   AND NOT c.imported",
                 &[uuids(&missing).into(), own.into()],
                 |row| Ok((row.required(1)?, row.required(2)?)),
             )?;
@@ -157,12 +158,15 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
     }
 }
 
-/// Records that a collection has these embeddings, unless another collection is recorded.
+/// Records that a collection has these embeddings, unless another collection is recorded. Nobody
+/// takes those of an imported collection.
 pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
     execute_prepared(
         "INSERT INTO rag.embedding_place (embedding_key, collection)
-         SELECT DISTINCT k.key, $2 FROM pg_catalog.unnest($1) AS k (key)
-         WHERE NOT EXISTS (SELECT FROM rag.embedding_place p WHERE p.embedding_key = k.key)",
+         SELECT DISTINCT k.key, c.name
+         FROM rag.collections c, pg_catalog.unnest($1) AS k (key)
+         WHERE c.name = $2 AND NOT c.imported
+           AND NOT EXISTS (SELECT FROM rag.embedding_place p WHERE p.embedding_key = k.key)",
         &[uuids(keys).into(), collection.into()],
         |_| Ok(()),
     )?;

@@ -18,7 +18,7 @@ BEGIN ATOMIC
     SELECT 'knowledge', md5(string_agg(to_jsonb(k)::text, ',' ORDER BY k.knowledge_id))
     FROM rag.knowledge k WHERE k.collection = $1
     UNION ALL
-    SELECT 'collection', md5((to_jsonb(c) - '{serial,updated_at}'::text[])::text)
+    SELECT 'collection', md5((to_jsonb(c) - '{serial,updated_at,imported}'::text[])::text)
     FROM rag.collections c WHERE c.name = $1
     UNION ALL
     SELECT 'answers', md5(string_agg(s::text, ',' ORDER BY s.rank))
@@ -64,6 +64,11 @@ WHERE a.data <> b.data AND file <> 'metadata.json';
 SELECT rag_import_blocks('moved', 'copy'); :sqlstate
 SELECT rag_remove_document('00000000-0000-0000-0000-000000000007');
 SELECT collection, documents, chunks FROM rag_import_blocks('moved', 'copy');
+-- other collections do not take embeddings from it, which could be false
+SELECT imported FROM rag.collections WHERE name = 'copy';
+SELECT success FROM rag_add_document('A third text.', 'boat:3', collection => 'copy');
+CALL rag_rebuild_collection('copy');
+SELECT count(*) AS places FROM rag.embedding_place WHERE collection = 'copy';
 SELECT uri, status, action FROM rag_add_document('A second text.', 'boat:2',
     document_type => 'text', collection => 'copy'), (SELECT 1) AS x,
     LATERAL (SELECT uri, status FROM rag.documents
@@ -71,6 +76,20 @@ SELECT uri, status, action FROM rag_add_document('A second text.', 'boat:2',
 SELECT external_id IS NULL AS no_external_id FROM rag.collections WHERE name = 'copy';
 SELECT rag_drop_collection('copy');
 SELECT rag_drop_collection('boats');
+
+-- a retriever that would send a secret of the importing role to a server of the bundle
+SELECT rag_create_secret('vectors', 'canary');
+SELECT rag_create_retriever('remote', '{"storageConfig": {"type": "qdrant",
+    "url": "https://qdrant.example.org", "apiKeyRef": {"name": "vectors"}}}');
+SELECT rag_create_collection('far', retriever => 'remote');
+CREATE TABLE far AS SELECT * FROM rag_export_blocks('far');
+SELECT rag_drop_collection('far'), rag_drop_retriever('remote');
+SELECT rag_import_blocks('far'); :sqlstate
+SELECT collection FROM rag_import_blocks('far', with_sources => true);
+SELECT rag_drop_collection('far');
+SELECT collection FROM rag_import_blocks('far');
+SELECT rag_drop_collection('far'), rag_drop_retriever('remote'), rag_drop_secret('vectors');
+DROP TABLE far;
 
 -- damaged bundles
 CREATE FUNCTION import_damaged(change text) RETURNS text LANGUAGE plpgsql AS $$
@@ -159,6 +178,12 @@ SET ROLE bundle_admin;
 SELECT rag_export_blocks('boats'); :sqlstate
 RESET ROLE;
 DROP POLICY no_second ON rag.chunks;
+CREATE POLICY no_ninth ON rag.knowledge AS RESTRICTIVE FOR SELECT TO bundle_admin
+    USING (knowledge_id <> 9);
+SET ROLE bundle_admin;
+SELECT rag_export_blocks('boats'); :sqlstate
+RESET ROLE;
+DROP POLICY no_ninth ON rag.knowledge;
 
 -- folders of the server
 SELECT rag_export_collection('boats', '/tmp/x'); :sqlstate

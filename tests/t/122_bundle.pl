@@ -2,6 +2,7 @@
 # it fails, hostile folders, and a catalog that is the same after a collection was dropped.
 use strict;
 use warnings;
+use Digest::SHA qw(sha256_hex);
 use File::Path qw(remove_tree);
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -39,7 +40,7 @@ my $rows = sub {
 		FROM rag.chunks c WHERE collection = '$collection' ORDER BY 1;
 		SELECT to_jsonb(d) FROM rag.document_digests d WHERE collection = '$collection' ORDER BY 1;
 		SELECT to_jsonb(k) FROM rag.knowledge k WHERE collection = '$collection' ORDER BY 1;
-		SELECT to_jsonb(c) - '{serial,updated_at}'::text[] FROM rag.collections c
+		SELECT to_jsonb(c) - '{serial,updated_at,imported}'::text[] FROM rag.collections c
 			WHERE name = '$collection';
 		SELECT to_jsonb(s) FROM rag_search('bread', '$collection', top_k => 5) s}
 	);
@@ -202,6 +203,30 @@ error_like(
 	'22P04', 'invalid file metadata', undef, 'metadata have a maximum size');
 is($sql->(q{SELECT count(*) FROM rag.collections WHERE name = 'bad'}),
 	'0', 'nothing of a damaged bundle is imported');
+
+# -- ids by which the next sync would delete documents of others
+for my $name ('corpus.jsonl', 'digests.jsonl')
+{
+	remove_tree("$folder/forged");
+	system('cp', '-r', "$folder/one", "$folder/forged") == 0 or die;
+	my @lines = split /^/, slurp_file("$folder/forged/$name");
+	my ($forged) = grep { /"source":"oven"/ } @lines;
+	$forged =~ s/("document_id":"[^"]*)(.)"/$1 . ($2 eq '0' ? '1' : '0') . '"'/e;
+	for my $line (@lines)
+	{
+		($line, $forged) = ($forged, '') if $forged && $line =~ /"source":"oven"/;
+	}
+	write_file("$folder/forged/$name", join '', @lines);
+	my $sum = sha256_hex(join '', @lines);
+	my $metadata = slurp_file("$folder/forged/metadata.json");
+	$metadata =~ s/("\Q$name\E":\s*\{[^}]*"sha256":\s*")[0-9a-f]+/$1$sum/ or die;
+	write_file("$folder/forged/metadata.json", $metadata);
+	my $import = "SELECT rag_import_collection('$folder/forged', with_sources => true)";
+	like(
+		run_sql($node, $import)->{err},
+		qr/ERROR:  22P04.*invalid file $name.*not made from its source and uri/s,
+		"$name cannot have ids of other documents");
+}
 
 # -- another cluster
 my $other = rag_node('elsewhere', conf => "rag.bundle_folders = '$folder'\n");

@@ -282,6 +282,15 @@ pub fn sees_every_document(collection: &Collection) -> bool {
         )
 }
 
+/// Returns true if the current role sees every document and every knowledge item of a collection.
+pub fn sees_whole(collection: &Collection) -> bool {
+    sees_every_document(collection)
+        && !matches!(
+            row_restriction(table(c"knowledge")),
+            RowRestriction::Policies { .. }
+        )
+}
+
 /// Returns true if the current role sees every row of a table, which may be a partition of
 /// `rag.chunks`.
 pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {

@@ -10,7 +10,7 @@ pub use self::{
     read::{OpenRows, Overview, overview},
     write::{
         CollectionTimes, digest_all, insert_chunks, insert_digests, insert_documents,
-        insert_knowledge, restore_times,
+        insert_knowledge, mark_imported, restore_times,
     },
 };
 

@@ -1,7 +1,7 @@
 //! Writes the rows of a collection as a bundle has them.
 //!
-//! No row of `rag.embedding_place` is written. The table tells other collections where the
-//! embedding of a text is, and a bundle could have a false one.
+//! A bundle could have false embeddings of texts. So other collections take none from a collection
+//! that was imported: see `rag.collections.imported`. No row of `rag.embedding_place` is written.
 
 use pgrx::datum::DatumWithOid;
 use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
@@ -45,6 +45,20 @@ fn unnested(from: usize, count: usize) -> String {
         .map(|n| format!("pg_catalog.unnest(${n})"))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Records that a collection was imported, before it has chunks.
+///
+/// # Errors
+/// The statement fails.
+pub fn mark_imported(collection: &str) -> Result<(), Error> {
+    exactly(|| {
+        execute(
+            "UPDATE rag.collections SET imported = true WHERE name = $1",
+            &[collection.into()],
+        )
+    })?;
+    Ok(())
 }
 
 /// Inserts documents.

@@ -221,8 +221,8 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
     execute(
         &format!(
             "INSERT INTO rag.embedding_place (embedding_key, collection)
-             SELECT DISTINCT c.embedding_key, $1 FROM {relation} c
-             WHERE NOT EXISTS (
+             SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag.collections k
+             WHERE k.name = $1 AND NOT k.imported AND NOT EXISTS (
                  SELECT FROM rag.embedding_place p WHERE p.embedding_key = c.embedding_key)"
         ),
         &[name.into()],
