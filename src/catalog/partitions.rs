@@ -130,14 +130,15 @@ impl Partition {
     }
 }
 
-/// Returns the name, or one made from it, of which there is no relation.
+/// Returns the name, or one made from it, of which there is no relation. It has ASCII characters
+/// only, and is shortened to the length of an identifier.
 ///
 /// # Errors
 /// A statement fails.
 pub fn free_name(name: &str) -> Result<Partition, Error> {
     let found = query(
         "SELECT n.name FROM pg_catalog.generate_series(0, 1000) AS i,
-             LATERAL (SELECT CASE i WHEN 0 THEN $1 ELSE
+             LATERAL (SELECT CASE i WHEN 0 THEN pg_catalog.left($1, 63) ELSE
                           pg_catalog.left($1, 63 - 2 - pg_catalog.length(i::pg_catalog.text))
                           || '_r' || i END) AS n (name)
          WHERE pg_catalog.to_regclass(pg_catalog.format('rag.%I', n.name)) IS NULL

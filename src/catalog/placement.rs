@@ -75,20 +75,32 @@ fn lock_partitions() -> Result<(), Error> {
 /// Deletes the chunks of a collection that is dropped. The partition is dropped with its last
 /// collection. Runs as the extension's owner.
 pub fn remove(collection: &Collection) -> Result<(), Error> {
+    leave(collection)?.map_or(Ok(()), |partition| partition.drop())
+}
+
+/// Returns true if no other collection is in the partition of a collection.
+pub fn is_alone(collection: &Collection) -> Result<bool, Error> {
+    match &collection.partition {
+        Some(partition) => Ok(others(collection.name.as_str(), partition)?.is_empty()),
+        None => Ok(true),
+    }
+}
+
+/// Deletes the chunks of a collection from a partition that others share. Otherwise deletes
+/// nothing, and returns the partition, which is to be dropped. Runs as the extension's owner.
+pub fn leave(collection: &Collection) -> Result<Option<Partition>, Error> {
     let name = collection.name.as_str();
     let Some(partition) = partitions::of_writer(name)?.filter(|of| of.oid().is_some()) else {
-        return Ok(());
+        return Ok(None);
     };
     // a collection that joins the partition waits until it is dropped, and creates it again
     lock_partitions()?;
-    match others(name, &partition)?.is_empty() {
-        true => partition.drop(),
-        false => {
-            let rows = partition.rows(name, "");
-            execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
-            Ok(())
-        }
+    if others(name, &partition)?.is_empty() {
+        return Ok(Some(partition));
     }
+    let rows = partition.rows(name, "");
+    execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
+    Ok(None)
 }
 
 /// Checks that a collection fits into its partition, or into the one that its strategy names. The

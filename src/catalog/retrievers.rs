@@ -191,14 +191,17 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
     as_owner(|| {
         // the lock came after the statement that read the retriever
         let users: Vec<String> = execute_returning(
-            "SELECT name FROM rag.collections WHERE retriever = $1 ORDER BY name",
+            "SELECT name FROM rag.collections
+             WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )?;
         if !users.is_empty() {
             return Err(refuse("collections depend on it")
                 .detail(named(&access::readable_among(role, users)?))
-                .hint("Drop the collections first with rag_drop_collection."));
+                .hint(
+                    "Give them another retriever with rag_alter_collection, or drop them first.",
+                ));
         }
         execute("DELETE FROM rag.retrievers WHERE name = $1", &[name.into()])?;
         Ok(())

@@ -87,6 +87,7 @@ SELECT documents_added, documents_updated, documents_unchanged FROM rag.runs
 SELECT rag_create_retriever('wide', '{"storageConfig": {"type": "hnsw", "ext": {"m": 24}}}');
 SELECT rag_alter_collection('moving', retriever => 'wide');
 SELECT retriever, wanted FROM rag.collections WHERE name = 'moving';
+SELECT rag_drop_retriever('wide'); :sqlstate
 CALL rag_rebuild_collection('moving');
 SELECT retriever, wanted FROM rag.collections WHERE name = 'moving';
 :state;
@@ -112,6 +113,15 @@ SELECT name, index_strategy FROM rag.collections WHERE name IN ('moving', 'other
 SELECT collection, count(DISTINCT document_id) AS documents FROM rag.chunks
     WHERE collection IN ('moving', 'other') GROUP BY 1 ORDER BY 1;
 SELECT count(*) AS drifted FROM rag.drifted_documents('moving', 'pages');
+-- a long name: the relation that is filled first has a shorter one, and does not stay
+SELECT rag_create_collection(repeat('n', 56));
+SELECT success FROM rag_add_document('A long name.', 'long', collection => repeat('n', 56));
+SELECT rag_alter_collection(repeat('n', 56), retriever => 'together', title_weight => 0);
+CALL rag_rebuild_collection(repeat('n', 56));
+SELECT collection, count(*) FROM rag.chunks WHERE partition = 'together' GROUP BY 1 ORDER BY 1;
+SELECT rag_drop_collection(repeat('n', 56));
+SELECT relname FROM pg_class
+    WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag\_rebuild\_%';
 SELECT rag_drop_collection('other');
 SELECT rag_drop_retriever('together');
 
@@ -154,6 +164,9 @@ SELECT rag_alter_collection('moving', metadata_whitelist => '{a,a}'); :sqlstate
 BEGIN;
 CALL rag_rebuild_collection('moving'); :sqlstate
 ROLLBACK;
+SET default_transaction_isolation = 'repeatable read';
+CALL rag_rebuild_collection('moving'); :sqlstate
+RESET default_transaction_isolation;
 CREATE ROLE rebuild_stranger IN ROLE rag_admin;
 SET ROLE rebuild_stranger;
 CALL rag_rebuild_collection('moving'); :sqlstate

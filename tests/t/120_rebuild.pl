@@ -96,6 +96,24 @@ $reader->query('COMMIT');
 is(run_sql($node, "CALL rag_rebuild_collection('books')")->{rc}, 0, 'the next rebuild ends');
 is(ask($node, $relations), '1', 'one partition is left');
 is(ask($node, "SELECT state FROM rag_collection_status('books')"), 'ready', 'the state is ready');
+
+# within a partition that others share, nobody has to be kept out
+ask($node, q{SELECT rag_create_retriever('shared',
+		'{"storageConfig": {"indexStrategy": {"mode": "fixed"}}}')});
+ask($node, "SELECT rag_create_collection('$_', retriever => 'shared');
+	SELECT rag_add_document(repeat('Bread is baked in the morning. ', 20), 'bread',
+		collection => '$_')") for qw(one two);
+my $sizes = "SELECT string_agg(collection || ' ' || few, ', ' ORDER BY 1) FROM (
+	SELECT collection, count(*) < 4 AS few FROM rag.chunks
+	WHERE partition = 'rag_documents' GROUP BY 1) c";
+is(ask($node, $sizes), 'one true, two true', 'two collections share a partition');
+ask($node, "SELECT rag_alter_collection('one', chunk_size => 80, chunk_overlap => 0)");
+$reader->query('BEGIN');
+$reader->query('SELECT count(*) FROM rag.chunks');
+is(run_sql($node, "CALL rag_rebuild_collection('one')")->{rc},
+	0, 'a rebuild within a shared partition does not wait for readers');
+is(ask($node, $sizes), 'one false, two true', 'it has replaced the chunks of its collection');
+$reader->query('COMMIT');
 undef $reader;
 $node->stop;
 done_testing();

@@ -25,7 +25,8 @@
 //! that waits for it blocks all searches. So it is tried for a moment, and everything is given up
 //! and tried again, for as long as `rag.lock_timeout`. Then the rebuild fails, and what is built
 //! stays. A search that has read the former name of the partition finds that it does not exist, and
-//! begins again with a new snapshot ([`crate::search`]).
+//! begins again with a new snapshot ([`crate::search`]). The lock comes last, after the rows are
+//! moved into a partition that others share. It is not needed if others share the former one, too.
 
 mod documents;
 mod swap;
@@ -52,7 +53,7 @@ use crate::{
         disk_space,
         security::as_owner,
         spi::{execute, query},
-        transaction::{self, TransactionEnd},
+        transaction::{self, TransactionEnd, snapshot_is_fixed},
     },
     storage::index,
 };
@@ -95,11 +96,21 @@ fn release() {
 /// Checks that the caller may rebuild a collection.
 ///
 /// # Errors
-/// It does not exist, or the caller does not own it.
+/// It does not exist, the caller does not own it, or the transaction would not see what others
+/// write.
 pub fn check(name: &str) -> Result<Collection, Error> {
     let collection = Collection::get(name)?;
     access::require_owner(&collection, "rebuild collection")?;
-    Ok(collection)
+    if !snapshot_is_fixed() {
+        return Ok(collection);
+    }
+    // documents that are written after the snapshot would be lost
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        "cannot rebuild a collection in a transaction with a fixed snapshot",
+    )
+    .detail("The rebuild would not see what others write meanwhile.")
+    .hint("Use isolation level READ COMMITTED."))
 }
 
 /// Does the next part of a rebuild, in the current transaction. Returns false after the last part.
@@ -189,7 +200,15 @@ fn advance(
     match (rebuild.stage, progress) {
         (Stage::Swap, Progress::Swapping(attempts)) => swap::attempt(target, rebuild, attempts)
             .map(|done| (!done).then_some(Progress::Swapping(attempts + 1))),
-        (Stage::Swap, _) => Ok(Some(Progress::Swapping(0))),
+        // what has changed while indexes were created, or since an earlier rebuild was interrupted
+        (Stage::Swap, Progress::Copying(after)) => {
+            let last = documents::copy_some(target, &rebuild.relation, after)?;
+            Ok(Some(match last {
+                Some(_) => Progress::Copying(last),
+                None => Progress::Swapping(0),
+            }))
+        }
+        (Stage::Swap, Progress::New) => Ok(Some(Progress::Copying(None))),
         (Stage::Index, _) => {
             if !create_index(target, &rebuild.relation)? {
                 rebuilds::set_stage(name, Stage::Swap)?;

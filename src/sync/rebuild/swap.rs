@@ -17,7 +17,7 @@ use crate::{
     pg::{
         guc::with_settings,
         spi::{execute, execute_returning},
-        transaction::subtransaction,
+        transaction::{read_without_keeping_locks, subtransaction},
         wait::sleep,
     },
     settings, storage,
@@ -140,6 +140,11 @@ fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<O
         if former.is_empty() || !unchanged {
             return Ok(Some(Obstacle::Changes));
         }
+        let is_shared = target.joins_shared();
+        // what follows may take long, and would be lost
+        if (!is_shared || placement::is_alone(&target.present)?) && !is_lock_free()? {
+            return Ok(Some(Obstacle::Locks));
+        }
         rebuilds::remove_vanished(name, relation)?;
         loop {
             let changed = rebuilds::next_documents(name, None, LAST_DOCUMENTS as i64 + 1)?;
@@ -157,17 +162,28 @@ fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<O
             return Ok(Some(Obstacle::Locks));
         }
         move_places(target, rebuild)?;
-        // readers must not see chunks twice: from here on they wait
-        execute("LOCK TABLE rag.chunks IN ACCESS EXCLUSIVE MODE", &[])?;
         storage::of(&target.present).release(&target.present)?;
-        placement::remove(&target.present)?;
+        let former = placement::leave(&target.present)?;
         set_model(target)?;
-        if target.joins_shared() {
+        // readers do not see these rows before the commit, and do not wait
+        let is_moved = is_shared && former.as_ref() != Some(&placement::wanted(&target.wanted));
+        if is_moved {
             move_to_shared(target, relation)?;
-        } else {
+        }
+        if former.is_some() || !is_shared {
+            // readers must not see chunks twice: from here on they wait
+            lock_chunks()?;
+        }
+        if let Some(former) = former {
+            former.drop()?;
+        }
+        if !is_shared {
             relation.attach()?;
             partitions::set(name, relation, target.wanted.strategy.mode())?;
             wanted::adopt(name)?;
+        } else if !is_moved {
+            // the only collection of its partition, which is created again by its name
+            move_to_shared(target, relation)?;
         }
         execute(
             "DELETE FROM rag.index_damage WHERE collection = $1",
@@ -178,6 +194,20 @@ fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<O
         rebuilds::forget(name)?;
         Ok(None)
     })
+}
+
+/// Keeps readers and writers of all collections out until the transaction ends.
+fn lock_chunks() -> Result<(), Error> {
+    execute("LOCK TABLE rag.chunks IN ACCESS EXCLUSIVE MODE", &[])?;
+    Ok(())
+}
+
+/// Returns true if [`lock_chunks`] would succeed now.
+fn is_lock_free() -> Result<bool, Error> {
+    match read_without_keeping_locks(lock_chunks) {
+        Err(error) if is_locked(&error) => Ok(false),
+        tried => tried.map(|()| true),
+    }
 }
 
 /// Copies the chunks into the partition that the collection shares with others.
