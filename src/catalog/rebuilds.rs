@@ -186,6 +186,7 @@ pub fn next_documents(
          FROM rag.documents d
               LEFT JOIN rag.rebuilt_document r
                   ON r.collection = $1 AND r.document_id = d.document_id
+                 AND ($2 IS NULL OR r.document_id > $2)
          WHERE d.collection = $1 AND ($2 IS NULL OR d.document_id > $2)
            AND r.version IS DISTINCT FROM d.xmin::pg_catalog.text
          ORDER BY d.document_id LIMIT $3",
