@@ -12,7 +12,7 @@ use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        spi::{execute, execute_prepared, uuid},
+        spi::{execute, execute_prepared, execute_returning, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -66,6 +66,25 @@ pub fn mark_imported(collection: &str) -> Result<(), Error> {
 /// # Errors
 /// A document with such an id exists.
 pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<(), Error> {
+    let ids = column(rows, |d| uuid(d.document_id));
+    let taken = exactly(|| {
+        execute_returning(
+            "SELECT document_id::pg_catalog.text FROM rag.documents
+             WHERE document_id = ANY ($1) ORDER BY document_id LIMIT 1",
+            &[ids.into()],
+            |row| row.required::<String>(1),
+        )
+    })?;
+    if let Some(id) = taken.first() {
+        return Err(
+            Error::duplicate("a document of the bundle exists in another collection")
+                .detail(format!("Its id is {id}."))
+                .hint(
+                    "An application has chosen the id. Remove the other document, or import the \
+                     bundle into another database.",
+                ),
+        );
+    }
     let statement = format!(
         "INSERT INTO rag.documents (
              collection, document_id, source, former_source, uri, title, knowledge_id,
