@@ -23,6 +23,7 @@ pub fn stored_embeddings(
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
     as_owner(|| {
         let own = collection.name.as_str();
+        partitions::join_writers(own);
         let partition = partitions::of(own)?;
         let of_own = partition.map(|partition| (own.to_owned(), partition.name().to_owned()));
         let mut found = embeddings_in(of_own.into_iter().collect(), keys)?;

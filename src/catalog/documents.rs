@@ -182,6 +182,7 @@ pub fn ids_by_collection(
 /// The row of the document is written first. Of two concurrent transactions the second waits for
 /// it, and then sees and deletes the chunks of the first.
 pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
+    partitions::join_writers(document.collection);
     as_owner(|| {
         let inserted = execute_prepared(
             "INSERT INTO rag.documents AS d (
@@ -286,6 +287,7 @@ pub fn delete_and_forget(collection: &str, ids: &[DocumentId]) -> Result<usize, 
 /// Deletes documents with their chunks, and returns their number. Rows come first, as in
 /// [`replace`].
 pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
+    partitions::join_writers(collection);
     as_owner(|| {
         let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
         let deleted = execute(
@@ -326,6 +328,7 @@ pub struct IndexedVersion {
 
 /// Returns the stored version of a document, or None if it is missing or incomplete.
 pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<IndexedVersion>, Error> {
+    partitions::join_writers(collection);
     let found = as_owner(|| {
         let partition = partitions::of(collection)?;
         let rows = partitions::Partition::rows_of(partition.as_ref(), collection, "");
@@ -417,6 +420,7 @@ pub fn update(
     const DIFFERS: &str = "(coalesce($3, title) IS DISTINCT FROM title
           OR coalesce($4, category) IS DISTINCT FROM category
           OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
+    partitions::join_writers(collection);
     as_owner(|| {
         let changed = execute(
             &format!(

@@ -10,6 +10,10 @@
 //! **Locks.** A transaction that writes chunks locks the row of the collection FOR KEY SHARE before
 //! it reads the name of the partition ([`of_writer`]). A transaction that moves a collection to
 //! another partition must lock that row FOR UPDATE first: then no writer uses the former name.
+//!
+//! Nobody queues for such a row lock: there would always be another writer. And a writer that waits
+//! for it may have read `rag.chunks`, or written documents, which the moving transaction waits for.
+//! So each writer [joins the queue](join_writers) of another lock before that.
 
 use std::ffi::CString;
 
@@ -19,6 +23,7 @@ use crate::{
     error::Error,
     pg::{
         extension,
+        lock::Lock,
         security::as_owner,
         spi::{execute, execute_prepared, query, query_prepared},
     },
@@ -162,9 +167,16 @@ pub fn of(collection: &str) -> Result<Option<Partition>, Error> {
     Ok(found.into_iter().flatten().next().map(Partition))
 }
 
+/// Waits until nobody moves a collection to another partition, and keeps it there until the
+/// transaction ends. For transactions that are going to write.
+pub fn join_writers(collection: &str) {
+    Lock::writers(collection).acquire_shared_for_transaction();
+}
+
 /// Returns the partition of a collection as it is now. It stays the same until the transaction
 /// ends. For statements that write chunks, and run as the extension's owner.
 pub fn of_writer(collection: &str) -> Result<Option<Partition>, Error> {
+    join_writers(collection);
     let found = execute_prepared(
         "SELECT partition FROM rag.collections WHERE name = $1 FOR KEY SHARE",
         &[collection.into()],

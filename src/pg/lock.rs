@@ -5,6 +5,7 @@
 //! | object: database, `rag.source`, hash of the source's name, 0 | the source is busy |
 //! | object: database, `rag.source`, hash of the source's name, 1 | the source is being dropped |
 //! | object: database, `rag.collections`, hash of the collection's name, 0 | the collection is being rebuilt |
+//! | object: database, `rag.collections`, hash of the collection's name, 1 | who writes to the collection |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
@@ -73,11 +74,20 @@ impl Lock {
 
     /// A collection that is being rebuilt, by a hash of its name, as `rag.is_rebuilding` does.
     pub fn rebuild(collection: &str) -> Self {
+        Self::of_collection(collection, 0)
+    }
+
+    /// Those who write to a collection. They share the lock.
+    pub fn writers(collection: &str) -> Self {
+        Self::of_collection(collection, 1)
+    }
+
+    fn of_collection(name: &str, purpose: u16) -> Self {
         let relation = lookup::collections_table().to_u32();
         Self::new(
             pg_sys::LockTagType::LOCKTAG_OBJECT,
-            [database().to_u32(), relation, hash_text(collection)],
-            0,
+            [database().to_u32(), relation, hash_text(name)],
+            purpose,
         )
     }
 

@@ -114,6 +114,30 @@ is(run_sql($node, "CALL rag_rebuild_collection('one')")->{rc},
 	0, 'a rebuild within a shared partition does not wait for readers');
 is(ask($node, $sizes), 'one false, two true', 'it has replaced the chunks of its collection');
 $reader->query('COMMIT');
+
+# a rebuild queues for the end of all writers: each joins them before it locks anything else
+for my $case (
+	[ 'adds a document',
+		"rag_add_document('Rolls are baked at noon.', 'new', collection => 'one')" ],
+	[ 'gives chunks', q{rag_upsert_chunks('one', '[{"chunk_id":
+		"00000000-0000-0000-0000-000000000001", "uri": "given", "text": "Tea is hot."}]')} ],
+	[ 'removes a document', "rag_remove_document(document_id) FROM rag.documents
+		WHERE collection = 'one' AND uri = 'bread'" ])
+{
+	my ($what, $call) = @$case;
+	$reader->query('BEGIN');
+	$reader->query("SELECT $call");
+	is( ask($node, q{SELECT mode FROM pg_locks WHERE locktype = 'object' AND objsubid = 1
+			AND classid = 'rag.collections'::regclass AND objid = rag.source_hash('one')::oid}),
+		'ShareLock', "a session that $what is among the writers");
+	my $rebuild = start_sql($node, "CALL rag_rebuild_collection('one')");
+	await('the rebuild waits', sub { ask($node, q{SELECT count(*) FROM pg_locks
+		WHERE NOT granted AND objsubid = 1 AND mode = 'ExclusiveLock'}) ne '0' });
+	$reader->query('COMMIT');
+	is($rebuild->finish->{rc}, 0, "a rebuild ends after a session that $what");
+}
+is(ask($node, "SELECT string_agg(DISTINCT uri, ' ' ORDER BY uri) FROM rag.chunks
+		WHERE collection = 'one'"), 'given new', 'what they have written is there');
 undef $reader;
 $node->stop;
 done_testing();

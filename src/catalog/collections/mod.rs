@@ -15,8 +15,11 @@ pub use self::manage::{
     with_server,
 };
 use super::{
-    access::CollectionRights, keyword_index, name::Name, partitions::Partition, placement, quotas,
-    retrievers, storage_changes, wanted,
+    access::CollectionRights,
+    keyword_index,
+    name::Name,
+    partitions::{self, Partition},
+    placement, quotas, retrievers, storage_changes, wanted,
 };
 use crate::{
     error::Error,
@@ -348,6 +351,7 @@ impl Collection {
     /// Checks that chunks made by the settings at hand are still what the collection has. Its
     /// storage is not replaced before the transaction ends.
     fn check_not_rebuilt(&self) -> Result<(), Error> {
+        partitions::join_writers(self.name.as_str());
         let found = execute_prepared(
             "SELECT rebuilds FROM rag.collections WHERE name = $1 FOR KEY SHARE",
             &[self.name.as_str().into()],

@@ -27,7 +27,7 @@ use crate::{
         collections::Collection,
         corruption, documents,
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
-        quotas,
+        partitions, quotas,
     },
     engine::client::{Client, with_client},
     error::Error,
@@ -70,6 +70,7 @@ pub fn upsert(
         return Ok(0);
     }
     let embedder = EmbeddingModel::of_collection(collection)?;
+    partitions::join_writers(collection.name.as_str());
     with_client(|client| {
         let model = embedder.describe(client)?;
         collection.check_model(&model)?;
@@ -361,7 +362,7 @@ fn too_large(document: DocumentId) -> Error {
 /// # Errors
 /// A statement fails.
 pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<i64, Error> {
-    if collection.partition_oid().is_none() {
+    if collection.partition.is_none() {
         return Ok(0);
     }
     corruption::write_with_repair(collection, || {

@@ -18,7 +18,7 @@
 //!
 //! **Concurrent changes.** A transaction that changes chunks writes the row of their document, too.
 //! So a document whose row has another version than the copied one is copied again. The last
-//! transaction locks the row of the collection FOR UPDATE: writers wait for it
+//! transaction waits for all writers, and locks the row of the collection FOR UPDATE: they wait
 //! ([`partitions`](crate::catalog::partitions)), and nothing changes after the last comparison.
 //!
 //! **Locks.** Attaching and dropping partitions needs ACCESS EXCLUSIVE on `rag.chunks`. A session
@@ -72,8 +72,8 @@ enum Progress {
     New,
     /// The documents up to this one are copied, or have been looked at.
     Copying(Option<DocumentId>),
-    /// The number of attempts to replace the storage that failed.
-    Swapping(u32),
+    /// The storage is being replaced.
+    Swapping(swap::Attempts),
 }
 
 thread_local! {
@@ -198,17 +198,14 @@ fn advance(
 ) -> Result<Option<Progress>, Error> {
     let name = target.wanted.name.as_str();
     match (rebuild.stage, progress) {
-        (Stage::Swap, Progress::Swapping(attempts)) => swap::attempt(target, rebuild, attempts)
-            .map(|done| (!done).then_some(Progress::Swapping(attempts + 1))),
-        // what has changed while indexes were created, or since an earlier rebuild was interrupted
-        (Stage::Swap, Progress::Copying(after)) => {
-            let last = documents::copy_some(target, &rebuild.relation, after)?;
-            Ok(Some(match last {
-                Some(_) => Progress::Copying(last),
-                None => Progress::Swapping(0),
-            }))
+        (Stage::Swap, progress) => {
+            let attempts = match progress {
+                Progress::Swapping(attempts) => attempts,
+                _ => swap::Attempts::default(),
+            };
+            let failed = swap::attempt(target, rebuild, attempts)?;
+            Ok(failed.map(Progress::Swapping))
         }
-        (Stage::Swap, Progress::New) => Ok(Some(Progress::Copying(None))),
         (Stage::Index, _) => {
             if !create_index(target, &rebuild.relation)? {
                 rebuilds::set_stage(name, Stage::Swap)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pgrx::PgSqlErrorCode;
+use rag_protocol::identity::DocumentId;
 
 use super::{documents, target::Target};
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     error::Error,
     pg::{
         guc::with_settings,
+        lock::Lock,
         spi::{execute, execute_returning},
         transaction::{read_without_keeping_locks, subtransaction},
         wait::sleep,
@@ -25,10 +27,14 @@ use crate::{
 
 /// The number of changed documents that are copied while writers wait. More are copied before.
 const LAST_DOCUMENTS: usize = 50;
-/// The number of attempts after which they are copied in any case.
-const MAX_ROUNDS: u32 = 20;
+/// The number of rounds after which they are copied in any case. The documents that change during
+/// a round are fewer in the next one.
+const MAX_ROUNDS: u32 = 10;
 /// How long an attempt waits for a lock. All searches of the database wait as long.
 const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// How long an attempt waits for the writers of the collection. Others that want to write wait as
+/// long.
+const WRITERS_WAIT: Duration = Duration::from_millis(500);
 /// The interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -49,17 +55,44 @@ impl Obstacle {
     }
 }
 
-/// Copies what has changed since, and replaces the storage unless others hold locks. Returns true
-/// if it is replaced.
+/// What was done before an attempt.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Attempts {
+    /// How often all changed documents were copied.
+    rounds: u32,
+    /// In a round, the last document that was copied.
+    after: Option<DocumentId>,
+    /// The number of attempts that others have kept from a lock.
+    locked: u32,
+}
+
+impl Attempts {
+    /// Returns true if changed documents are copied while writers wait, however many there are.
+    fn is_last_round(self) -> bool {
+        self.rounds >= MAX_ROUNDS
+    }
+
+    fn is_patience_over(self) -> bool {
+        let limit = settings::lock_timeout();
+        !limit.is_zero() && (LOCK_WAIT + PAUSE) * self.locked > limit
+    }
+}
+
+/// Copies some of what has changed since, or replaces the storage unless others hold locks. Returns
+/// None if it is replaced.
 ///
 /// # Errors
 /// Others have held locks for longer than `rag.lock_timeout`; or a statement fails.
-pub fn attempt(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<bool, Error> {
-    if attempts > 0 {
-        sleep(PAUSE);
+pub fn attempt(
+    target: &Target,
+    rebuild: &Rebuild,
+    attempts: Attempts,
+) -> Result<Option<Attempts>, Error> {
+    if let Some(next) = copy_changes(target, rebuild, attempts)? {
+        return Ok(Some(next));
     }
-    if copy_changes(target, rebuild, attempts)? {
-        return Ok(false);
+    if attempts.locked > 0 {
+        sleep(PAUSE);
     }
     // what it has locked and written is rolled back if something keeps it from its end
     let replaced = subtransaction(|| match replace(target, rebuild, attempts)? {
@@ -69,12 +102,22 @@ pub fn attempt(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<bool
             "the storage cannot be replaced now",
         )),
     });
-    match replaced {
-        Ok(()) => Ok(true),
-        Err(error) if is_locked(&error) && is_patience_over(attempts) => Err(give_up(target)),
-        Err(error) if is_locked(&error) || error.code == Obstacle::Changes.code() => Ok(false),
-        Err(error) => Err(error),
-    }
+    let next = match replaced {
+        Ok(()) => return Ok(None),
+        Err(error) if is_locked(&error) && attempts.is_patience_over() => {
+            return Err(give_up(target));
+        }
+        Err(error) if is_locked(&error) => Attempts {
+            locked: attempts.locked + 1,
+            ..attempts
+        },
+        Err(error) if error.code == Obstacle::Changes.code() => Attempts {
+            rounds: attempts.rounds + 1,
+            ..attempts
+        },
+        Err(error) => return Err(error),
+    };
+    Ok(Some(next))
 }
 
 fn is_locked(error: &Error) -> bool {
@@ -82,11 +125,6 @@ fn is_locked(error: &Error) -> bool {
         error.code,
         PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE | PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED
     )
-}
-
-fn is_patience_over(attempts: u32) -> bool {
-    let limit = settings::lock_timeout();
-    !limit.is_zero() && (LOCK_WAIT + PAUSE) * attempts > limit
 }
 
 fn give_up(target: &Target) -> Error {
@@ -108,27 +146,44 @@ fn give_up(target: &Target) -> Error {
     )
 }
 
-/// Copies documents that have changed since, if they are many. Returns true if it has copied any.
-fn copy_changes(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<bool, Error> {
-    if attempts > MAX_ROUNDS {
-        return Ok(false);
+/// Copies some of the documents that have changed since, if they are many. Returns None if they are
+/// few.
+fn copy_changes(
+    target: &Target,
+    rebuild: &Rebuild,
+    attempts: Attempts,
+) -> Result<Option<Attempts>, Error> {
+    if attempts.is_last_round() {
+        return Ok(None);
     }
-    let name = target.wanted.name.as_str();
-    let removed = rebuilds::remove_vanished(name, &rebuild.relation)?;
-    let changed = rebuilds::next_documents(name, None, LAST_DOCUMENTS as i64 + 1)?;
-    let are_few = removed <= LAST_DOCUMENTS && changed.len() <= LAST_DOCUMENTS;
-    if are_few && !documents::needs_model(target, &changed) {
-        return Ok(false);
+    if attempts.after.is_none() {
+        let name = target.wanted.name.as_str();
+        rebuilds::remove_vanished(name, &rebuild.relation)?;
+        let changed = rebuilds::next_documents(name, None, LAST_DOCUMENTS as i64 + 1)?;
+        if changed.len() <= LAST_DOCUMENTS && !documents::needs_model(target, &changed) {
+            return Ok(None);
+        }
     }
-    Ok(documents::copy_some(target, &rebuild.relation, None)?.is_some())
+    let after = documents::copy_some(target, &rebuild.relation, attempts.after)?;
+    let rounds = attempts.rounds + u32::from(after.is_none());
+    Ok(Some(Attempts {
+        rounds,
+        after,
+        ..attempts
+    }))
 }
 
 /// Replaces the storage. Returns what keeps it from that, and then is to be rolled back.
-fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<Obstacle>, Error> {
-    let wait = LOCK_WAIT.as_millis().to_string();
-    let wait = std::ffi::CString::new(wait).unwrap_or_default();
-    with_settings(&[(c"lock_timeout", wait.as_c_str())], || {
-        let name = target.wanted.name.as_str();
+fn replace(
+    target: &Target,
+    rebuild: &Rebuild,
+    attempts: Attempts,
+) -> Result<Option<Obstacle>, Error> {
+    let name = target.wanted.name.as_str();
+    waiting_for(WRITERS_WAIT, || {
+        Lock::writers(name).acquire_for_transaction();
+    });
+    waiting_for(LOCK_WAIT, || {
         let relation = &rebuild.relation;
         // writers hold it in share mode: see catalog::partitions
         let former = execute_returning(
@@ -151,7 +206,7 @@ fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<O
             if changed.is_empty() {
                 break;
             }
-            if attempts <= MAX_ROUNDS
+            if !attempts.is_last_round()
                 && (changed.len() > LAST_DOCUMENTS || documents::needs_model(target, &changed))
             {
                 return Ok(Some(Obstacle::Changes));
@@ -194,6 +249,12 @@ fn replace(target: &Target, rebuild: &Rebuild, attempts: u32) -> Result<Option<O
         rebuilds::forget(name)?;
         Ok(None)
     })
+}
+
+/// Runs `f`, in which a lock is waited for no longer than a time.
+fn waiting_for<R>(time: Duration, f: impl FnOnce() -> R) -> R {
+    let time = std::ffi::CString::new(time.as_millis().to_string()).unwrap_or_default();
+    with_settings(&[(c"lock_timeout", time.as_c_str())], f)
 }
 
 /// Keeps readers and writers of all collections out until the transaction ends.
