@@ -41,10 +41,14 @@ pub(crate) fn encoder(writer: &mut Writer) -> Result<String, EngineError> {
             thetas.push(rotation.theta);
         }
         let wave = thetas.iter().position(|theta| *theta == rotation.theta);
-        let wave = format!("rotation{}", wave.unwrap_or_default());
+        let layer = Layer {
+            number: layer,
+            rotation,
+            wave: format!("rotation{}", wave.unwrap_or_default()),
+        };
         hidden = match writer.config.family {
-            Family::NomicBert => nomic_layer(writer, layer, rotation, &wave, &hidden)?,
-            _ => modern_layer(writer, layer, rotation, &wave, &hidden)?,
+            Family::NomicBert => nomic_layer(writer, &layer, &hidden)?,
+            _ => modern_layer(writer, &layer, &hidden)?,
         };
     }
     if writer.config.family == Family::ModernBert {
@@ -52,6 +56,26 @@ pub(crate) fn encoder(writer: &mut Writer) -> Result<String, EngineError> {
         hidden = "normalised".into();
     }
     Ok(hidden)
+}
+
+/// A layer of the encoder.
+struct Layer {
+    number: usize,
+    rotation: LayerRotation,
+    /// The name of the sines and cosines.
+    wave: String,
+}
+
+impl Layer {
+    /// Returns the name of an edge of the graph.
+    fn name(&self, name: &str) -> String {
+        format!("layer{}.{name}", self.number)
+    }
+
+    /// Returns the name of a weight. `layers` is the prefix that the family has for all of them.
+    fn weight(&self, layers: &str, name: &str) -> String {
+        format!("{layers}.{}.{name}", self.number)
+    }
 }
 
 fn embeddings(writer: &mut Writer) -> Result<String, EngineError> {
@@ -133,19 +157,19 @@ fn waves(writer: &mut Writer, number: usize, theta: f64) {
     graph.node("Sin", &[&name("angle")], &[&name("sin")], &[]);
 }
 
-/// Self-attention with rotated queries and keys, whose weights are in the layer `packed`.
+/// Self-attention with rotated queries and keys, whose weights are packed. `layers` is as for
+/// [`Layer::weight`]. Returns its name.
 fn attention(
     writer: &mut Writer,
-    name: &str,
+    layer: &Layer,
+    layers: &str,
     input: &str,
-    packed: &str,
-    rotation: LayerRotation,
-    wave: &str,
-) -> Result<(), EngineError> {
-    let hidden = writer.config.hidden;
+) -> Result<String, EngineError> {
+    let (name, packed) = (layer.name("attended"), layer.weight(layers, "attn.Wqkv"));
+    let (wave, hidden) = (&layer.wave, writer.config.hidden);
     let projected = format!("{name}.projected");
     let shape = [hidden.saturating_mul(3), hidden];
-    let whole = writer.dense_with_bias(&projected, input, packed, shape)?;
+    let whole = writer.dense_with_bias(&projected, input, &packed, shape)?;
     let [q, k, v] = writer.split_in_three(&whole);
     let (cos, sin) = (format!("{wave}.cos"), format!("{wave}.sin"));
     let [turned_q, turned_k] = [&q, &k].map(|part| format!("{part}.turned"));
@@ -157,34 +181,30 @@ fn attention(
             &[Int("interleaved", 0)],
         );
     }
-    match rotation.distance {
+    match layer.rotation.distance {
         None => {
             let heads = writer.heads();
             writer.graph.fused_node(
                 "MultiHeadAttention",
                 &[&turned_q, &turned_k, &v],
-                &[name],
+                &[&name],
                 &heads,
             );
         }
-        Some(distance) => window::attention(writer, name, [&turned_q, &turned_k, &v], distance),
+        Some(distance) => window::attention(writer, &name, [&turned_q, &turned_k, &v], distance),
     }
-    Ok(())
+    Ok(name)
 }
 
-fn nomic_layer(
-    writer: &mut Writer,
-    layer: usize,
-    rotation: LayerRotation,
-    wave: &str,
-    input: &str,
-) -> Result<String, EngineError> {
+fn nomic_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<String, EngineError> {
+    const LAYERS: &str = "encoder.layers";
+    let (weight, name) = (
+        |name: &str| layer.weight(LAYERS, name),
+        |name: &str| layer.name(name),
+    );
     let (hidden, wide) = (writer.config.hidden, writer.config.wide);
-    let weight = |name: &str| format!("encoder.layers.{layer}.{name}");
-    let name = |name: &str| format!("layer{layer}.{name}");
-    let (attended, mixed, between) = (name("attended"), name("mixed"), name("between"));
-    let packed = weight("attn.Wqkv");
-    attention(writer, &attended, input, &packed, rotation, wave)?;
+    let (mixed, between) = (name("mixed"), name("between"));
+    let attended = attention(writer, layer, LAYERS, input)?;
     let dense = weight("attn.out_proj.weight");
     writer.dense(&mixed, &attended, &dense, [hidden, hidden])?;
     add_and_normalise(writer, &mixed, input, &weight("norm1"), &between)?;
@@ -215,26 +235,22 @@ fn add_and_normalise(
     writer.normalise(&sum, norm, output)
 }
 
-fn modern_layer(
-    writer: &mut Writer,
-    layer: usize,
-    rotation: LayerRotation,
-    wave: &str,
-    input: &str,
-) -> Result<String, EngineError> {
+fn modern_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<String, EngineError> {
+    const LAYERS: &str = "layers";
+    let (weight, name) = (
+        |name: &str| layer.weight(LAYERS, name),
+        |name: &str| layer.name(name),
+    );
     let (hidden, wide) = (writer.config.hidden, writer.config.wide);
-    let weight = |name: &str| format!("layers.{layer}.{name}");
-    let name = |name: &str| format!("layer{layer}.{name}");
     // the embeddings are normalised already
-    let ready = if layer == 0 {
+    let ready = if layer.number == 0 {
         input.to_owned()
     } else {
         writer.normalise(input, &weight("attn_norm"), &name("ready"))?;
         name("ready")
     };
-    let (attended, mixed, between) = (name("attended"), name("mixed"), name("between"));
-    let packed = weight("attn.Wqkv");
-    attention(writer, &attended, &ready, &packed, rotation, wave)?;
+    let (mixed, between) = (name("mixed"), name("between"));
+    let attended = attention(writer, layer, LAYERS, &ready)?;
     let mixed = writer.dense_with_bias(&mixed, &attended, &weight("attn.Wo"), [hidden, hidden])?;
     writer.graph.node("Add", &[input, &mixed], &[&between], &[]);
 
