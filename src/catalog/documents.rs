@@ -9,7 +9,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{chunks, partitions};
+use super::{chunks, collections::Collection, partitions};
 use crate::{
     error::Error,
     pg::{
@@ -391,19 +391,9 @@ pub struct DocumentUpdate {
 }
 
 /// Updates the attributes of a document and of its chunks, if they differ. Its text and embeddings
-/// do not change, but adding the same text again stores a new version. `whitelist` has the metadata
-/// keys that chunks carry.
-pub fn update(
-    collection: &str,
-    id: DocumentId,
-    change: &DocumentUpdate,
-    whitelist: Option<&[String]>,
-) -> Result<(), Error> {
+/// do not change, but adding the same text again stores a new version.
+pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Result<(), Error> {
     let json = |metadata: Map<String, Value>| pgrx::JsonB(Value::Object(metadata));
-    let of_chunks = change
-        .metadata
-        .as_ref()
-        .map(|metadata| json(chunk_metadata(metadata, whitelist)));
     let given = |metadata: Option<pgrx::JsonB>| -> [pgrx::datum::DatumWithOid<'_>; 6] {
         [
             collection.into(),
@@ -432,6 +422,12 @@ pub fn update(
         )?;
         if changed > 0 {
             let rows = partitions::rows_of_writer(collection, "")?;
+            // a rebuild may have changed it since the statement began
+            let whitelist = Collection::get(collection)?.metadata_whitelist;
+            let of_chunks = change
+                .metadata
+                .as_ref()
+                .map(|metadata| json(chunk_metadata(metadata, whitelist.as_deref())));
             execute(
                 &format!("UPDATE rag.chunks SET {SET} WHERE {rows} AND document_id = $2"),
                 &given(of_chunks),

@@ -194,7 +194,7 @@ pub fn alter(
     for (document, uri) in knowledge::documents(name, id)? {
         if document_id(name, id, &uri) == document {
             corruption::write_with_repair(collection, || {
-                documents::update(name, document, &change, None)
+                documents::update(name, document, &change)
             })?;
         }
     }

@@ -425,9 +425,8 @@ pub fn update(id: DocumentId, change: &DocumentUpdate) -> Result<bool, Error> {
             "Change the item: rag_alter_knowledge(knowledge_id, ...).",
         ));
     }
-    let whitelist = collection.metadata_whitelist.as_deref();
     corruption::write_with_repair(&collection, || {
-        documents::update(&document.collection, id, change, whitelist)
+        documents::update(&document.collection, id, change)
     })?;
     Ok(true)
 }
