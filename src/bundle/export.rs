@@ -13,7 +13,7 @@ use crate::{
     catalog::{
         access,
         bundled::{self, OpenRows, Overview},
-        collection_status,
+        chunks, collection_status,
         collections::Collection,
         sources,
     },
@@ -96,6 +96,7 @@ impl CollectionExport {
             )
             .hint("Export as a superuser or as a role with BYPASSRLS."));
         }
+        chunks::check_not_moved(collection)?;
         let overview = bundled::overview(collection)?;
         let names = sources::names_of(Some(collection.name.as_str()))?;
         let metadata = metadata(collection, &overview, names.clone())?;

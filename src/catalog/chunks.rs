@@ -244,7 +244,10 @@ pub fn query_chunks_prepared<T>(
 /// Checks that a statement finds the collection's partition. A rebuild may have replaced it after
 /// the snapshot was taken with which its name was read. From here on it stays until the transaction
 /// ends.
-fn check_not_moved(collection: &Collection) -> Result<(), Error> {
+///
+/// # Errors
+/// A rebuild has replaced it.
+pub fn check_not_moved(collection: &Collection) -> Result<(), Error> {
     let Some(partition) = &collection.partition else {
         return Ok(());
     };
