@@ -24,6 +24,7 @@ use crate::{
     pg::{
         extension,
         lock::Lock,
+        lookup,
         security::as_owner,
         spi::{execute, execute_prepared, query, query_prepared},
     },
@@ -51,8 +52,10 @@ impl Partition {
         pgrx::spi::quote_qualified_identifier("rag", &self.0)
     }
 
-    /// Returns the relation, if it exists.
+    /// Returns the relation, if it exists now.
     pub fn oid(&self) -> Option<pg_sys::Oid> {
+        // the session may have waited for the row of the collection since it last read the catalogs
+        lookup::accept_changes();
         extension::relation(&CString::new(self.0.as_str()).ok()?)
     }
 
@@ -171,6 +174,17 @@ pub fn of(collection: &str) -> Result<Option<Partition>, Error> {
 /// transaction ends. For transactions that are going to write.
 pub fn join_writers(collection: &str) {
     Lock::writers(collection).acquire_shared_for_transaction();
+}
+
+/// Waits for all writers of a collection, and keeps others out until the transaction ends. Runs as
+/// the extension's owner.
+pub fn exclude_writers(collection: &str) -> Result<(), Error> {
+    Lock::writers(collection).acquire_for_transaction();
+    execute(
+        "SELECT FROM rag.collections WHERE name = $1 FOR UPDATE",
+        &[collection.into()],
+    )?;
+    Ok(())
 }
 
 /// Returns the partition of a collection as it is now. It stays the same until the transaction

@@ -179,6 +179,13 @@ pub fn relation_on_path(name: &CStr) -> Option<pg_sys::Oid> {
     })
 }
 
+/// Has the look-ups that follow see what other transactions have committed by now. Statements do
+/// that when they lock their tables, and not when they have waited for a row.
+pub fn accept_changes() {
+    // SAFETY: as when a lock on a relation is acquired.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
+}
+
 /// Returns the name of a relation and the schema that it is in.
 pub fn relation_name(relation: pg_sys::Oid) -> Option<(String, pg_sys::Oid)> {
     // SAFETY: look-ups; the name is null or copied.

@@ -61,6 +61,19 @@ $first->query('COMMIT');
 is($second->finish->{out}, 't', 'it creates the partition again');
 is(places(), 'c:rag_documents:1 d:-:0', 'the partition has the chunks of the new collection');
 
+# -- a collection that is dropped while others write to it
+$first->query('BEGIN');
+$first->query(add('c', 'Currants are black.'));
+$first->query(q{SELECT rag_add_document('More.', 'more', collection => 'c')});
+$second = start_sql($node, "SELECT rag_drop_collection('c')");
+awaits_lock('the drop waits for the writer');
+$first->query('COMMIT');
+is($second->finish->{rc}, 0, 'a collection is dropped after its writers');
+is(ask($node, q{SELECT count(*) FROM rag.chunks WHERE collection = 'c'}),
+	'0', 'no chunk is left');
+$node->safe_psql('postgres', q{SELECT rag_create_collection('c', retriever => 'shared')});
+$node->safe_psql('postgres', add('c', 'Cherries are dark.'));
+
 # -- a session that joins what another one rolls back
 $node->safe_psql('postgres', q{SELECT rag_drop_collection('c');
 	SELECT rag_create_collection(c, retriever => 'shared') FROM unnest('{a,b,c}'::text[]) c});

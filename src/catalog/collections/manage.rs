@@ -4,7 +4,7 @@ use rag_protocol::definition::Quota;
 
 use super::Collection;
 use crate::{
-    catalog::{name::Name, placement, rebuilds, retrievers, storage_changes},
+    catalog::{name::Name, partitions, placement, rebuilds, retrievers, storage_changes},
     error::Error,
     pg::{
         roles::Owner,
@@ -209,6 +209,12 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
                 "Drop the sources first with rag_drop_source, or together with the collection by \
                  with_sources => true.",
             ));
+        }
+        // what they have written must be deleted, too
+        partitions::exclude_writers(name)?;
+        // others may have dropped the collection, and created another one, in the meantime
+        if Collection::find(name)?.is_none_or(|now| now.serial != collection.serial) {
+            return Err(Collection::missing(name));
         }
         rebuilds::discard(name)?;
         placement::remove(collection)?;

@@ -43,7 +43,7 @@ use crate::{
         access,
         collections::Collection,
         given_chunks, keyword_index,
-        partitions::Partition,
+        partitions::{self, Partition},
         placement,
         rebuilds::{self, Rebuild, Stage},
     },
@@ -126,6 +126,8 @@ pub fn step(name: &str) -> Result<bool, Error> {
         release();
         return Ok(false);
     };
+    // before the row of the rebuild, as rag_drop_collection does
+    partitions::join_writers(name);
     let next = as_owner(|| {
         let known = rebuilds::find(name)?;
         let rebuild = match (known, progress) {
@@ -229,6 +231,8 @@ fn advance(
 /// Creates the relation to fill. What an earlier rebuild for other settings has built is dropped.
 fn start(target: &Target) -> Result<(), Error> {
     let name = target.wanted.name.as_str();
+    // it is not dropped meanwhile
+    partitions::of_writer(name)?.ok_or_else(|| Collection::missing(name))?;
     placement::check_wanted(&target.wanted)?;
     rebuilds::discard(name)?;
     let relation = target.new_relation()?;
