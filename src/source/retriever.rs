@@ -54,6 +54,7 @@ pub fn create(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> 
     roles::require_admin(CHANGE)?;
     let name = name.as_str();
     let spec = checked(name, &changes.spec(Value::Null))?;
+    check_model(None, &spec)?;
     check_secrets(name, &spec, roles::current())?;
     let notes = Notes {
         display_name: changes.display_name.map(str::to_owned),
@@ -79,6 +80,7 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
     let spec = checked(name, &changes.spec(present.spec.clone()))?;
+    check_model(Some(&present), &spec)?;
     check_secrets(name, &spec, present.owner.id)?;
     let mut notes = present.notes.clone();
     if let Some(display_name) = changes.display_name {
@@ -101,6 +103,7 @@ pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> 
     }
     roles::require_admin(CHANGE)?;
     let spec = checked(name, &retriever.spec)?;
+    check_model(retrievers::find(name)?.as_ref(), &spec)?;
     check_secrets(name, &spec, roles::current())?;
     if retrievers::create(name, &spec, notes)? {
         return Ok(ApplyAction::Created);
@@ -156,6 +159,19 @@ fn check_secrets(name: &str, spec: &Value, owner: pg_sys::Oid) -> Result<(), Err
         secrets::check_value_for(&named, owner)?;
     }
     Ok(())
+}
+
+/// Checks that the current role may use a model that the settings newly name. Collections with the
+/// retriever call it with the rights of its owner.
+///
+/// # Errors
+/// The role may not use the model.
+fn check_model(present: Option<&Retriever>, spec: &Value) -> Result<(), Error> {
+    let before = present.and_then(|present| retrievers::embedding_model(&present.spec));
+    match retrievers::embedding_model(spec) {
+        Some(wanted) if before != Some(wanted) => EmbeddingModel::usable(Some(wanted)).map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the settings without keys that are `null`.
@@ -306,7 +322,8 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
     let started = Instant::now();
     let result = checked(name, &retriever.spec).and_then(|spec| {
         let model = match retrievers::embedding_model(&retriever.spec) {
-            Some(name) => EmbeddingModel::named(name),
+            // the test calls the model with the key of its owner
+            Some(name) => EmbeddingModel::usable(Some(name)),
             None => EmbeddingModel::default_model(),
         }?
         .info_now()?;

@@ -136,6 +136,25 @@ sync('growing');
 is(ask($node, "SELECT count(*) FROM rag.chunks WHERE collection = 'growing'"),
 	'0', 'nothing wrong is stored');
 
+# -- roles without a right to use a model
+$node->safe_psql('postgres', q{CREATE ROLE other LOGIN; GRANT rag_admin TO other;
+	SELECT rag_create_retriever('paid', '{"embedding": {"model": "open"}}')});
+RagLlm::requests('open');
+for my $statement (
+	q{SELECT rag_create_retriever('taken', '{"embedding": {"model": "open"}}')},
+	q{SELECT rag_create_retriever('own');
+		SELECT rag_create_collection('own', retriever => 'own');
+		SELECT rag_alter_retriever('own', '{"embedding": {"model": "open"}}')})
+{
+	error_like(run_sql($node, "SET ROLE other; $statement"),
+		'42501', qr/permission denied to use model "open"/,
+		undef, 'a retriever names only models that the role may use');
+}
+my $test = q{SET ROLE other; SELECT success, message FROM rag_test_retriever('paid')};
+like(run_sql($node, $test)->{out},
+	qr/^f\|permission denied to use model "open"/m, 'nor does a test of a retriever call others');
+is(RagLlm::count('open'), 0, 'nothing is sent');
+
 # -- a query that cannot be embedded
 $node->safe_psql('postgres', "SELECT rag_alter_model('open', spec || '{\"tokensPerDay\": 1}')
 	FROM rag.models WHERE name = 'open'");
