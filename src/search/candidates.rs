@@ -15,7 +15,7 @@ use super::{
     statements::{FoundRow, Statements},
 };
 use crate::{
-    catalog::storage_changes,
+    catalog::{access::sees_partition, storage_changes},
     error::Error,
     settings,
     storage::{self, remote::CandidateSearch},
@@ -78,14 +78,17 @@ impl Query<'_> {
             if !changed.is_empty() {
                 rows.extend(statements.run(&statements.of_documents(&changed))?);
             }
-            self.trace.note(|| {
-                format!(
-                    "candidates of the server: {named}; changed documents: {}; of both are \
-                     found: {}",
-                    changed.len(),
-                    rows.len()
-                )
-            });
+            // the numbers would tell of rows that policies hide
+            if sees_partition(collection) {
+                self.trace.note(|| {
+                    format!(
+                        "candidates of the server: {named}; changed documents: {}; of both \
+                         are found: {}",
+                        changed.len(),
+                        rows.len()
+                    )
+                });
+            }
             // these are all that the server has
             if rows.len() >= limit || named < limit_of_server {
                 return Ok(Some(rows));

@@ -105,6 +105,19 @@ is( $node->safe_psql(
 	'3 0.707, 1 0.000',
 	'row-level security holds, and other rows take their places');
 
+unlike(
+	$node->safe_psql(
+		'postgres', q{SELECT string_agg(detail, $$; $$)
+			FROM rag_explain_search('', 'docs', mode => 'vector',
+			query_embedding => (axis(2)::text)::rag_types.vector, filter => '{"team": "blue"}')},
+		extra_params => [ '-U', 'reader' ]),
+	qr/candidates of the server/,
+	'no number tells of rows that policies hide');
+error_like(
+	run_sql($node, q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT rag_sync_storage('docs')}),
+	'25001', qr/fixed snapshot/, qr/READ COMMITTED/,
+	'a fixed snapshot would write documents as they were');
+
 # -- a server that fails
 RagVectors::fail_next($url, status => 429, retry_after => 0, times => 2);
 $sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(4, 'd', axis(4))))});

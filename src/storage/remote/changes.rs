@@ -18,7 +18,10 @@ use crate::{
         storage_changes::{self as stored, ChunkPoint, DocumentChange},
     },
     error::Error,
-    pg::{lock::Lock, transaction::transaction},
+    pg::{
+        lock::Lock,
+        transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
+    },
     storage,
 };
 
@@ -65,6 +68,11 @@ pub fn begin(collection: &str) -> Result<Option<ChangesInFlight>, Error> {
         return Ok(None);
     }
     let lock = HeldLock(lock);
+    // what the former holder of the lock has told is not told again as it was before
+    with_latest_snapshot(|| begin_locked(collection, lock))
+}
+
+fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlight>, Error> {
     let in_flight = |call, request| ChangesInFlight {
         collection: collection.to_owned(),
         call,
@@ -245,6 +253,15 @@ pub struct Told {
 /// A statement fails. Errors of the server are in the result.
 pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Result<Told, Error> {
     let name = collection.name.as_str();
+    if snapshot_is_fixed() {
+        // the server would get documents as they were
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+            "cannot write to storage on another server in a transaction with a fixed snapshot",
+        )
+        .detail("The server would not get what others have written meanwhile.")
+        .hint("Use isolation level READ COMMITTED."));
+    }
     if complete {
         stored::release(collection)?;
         storage::of(collection).adopt(collection)?;
