@@ -73,6 +73,17 @@ is(join(' ', map { $_->{rc} } @results),
 like(stored($node, 'fresh'),
 	qr/\A0\n0\n36\|\w+\n144\|/, 'three concurrent syncs store all documents');
 
+# another first writer has locked the row so, and will not wait for this one
+$node->safe_psql('postgres', "SELECT rag_create_collection('empty')");
+my $writer = session($node);
+$writer->query("BEGIN; SELECT FROM rag.collections WHERE name = 'empty' FOR KEY SHARE");
+is( ask($node,
+		"SET lock_timeout = '10s';
+		SELECT success FROM rag_add_document('The first text.', 'first', collection => 'empty')"),
+	't',
+	'the first writer of a collection does not wait for another one');
+$writer->query('COMMIT');
+
 # -- a source is dropped during its run
 # depends on what is seen first, the end of the run or the drop
 my $dropped_during_run = '55000: source "pages" was dropped during the run';
