@@ -35,8 +35,8 @@ pub fn wanted(collection: &Collection) -> Partition {
 /// The partition is of another strategy, or its indexes are made in another way.
 pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
     let (name, strategy) = (collection.name.as_str(), &collection.strategy);
-    // The row lock serializes two first writers. They have locked the row FOR KEY SHARE before, so a
-    // stronger lock would make them wait for each other.
+    // The row lock serializes two first writers. They have locked the row FOR KEY SHARE before, so
+    // a stronger lock would make them wait for each other.
     let known = execute_prepared(
         "SELECT partition FROM rag.collections WHERE name = $1 FOR NO KEY UPDATE",
         &[name.into()],
