@@ -15,6 +15,7 @@
 //! | [`process`] | this process: variables, settings, signals, exit callbacks, children |
 //! | [`text_search`] | text search configurations, and the lexemes of texts |
 //! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
+//! | [`words`] | the lexemes of many texts |
 //!
 //! The other files build on them: [`roles`], [`security`] and [`extension`] on look-ups, [`spi`]
 //! runs SQL, [`guc`] reads settings, [`wait`] sleeps, [`worker`] describes the background workers.
@@ -40,4 +41,5 @@ pub mod sqlstate;
 pub mod text_search;
 pub mod transaction;
 pub mod wait;
+pub mod words;
 pub mod worker;

@@ -81,22 +81,35 @@ pub fn each_lexeme<E>(
     text: &[u8],
     mut f: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
+    each_piece(text, |piece, memory| {
+        let parsed = parse(config, piece, memory);
+        (0..parsed.curwords as usize).try_for_each(|i| {
+            // SAFETY: as many words are in `memory`, until it is reset.
+            let word = unsafe {
+                let word = &*parsed.words.add(i);
+                std::slice::from_raw_parts(word.word.cast::<u8>(), usize::from(word.len))
+            };
+            f(word)
+        })
+    })
+}
+
+/// Calls `f` with each piece of a text, and a memory context that is reset before the next piece.
+///
+/// # Errors
+/// Those of `f`.
+pub fn each_piece<E>(
+    text: &[u8],
+    mut f: impl FnMut(&[u8], &OwnedContext) -> Result<(), E>,
+) -> Result<(), E> {
     let mut memory = OwnedContext::new(c"rag lexemes");
     let mut rest = text;
     while !rest.is_empty() {
         pgrx::check_for_interrupts!();
         let (piece, others) = rest.split_at(piece_length(rest));
         rest = others;
-        let parsed = parse(config, piece, &memory);
-        for i in 0..parsed.curwords as usize {
-            // SAFETY: as many words are in `memory`, until it is reset.
-            let word = unsafe {
-                let word = &*parsed.words.add(i);
-                std::slice::from_raw_parts(word.word.cast::<u8>(), usize::from(word.len))
-            };
-            f(word)?;
-        }
-        // SAFETY: the words are not used any more.
+        f(piece, &memory)?;
+        // SAFETY: `f` is done with what it allocated.
         unsafe { memory.reset() };
     }
     Ok(())

@@ -57,6 +57,39 @@ for my $configuration (@configurations)
 	sql('DROP INDEX languages_body');
 }
 
+# dictionaries of other templates: of several words, of compound words, and filters
+sql("CREATE TEXT SEARCH DICTIONARY phrases (TEMPLATE = thesaurus, DictFile = thesaurus_sample,
+		Dictionary = english_stem);
+	CREATE TEXT SEARCH DICTIONARY compounds (TEMPLATE = ispell, DictFile = ispell_sample,
+		AffFile = ispell_sample);
+	CREATE TEXT SEARCH DICTIONARY synonyms (TEMPLATE = synonym, Synonyms = synonym_sample);
+	INSERT INTO search VALUES (20, 'supernovae stars'), (21, 'booking tickets'), (22, 'sn'),
+		(23, 'footballklubber'), (24, 'klubber'), (25, 'booked'), (26, 'postgres'), (27, 'Hotel');
+	CREATE TABLE phrase (id int PRIMARY KEY, body text);
+	INSERT INTO phrase SELECT i, sentence(5) || CASE i % 6 WHEN 0 THEN ' Supernovae stars shine'
+		WHEN 1 THEN ' booking of tickets' WHEN 2 THEN ' Footballklubber booking sky'
+		WHEN 3 THEN ' Postgres postgresql indices' WHEN 4 THEN ' Hôtel supernovae'
+		ELSE ' tickets for one two' END FROM generate_series(1, 60) i");
+my @dictionaries = qw(phrases compounds synonyms);
+push @dictionaries, 'unaccent'
+  if sql("SELECT count(*) FROM pg_available_extensions WHERE name = 'unaccent'");
+for my $dictionary (@dictionaries)
+{
+	sql('CREATE EXTENSION unaccent') if $dictionary eq 'unaccent';
+	sql("CREATE TEXT SEARCH CONFIGURATION of_$dictionary (COPY = english);
+		ALTER TEXT SEARCH CONFIGURATION of_$dictionary ALTER MAPPING FOR asciiword, word
+			WITH $dictionary, english_stem;
+		CREATE INDEX phrase_body ON phrase USING rag_bm25 (body)
+			WITH (text_config = 'public.of_$dictionary')");
+	index_is_correct($node, 'phrase', "an index with dictionary $dictionary is correct");
+	my $counts = "SELECT documents, average_length FROM rag_bm25_info('phrase_body')";
+	my $built = sql($counts);
+	sql('CREATE TEMP TABLE phrases_before AS TABLE phrase; TRUNCATE phrase;
+		INSERT INTO phrase TABLE phrases_before');
+	is(sql($counts), $built, "rows that are inserted have the same words: $dictionary");
+	sql('DROP INDEX phrase_body');
+}
+
 # -- changes of everything
 # ----------------------------------------
 

@@ -74,6 +74,21 @@ impl<T: Ord> Reserve for std::collections::BinaryHeap<T> {
     }
 }
 
+impl<K: Eq + std::hash::Hash, V> Reserve for std::collections::HashMap<K, V> {
+    #[inline]
+    fn make_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        if self.capacity() - self.len() >= more {
+            Ok(())
+        } else {
+            ask(|| self.try_reserve(more))
+        }
+    }
+
+    fn make_exact_room(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        self.make_room(more)
+    }
+}
+
 /// Adds an element at the end.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use crate::{
         },
         pages::{BufferHints, RelationPages},
     },
-    pg::{memory::maintenance_work_mem, text_search::make_index_depend_on_config},
+    pg::{memory::maintenance_work_mem, text_search::make_index_depend_on_config, words::Words},
 };
 
 /// Phases, as `pg_stat_progress_create_index` numbers them.
@@ -55,9 +55,10 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
     let label = options.config.label();
     let mut builder = Builder::new(&pages, &creation(&options, &label), maintenance_work_mem());
     report_phase(READING);
+    let mut words = Words::new(config);
     let mut rows = 0_i64;
     let table_rows = input.each_row(|value, tid| {
-        let terms = value.with_text(|text| tokens::terms(config, text))?;
+        let terms = value.with_text(|text| tokens::terms_of_many(&mut words, text))?;
         rows += 1;
         report_progress(BuildProgress::RowsDone, rows);
         builder
