@@ -30,7 +30,10 @@ CREATE TABLE rag.storage_removal (
     owner_id oid NOT NULL,
     index_name text NOT NULL,
     collection text NOT NULL,
-    changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id()
+    changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
+    attempts integer NOT NULL DEFAULT 0,
+    retry_at timestamptz,
+    error text
 );
 COMMENT ON TABLE rag.storage_removal IS
     'collections whose vectors another server has to delete';

@@ -144,30 +144,65 @@ pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(
     })
 }
 
-/// A collection with something to tell its server.
-pub struct DueCollection {
+/// Records that a server could not delete what it has to delete. See [`delay`].
+pub fn delay_removal(removal: i64, error: &str, asked: Option<Duration>) -> Result<(), Error> {
+    let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
+    as_owner(|| {
+        execute(
+            "UPDATE rag.storage_removal AS r SET
+                 attempts = r.attempts + 1,
+                 retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
+                     greatest($3, least($4, pg_catalog.pow(2.0, least(r.attempts, 20))))),
+                 error = $2
+             WHERE r.removal = $1",
+            &[removal.into(), error.into(), asked.into(), MAX_DELAY.into()],
+        )?;
+        Ok(())
+    })
+}
+
+/// Something to tell a server.
+pub struct Due {
     pub collection: String,
+    /// What is to be deleted. None: the changes of the collection are to be written.
+    pub removal: Option<i64>,
     /// Time until it is due.
     pub wait: Duration,
 }
 
-/// Returns the collections with something to tell their servers, those that are due first.
-pub fn due() -> Result<Vec<DueCollection>, Error> {
+/// The condition that removal `r` has to be done before changes of its collection are written: both
+/// are of the same index of the same server.
+const BLOCKS: &str = "EXISTS (
+    SELECT FROM rag.collections b JOIN rag.retrievers t ON t.name = b.retriever
+    WHERE b.name = r.collection AND pg_catalog.replace(b.partition, '/', '~') = r.index_name
+      AND pg_catalog.rtrim(t.spec #>> '{storageConfig,url}', '/')
+          = pg_catalog.rtrim(r.spec #>> '{storageConfig,url}', '/'))";
+
+/// Returns what is to be told to servers, that which is due first.
+pub fn due() -> Result<Vec<Due>, Error> {
     as_owner(|| {
         query(
-            "SELECT n.collection,
-                    greatest(0, coalesce(extract(epoch FROM d.retry_at
-                                                 - pg_catalog.clock_timestamp()), 0))::float8
-             FROM (SELECT c.name AS collection FROM rag.collections c
-                   WHERE EXISTS (SELECT FROM rag.storage_change s WHERE s.collection = c.name)
-                   UNION SELECT collection FROM rag.storage_removal) AS n
-             LEFT JOIN rag.storage_delay d USING (collection)
-             ORDER BY 2, 1",
+            &format!(
+                "SELECT n.collection, n.removal,
+                        greatest(0, coalesce(extract(epoch FROM n.retry_at
+                                                     - pg_catalog.clock_timestamp()), 0))::float8
+                 FROM (SELECT c.name AS collection, NULL::bigint AS removal, d.retry_at
+                       FROM rag.collections c
+                       LEFT JOIN rag.storage_delay d ON d.collection = c.name
+                       WHERE EXISTS (SELECT FROM rag.storage_change s
+                                     WHERE s.collection = c.name)
+                         AND NOT EXISTS (SELECT FROM rag.storage_removal r
+                                         WHERE r.collection = c.name AND {BLOCKS})
+                       UNION ALL
+                       SELECT collection, removal, retry_at FROM rag.storage_removal) AS n
+                 ORDER BY 3, 1, 2"
+            ),
             &[],
             |row| {
-                Ok(DueCollection {
+                Ok(Due {
                     collection: row.required(1)?,
-                    wait: Duration::from_secs_f64(row.required::<f64>(2)?),
+                    removal: row.get(2)?,
+                    wait: Duration::from_secs_f64(row.required::<f64>(3)?),
                 })
             },
         )
@@ -184,6 +219,22 @@ pub fn pending(collection: &str) -> Result<i64, Error> {
         )
     })?;
     Ok(found.into_iter().next().unwrap_or(0))
+}
+
+/// Returns true if the server of a collection has been told of a document that is as it was then.
+pub fn was_told(collection: &str) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT EXISTS (
+                 SELECT FROM rag.documents d
+                 WHERE d.collection = $1 AND d.chunk_count > 0 AND NOT EXISTS (
+                     SELECT FROM rag.storage_change s
+                     WHERE s.collection = $1 AND s.document_id = d.document_id))",
+            &[collection.into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().any(|told| told))
 }
 
 /// Has all documents of a collection written again.
@@ -243,19 +294,25 @@ pub struct Removal {
     pub collection: String,
     /// No collection uses the index any more.
     pub is_whole: bool,
+    /// It has to be done before changes of the collection are written.
+    pub blocks: bool,
 }
 
 /// Returns what the server of a collection has to delete, of transactions that have committed.
 pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
     as_owner(|| {
         query(
-            "SELECT removal, retriever, spec, owner_id, index_name, collection,
-                    NOT EXISTS (SELECT FROM rag.collections c
-                                WHERE pg_catalog.replace(c.partition, '/', '~') = r.index_name)
-             FROM rag.storage_removal r
-             WHERE collection = $1
-               AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
-             ORDER BY removal",
+            &format!(
+                "SELECT removal, retriever, spec, owner_id, index_name, collection,
+                        NOT EXISTS (SELECT FROM rag.collections c
+                                    WHERE pg_catalog.replace(c.partition, '/', '~')
+                                        = r.index_name),
+                        {BLOCKS}
+                 FROM rag.storage_removal r
+                 WHERE collection = $1
+                   AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
+                 ORDER BY removal"
+            ),
             &[collection.into()],
             |row| {
                 Ok(Removal {
@@ -266,6 +323,7 @@ pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
                     index: row.required(5)?,
                     collection: row.required(6)?,
                     is_whole: row.required(7)?,
+                    blocks: row.required(8)?,
                 })
             },
         )

@@ -39,10 +39,10 @@ impl ServerChanges {
                 return Ok(Some(POLL_INTERVAL));
             }
             let told = answer.and_then(|_| transaction(|| in_flight.record()).map(drop));
-            let collection = in_flight.collection().to_owned();
+            let (collection, removal) = (in_flight.collection().to_owned(), in_flight.removal());
             self.in_flight = None;
             if let Err(error) = told {
-                changes::delay(&collection, &error)?;
+                changes::delay(&collection, removal, &error)?;
             }
         }
         let mut is_busy = false;
@@ -51,13 +51,17 @@ impl ServerChanges {
                 let busy = is_busy.then_some(BUSY_DELAY);
                 return Ok([Some(due.wait), busy].into_iter().flatten().min());
             }
-            match transaction(|| changes::begin(&due.collection)) {
+            let begun = transaction(|| match due.removal {
+                Some(removal) => changes::begin_removal(&due.collection, removal),
+                None => changes::begin(&due.collection),
+            });
+            match begun {
                 Ok(Some(in_flight)) => {
                     self.in_flight = Some(in_flight);
                     return Ok(Some(POLL_INTERVAL));
                 }
                 Ok(None) => is_busy = true,
-                Err(error) => changes::delay(&due.collection, &error)?,
+                Err(error) => changes::delay(&due.collection, due.removal, &error)?,
             }
         }
         Ok(is_busy.then_some(BUSY_DELAY))

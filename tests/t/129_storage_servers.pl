@@ -2,6 +2,7 @@
 # fail. The servers are contract servers: see tests/servers/vectors.py.
 use strict;
 use warnings;
+use HTTP::Tiny;
 use Test::More;
 use RagBackends;
 use RagCluster;
@@ -118,6 +119,40 @@ error_like(
 	'25001', qr/fixed snapshot/, qr/READ COMMITTED/,
 	'a fixed snapshot would write documents as they were');
 
+# -- a server that loses the index
+my $forget = sub {
+	HTTP::Tiny->new->delete("$url/collections/rag_kb_docs", { headers => { 'api-key' => $key } })
+	  ->{success} || die 'the index cannot be deleted';
+};
+$forget->();
+my $lost = run_sql($node, q{SELECT found('docs', axis(1), 1)});
+like($lost->{out}, qr/^1 1\.000/m, 'a search without the index reads this database');
+like($lost->{err},
+	qr/NOTICE.*this database alone.*\n.*no index of collection "docs" any more\n.*complete => true/,
+	'and says how to repair it');
+$sql->(q{SELECT rag_sync_storage('docs', complete => true)});
+$written->('docs');
+is($count->('docs'), '4', 'rag_sync_storage writes all documents again');
+$forget->();
+$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(6, 'f', axis(6))))});
+$written->('docs');
+is($count->('docs'), '5', 'so does the next change');
+my $quiet = run_sql($node, q{SELECT found('docs', axis(1), 1)});
+is($quiet->{err}, '', 'then the server is asked again');
+
+# -- a secret that is missing
+$sql->(qq{SELECT rag_create_secret('other', '$key')});
+$retriever->('aside', qq({"type": "qdrant", "url": "$url", "apiKeyRef": {"name": "other"}}));
+$sql->(q{SELECT rag_upsert_chunks('aside', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$written->('aside');
+$sql->(q{DELETE FROM rag.secret_value WHERE name = 'other'});
+like(
+	$sql->(q{SELECT string_agg(format('%s %s', collection, error), E'\n' ORDER BY collection)
+		FROM rag_sync_storage()}),
+	qr/^aside secret "other".*\ndocs $/m,
+	'a secret that is missing keeps no other collection from being written');
+$sql->(qq{SELECT rag_drop_collection('aside')});
+
 # -- a server that fails
 RagVectors::fail_next($url, status => 429, retry_after => 0, times => 2);
 $sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(4, 'd', axis(4))))});
@@ -148,16 +183,21 @@ like($sql->(q{SELECT error FROM rag_sync_storage('docs')}),
 my $other = RagVectors::start('elasticsearch', 'ApiKey ' . $key);
 $sql->(qq{SELECT rag_alter_retriever('docs', '{"storageConfig": {"type": "elasticsearch",
 	"url": "$other", "apiKeyRef": {"name": "vectors"}}}')});
-$sql->(q{DELETE FROM rag.storage_removal; DELETE FROM rag.storage_delay});
 $written->('docs');
 is($sql->(q{SELECT documents_pending, server_chunks = chunks FROM rag_sync_storage('docs')}),
 	'0|t', 'all documents are written to another server');
+like($sql->(q{SELECT error FROM rag.storage_removal WHERE collection = 'docs'}),
+	qr/could not reach Qdrant/, 'although the former one cannot be told to delete them');
 $node->restart;
 is($sql->(q{SELECT found('docs', axis(5), 1)}), '5 1.000', 'searches find them there');
 ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'and ask it');
 $sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
-await('the index is deleted',
-	sub { $sql->('SELECT count(*) = 0 FROM rag.storage_removal') eq 't' });
+await(
+	'the index is deleted',
+	sub {
+		$sql->(q{SELECT count(*) = 0 FROM rag.storage_removal
+			WHERE spec #>> '{storageConfig,type}' = 'elasticsearch'}) eq 't';
+	});
 ok(RagVectors::requests($other)->{'DELETE rag_kb_docs'},
 	'a collection that is dropped is deleted at its server');
 is($sql->('SELECT count(*) FROM rag.storage_change'), '0', 'and nothing is left to write');

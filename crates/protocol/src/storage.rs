@@ -171,11 +171,16 @@ pub enum StorageEvent {
     Described {
         server: String,
     },
-    Done,
+    /// `created`: the index did not exist before.
+    Done {
+        created: bool,
+    },
     /// The nearest first.
     Found {
         points: Vec<FoundPoint>,
     },
+    /// The index to search does not exist.
+    NoIndex,
     Counted {
         points: u64,
     },

@@ -148,22 +148,11 @@ impl StoreCall {
         answered(frame.header()?).map(Some)
     }
 
-    /// Waits until the server has done what was asked.
-    ///
-    /// # Errors
-    /// As [`StoreCall::poll`].
-    pub fn wait_done(&mut self) -> Result<(), Error> {
-        match answered(self.0.next()?.header()?)? {
-            StorageEvent::Done => Ok(()),
-            _ => Err(super::unexpected()),
-        }
-    }
-
     /// Waits for the answer.
     ///
     /// # Errors
     /// As [`StoreCall::poll`].
-    pub fn finish(mut self) -> Result<StorageEvent, Error> {
+    pub fn wait(&mut self) -> Result<StorageEvent, Error> {
         answered(self.0.next()?.header()?)
     }
 }

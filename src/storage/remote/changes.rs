@@ -46,6 +46,8 @@ pub struct ChangesInFlight {
     collection: String,
     call: StoreCall,
     request: Request,
+    /// The server has created the index for it.
+    created_index: bool,
     _lock: HeldLock,
 }
 
@@ -73,23 +75,8 @@ pub fn begin(collection: &str) -> Result<Option<ChangesInFlight>, Error> {
 }
 
 fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlight>, Error> {
-    let in_flight = |call, request| ChangesInFlight {
-        collection: collection.to_owned(),
-        call,
-        request,
-        _lock: lock,
-    };
-    if let Some(removal) = stored::removals(collection)?.into_iter().next() {
-        let target = Target::of_removal(&removal)?;
-        let request = StorageRequest::Clear {
-            place: Place {
-                index: removal.index,
-                collection: removal.collection,
-            },
-            is_whole: removal.is_whole,
-        };
-        let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
-        return Ok(Some(in_flight(call, Request::Removal(removal.removal))));
+    if stored::removals(collection)?.iter().any(|one| one.blocks) {
+        return Ok(None);
     }
     let Some(collection) = Collection::find(collection)? else {
         return Ok(None);
@@ -114,7 +101,41 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     };
     let target = Target::of_collection(&collection)?;
     let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
-    Ok(Some(in_flight(call, Request::Changes(changes))))
+    let request = Request::Changes(changes);
+    Ok(Some(ChangesInFlight::new(
+        collection.name.as_str(),
+        call,
+        request,
+        lock,
+    )))
+}
+
+/// Begins to have a server delete what was of a collection, in a transaction. Returns None if it is
+/// done, or if another process tells the server.
+///
+/// # Errors
+/// The server cannot be asked.
+pub fn begin_removal(collection: &str, removal: i64) -> Result<Option<ChangesInFlight>, Error> {
+    let lock = Lock::storage(collection);
+    if !lock.try_acquire() {
+        return Ok(None);
+    }
+    let lock = HeldLock(lock);
+    let removals = with_latest_snapshot(|| stored::removals(collection))?;
+    let Some(found) = removals.into_iter().find(|one| one.removal == removal) else {
+        return Ok(None);
+    };
+    let target = Target::of_removal(&found)?;
+    let request = StorageRequest::Clear {
+        place: Place {
+            index: found.index,
+            collection: found.collection,
+        },
+        is_whole: found.is_whole,
+    };
+    let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
+    let request = Request::Removal(removal);
+    Ok(Some(ChangesInFlight::new(collection, call, request, lock)))
 }
 
 /// Returns how many of some documents fit into a request, at least one.
@@ -149,8 +170,26 @@ fn point(chunk: ChunkPoint) -> Point {
 }
 
 impl ChangesInFlight {
+    fn new(collection: &str, call: StoreCall, request: Request, lock: HeldLock) -> Self {
+        Self {
+            collection: collection.to_owned(),
+            call,
+            request,
+            created_index: false,
+            _lock: lock,
+        }
+    }
+
     pub fn collection(&self) -> &str {
         &self.collection
+    }
+
+    /// Returns the removal that the server was told.
+    pub fn removal(&self) -> Option<i64> {
+        match self.request {
+            Request::Changes(_) => None,
+            Request::Removal(removal) => Some(removal),
+        }
     }
 
     /// Returns true if the server has answered.
@@ -160,9 +199,25 @@ impl ChangesInFlight {
     pub fn poll(&mut self) -> Result<bool, Error> {
         match self.call.poll()? {
             None => Ok(false),
-            Some(StorageEvent::Done) => Ok(true),
-            Some(_) => Err(unexpected()),
+            Some(event) => self.take(event).map(|()| true),
         }
+    }
+
+    /// Waits for the answer of the server.
+    ///
+    /// # Errors
+    /// As [`ChangesInFlight::poll`].
+    fn wait(&mut self) -> Result<(), Error> {
+        let event = self.call.wait()?;
+        self.take(event)
+    }
+
+    fn take(&mut self, event: StorageEvent) -> Result<(), Error> {
+        let StorageEvent::Done { created } = event else {
+            return Err(unexpected());
+        };
+        self.created_index = created;
+        Ok(())
     }
 
     /// Records what the server has been told, in a transaction.
@@ -172,6 +227,9 @@ impl ChangesInFlight {
     pub fn record(&self) -> Result<usize, Error> {
         match &self.request {
             Request::Changes(changes) => {
+                if self.created_index {
+                    queue_lost(&self.collection)?;
+                }
                 stored::written(&self.collection, changes)?;
                 Ok(changes.len())
             }
@@ -183,13 +241,33 @@ impl ChangesInFlight {
     }
 }
 
-/// Records that the server of a collection could not be told, in a transaction of its own.
+/// Has the documents written again that a server has lost with the index of a collection. Other
+/// collections may have been in the index.
+fn queue_lost(collection: &str) -> Result<(), Error> {
+    let Some(partition) = Collection::find(collection)?.and_then(|found| found.partition) else {
+        return Ok(());
+    };
+    for lost in Collection::of_partition(partition.name())? {
+        let name = lost.name.as_str();
+        if lost.storage.storage.is_remote() && stored::was_told(name)? {
+            stored::queue_all(name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records that a server could not be told the changes of a collection, or a removal, in a
+/// transaction of its own.
 ///
 /// # Errors
 /// A statement fails.
-pub fn delay(collection: &str, error: &Error) -> Result<(), Error> {
+pub fn delay(collection: &str, removal: Option<i64>, error: &Error) -> Result<(), Error> {
     pgrx::log!("rag: storage of collection \"{collection}\" could not be written: {error}");
-    transaction(|| stored::delay(collection, &described(error), error.retry_after))
+    let (text, asked) = (described(error), error.retry_after);
+    transaction(|| match removal {
+        Some(removal) => stored::delay_removal(removal, &text, asked),
+        None => stored::delay(collection, &text, asked),
+    })
 }
 
 /// Returns an error in one line.
@@ -213,22 +291,32 @@ pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
     }
     let name = collection.name.as_str();
     let until = Instant::now() + RUN_TIME;
-    while Instant::now() < until {
-        let told = transaction(|| begin(name)).and_then(|in_flight| {
-            let Some(mut in_flight) = in_flight else {
-                return Ok(false);
-            };
-            in_flight.call.wait_done()?;
-            transaction(|| in_flight.record())?;
-            Ok(true)
-        });
-        match told {
-            Ok(true) => {}
-            Ok(false) => return Ok(()),
+    // what was told
+    let tell = |begin: &dyn Fn() -> Result<Option<ChangesInFlight>, Error>| {
+        let Some(mut in_flight) = transaction(begin)? else {
+            return Ok(None);
+        };
+        in_flight.wait()?;
+        transaction(|| in_flight.record()).map(Some)
+    };
+    for removal in transaction(|| stored::removals(name))? {
+        let removal = removal.removal;
+        match tell(&|| begin_removal(name, removal)) {
             Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
                 return Err(error);
             }
-            Err(error) => return delay(name, &error),
+            Err(error) => delay(name, Some(removal), &error)?,
+            Ok(_) => {}
+        }
+    }
+    while Instant::now() < until {
+        match tell(&|| begin(name)) {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
+                return Err(error);
+            }
+            Err(error) => return delay(name, None, &error),
         }
     }
     Ok(())
@@ -266,34 +354,41 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         stored::release(collection)?;
         storage::of(collection).adopt(collection)?;
     }
-    let mut documents = 0;
-    let mut error = None;
-    while Instant::now() < until && error.is_none() {
-        let told = begin(name).and_then(|in_flight| {
-            let Some(mut in_flight) = in_flight else {
-                return Ok(None);
-            };
-            in_flight.call.wait_done()?;
-            in_flight.record().map(Some)
-        });
-        match told {
+    let (mut documents, mut server_chunks) = (0, None);
+    let (mut error, mut is_failing) = (None, false);
+    let tell = |begun: Result<Option<ChangesInFlight>, Error>| {
+        let Some(mut in_flight) = begun? else {
+            return Ok(None);
+        };
+        in_flight.wait()?;
+        in_flight.record().map(Some)
+    };
+    for removal in stored::removals(name)? {
+        match tell(begin_removal(name, removal.removal)) {
+            Err(failure) if can_go_on(&failure) => error = Some(failure),
+            Err(failure) => return Err(failure),
+            Ok(_) => {}
+        }
+    }
+    while Instant::now() < until {
+        match tell(begin(name)) {
             Ok(Some(told)) => documents += told as i64,
             Ok(None) => break,
-            Err(failure) if is_of_server(&failure) => error = Some(failure),
+            Err(failure) if can_go_on(&failure) => {
+                error = Some(failure);
+                is_failing = true;
+                break;
+            }
             Err(failure) => return Err(failure),
         }
     }
-    let server_chunks = match &error {
-        Some(_) => None,
-        None => match storage::of(collection).count(collection) {
-            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
-            Err(failure) if is_of_server(&failure) => {
-                error = Some(failure);
-                None
-            }
+    if !is_failing {
+        match storage::of(collection).count(collection) {
+            Ok(count) => server_chunks = count.and_then(|count| i64::try_from(count).ok()),
+            Err(failure) if can_go_on(&failure) => error = error.or(Some(failure)),
             Err(failure) => return Err(failure),
-        },
-    };
+        }
+    }
     Ok(Told {
         documents,
         pending: stored::pending(name)?,
@@ -303,8 +398,8 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     })
 }
 
-/// Returns true if the server is to blame, and this transaction can go on.
-fn is_of_server(error: &Error) -> bool {
+/// Returns true if the server or its secrets are to blame, and this transaction can go on.
+fn can_go_on(error: &Error) -> bool {
     matches!(
         error.code,
         PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE
@@ -312,6 +407,11 @@ fn is_of_server(error: &Error) -> bool {
             | PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION
             | PgSqlErrorCode::ERRCODE_PROTOCOL_VIOLATION
             | PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
+            | PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT
+            | PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE
+            | PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
+            | PgSqlErrorCode::ERRCODE_CONFIG_FILE_ERROR
+            | PgSqlErrorCode::ERRCODE_DATA_CORRUPTED
     )
 }
 

@@ -19,7 +19,7 @@ pub mod changes;
 
 use std::time::Duration;
 
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_contract::{StorageSettings, VectorMetric};
 use rag_protocol::{
     EngineError,
@@ -69,7 +69,7 @@ impl Backend for Remote {
 
     fn test(&self, retriever: &Retriever) -> Result<String, Error> {
         let target = Target::of(retriever)?;
-        match StoreCall::begin(&target, StorageRequest::Describe, TEST_TIMEOUT)?.finish()? {
+        match StoreCall::begin(&target, StorageRequest::Describe, TEST_TIMEOUT)?.wait()? {
             StorageEvent::Described { server } => Ok(format!(
                 "storage \"{}\" is {server} at {}",
                 self.0.name(),
@@ -80,6 +80,7 @@ impl Backend for Remote {
     }
 
     fn candidates(&self, search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
+        let name = search.collection.name.as_str();
         let Some(place) = place(search.collection) else {
             return Ok(vec![]);
         };
@@ -91,8 +92,11 @@ impl Backend for Remote {
             labels: search.labels.clone(),
         };
         let target = Target::of_collection(search.collection)?;
-        match StoreCall::begin(&target, request, SEARCH_TIMEOUT)?.finish()? {
+        match StoreCall::begin(&target, request, SEARCH_TIMEOUT)?.wait()? {
             StorageEvent::Found { points } => Ok(points),
+            // all documents are searched here until the server is told the first one
+            StorageEvent::NoIndex if !storage_changes::was_told(name)? => Ok(vec![]),
+            StorageEvent::NoIndex => Err(lost_index(search.collection)),
             _ => Err(unexpected()),
         }
     }
@@ -103,7 +107,7 @@ impl Backend for Remote {
         };
         let target = Target::of_collection(collection)?;
         let request = StorageRequest::Count { place };
-        match StoreCall::begin(&target, request, TEST_TIMEOUT)?.finish()? {
+        match StoreCall::begin(&target, request, TEST_TIMEOUT)?.wait()? {
             StorageEvent::Counted { points } => Ok(Some(points)),
             _ => Err(unexpected()),
         }
@@ -148,6 +152,19 @@ fn shape(settings: &StorageSettings, dimensions: usize) -> IndexShape {
 fn retriever_of(collection: &Collection) -> Result<Retriever, Error> {
     let name = collection.retriever.as_str();
     retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))
+}
+
+/// Returns the error of a server that had the index of a collection once.
+fn lost_index(collection: &Collection) -> Error {
+    let name = collection.name.as_str();
+    Error::new(
+        PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE,
+        format!("the server has no index of collection \"{name}\" any more"),
+    )
+    .hint(format!(
+        "Have all documents written again: SELECT * FROM rag_sync_storage({}, complete => true).",
+        pgrx::spi::quote_literal(name)
+    ))
 }
 
 /// Returns the error of an engine that answered with another event than was asked for.

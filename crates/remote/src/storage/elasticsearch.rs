@@ -33,7 +33,7 @@ impl Engine for Elasticsearch {
         server: &Server<'_>,
         place: &Place,
         shape: &IndexShape,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let wanted = (shape.dimensions, similarity(shape.metric));
         let mapping = [place.index.as_str(), "_mapping"];
         let check = |found: &Value| {
@@ -42,7 +42,7 @@ impl Engine for Elasticsearch {
             check_shape(server, place, wanted, found)
         };
         if let Some(found) = server.find(Method::GET, &mapping, "", &Body::None)? {
-            return check(&found);
+            return check(&found).map(|()| false);
         }
         let mut vector = json!({
             "type": "dense_vector", "dims": wanted.0, "index": true, "similarity": wanted.1,
@@ -63,11 +63,11 @@ impl Engine for Elasticsearch {
         if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it
             return match server.find(Method::GET, &mapping, "", &Body::None)? {
-                Some(found) => check(&found),
+                Some(found) => check(&found).map(|()| false),
                 None => Err(error),
             };
         }
-        Ok(())
+        Ok(true)
     }
 
     fn delete(
@@ -119,7 +119,7 @@ impl Engine for Elasticsearch {
         &self,
         server: &Server<'_>,
         request: &StorageRequest,
-    ) -> Result<Vec<FoundPoint>, EngineError> {
+    ) -> Result<Option<Vec<FoundPoint>>, EngineError> {
         let StorageRequest::Search {
             place,
             vector,
@@ -128,7 +128,7 @@ impl Engine for Elasticsearch {
             labels,
         } = request
         else {
-            return Ok(vec![]);
+            return Ok(None);
         };
         let mut filter = vec![of_collection(place)];
         filter.extend(labels.as_ref().map(condition));
@@ -146,13 +146,14 @@ impl Engine for Elasticsearch {
         });
         let path = [place.index.as_str(), "_search"];
         let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
-            return Ok(vec![]);
+            return Ok(None);
         };
         let hits = answer["hits"]["hits"].as_array();
         let hits = hits.ok_or_else(|| server.no_answer("It has no hits."))?;
         hits.iter()
             .map(|hit| found_point(server, &hit["_source"]))
-            .collect()
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError> {

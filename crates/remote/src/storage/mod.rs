@@ -56,19 +56,20 @@ fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineErro
             documents,
             points,
         } => {
-            engine.ensure(&server, place, shape)?;
+            let created = engine.ensure(&server, place, shape)?;
             engine.delete(&server, place, documents)?;
             for batch in points.chunks(BATCH_POINTS) {
                 engine.write(&server, place, batch)?;
             }
-            StorageEvent::Done
+            StorageEvent::Done { created }
         }
         StorageRequest::Clear { place, is_whole } => {
             engine.clear(&server, place, *is_whole)?;
-            StorageEvent::Done
+            StorageEvent::Done { created: false }
         }
-        StorageRequest::Search { .. } => StorageEvent::Found {
-            points: engine.search(&server, &call.request)?,
+        StorageRequest::Search { .. } => match engine.search(&server, &call.request)? {
+            Some(points) => StorageEvent::Found { points },
+            None => StorageEvent::NoIndex,
         },
         StorageRequest::Count { place } => StorageEvent::Counted {
             points: engine.count(&server, place)?,
@@ -81,13 +82,14 @@ trait Engine {
     /// Returns the name and the version of the server.
     fn describe(&self, server: &Server<'_>) -> Result<String, EngineError>;
 
-    /// Creates the index if it does not exist, or checks that it has this shape.
+    /// Creates the index if it does not exist, or checks that it has this shape. Returns true if it
+    /// was created.
     fn ensure(
         &self,
         server: &Server<'_>,
         place: &Place,
         shape: &IndexShape,
-    ) -> Result<(), EngineError>;
+    ) -> Result<bool, EngineError>;
 
     /// Deletes the points of some documents.
     fn delete(
@@ -107,13 +109,14 @@ trait Engine {
     /// Deletes the points of the collection, or the whole index.
     fn clear(&self, server: &Server<'_>, place: &Place, is_whole: bool) -> Result<(), EngineError>;
 
-    /// Returns the nearest points. An index that does not exist has none.
+    /// Returns the nearest points, or `None` if the index does not exist.
     fn search(
         &self,
         server: &Server<'_>,
         request: &StorageRequest,
-    ) -> Result<Vec<FoundPoint>, EngineError>;
+    ) -> Result<Option<Vec<FoundPoint>>, EngineError>;
 
+    /// Returns the number of points. An index that does not exist has none.
     fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError>;
 }
 

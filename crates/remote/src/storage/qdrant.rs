@@ -32,7 +32,7 @@ impl Engine for Qdrant {
         server: &Server<'_>,
         place: &Place,
         shape: &IndexShape,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let path = ["collections", &place.index];
         let wanted = (shape.dimensions, distance(shape.metric));
         let check = |found: &Value| {
@@ -41,7 +41,7 @@ impl Engine for Qdrant {
             check_shape(server, place, wanted, found)
         };
         if let Some(found) = server.find(Method::GET, &path, "", &Body::None)? {
-            return check(&found);
+            return check(&found).map(|()| false);
         }
         let mut graph = Map::new();
         for (name, value) in [("m", shape.m), ("ef_construct", shape.ef_construction)] {
@@ -56,7 +56,7 @@ impl Engine for Qdrant {
         if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it
             return match server.find(Method::GET, &path, "", &Body::None)? {
-                Some(found) => check(&found),
+                Some(found) => check(&found).map(|()| false),
                 None => Err(error),
             };
         }
@@ -65,7 +65,7 @@ impl Engine for Qdrant {
             let path = ["collections", &place.index, "index"];
             server.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn delete(
@@ -118,7 +118,7 @@ impl Engine for Qdrant {
         &self,
         server: &Server<'_>,
         request: &StorageRequest,
-    ) -> Result<Vec<FoundPoint>, EngineError> {
+    ) -> Result<Option<Vec<FoundPoint>>, EngineError> {
         let StorageRequest::Search {
             place,
             vector,
@@ -127,7 +127,7 @@ impl Engine for Qdrant {
             labels,
         } = request
         else {
-            return Ok(vec![]);
+            return Ok(None);
         };
         let mut must = vec![of_collection(place)];
         must.extend(labels.as_ref().map(condition));
@@ -141,14 +141,15 @@ impl Engine for Qdrant {
         });
         let path = ["collections", &place.index, "points", "query"];
         let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
-            return Ok(vec![]);
+            return Ok(None);
         };
         let points = answer["result"]["points"].as_array();
         let points = points.ok_or_else(|| server.no_answer("It has no points."))?;
         points
             .iter()
             .map(|point| found_point(server, &point["payload"]))
-            .collect()
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 
     fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError> {
