@@ -13,6 +13,9 @@ CREATE TABLE rag.storage_change (
     change bigint NOT NULL DEFAULT pg_catalog.nextval('rag.storage_change_number'),
     changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
     changed_at timestamptz NOT NULL DEFAULT pg_catalog.now(),
+    refusals integer NOT NULL DEFAULT 0,
+    retry_at timestamptz,
+    error text,
     PRIMARY KEY (collection, document_id)
 );
 COMMENT ON TABLE rag.storage_change IS
@@ -20,6 +23,11 @@ COMMENT ON TABLE rag.storage_change IS
 COMMENT ON COLUMN rag.storage_change.change IS 'another number after each change';
 COMMENT ON COLUMN rag.storage_change.changed_by IS
     'transaction of the change, which may still be in progress';
+COMMENT ON COLUMN rag.storage_change.refusals IS
+    'number of times that the server has refused the document, alone or with others';
+COMMENT ON COLUMN rag.storage_change.retry_at IS
+    'when the document is tried again; NULL: at once';
+COMMENT ON COLUMN rag.storage_change.error IS 'why the server has refused the document';
 
 -- What a server has to delete: a collection that was dropped or moved to other storage. It is not
 -- part of dumps: the server has the points of the cluster that was dumped.
@@ -64,7 +72,7 @@ BEGIN
         VALUES (changed.collection, changed.document_id)
         ON CONFLICT (collection, document_id) DO UPDATE
             SET change = excluded.change, changed_by = excluded.changed_by,
-                changed_at = excluded.changed_at
+                changed_at = excluded.changed_at, refusals = 0, retry_at = NULL, error = NULL
             WHERE storage_change.changed_by <> excluded.changed_by;
     END IF;
     RETURN NULL;

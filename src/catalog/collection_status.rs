@@ -413,8 +413,11 @@ fn totals_statement(only: &str) -> String {
                    AND a.amname IN ('rag_hnsw', 'hnsw')) AS vector_index_method,
                 (SELECT pg_catalog.count(*) FROM rag.storage_change s
                  WHERE s.collection = c.name) AS untold,
-                (SELECT d.error FROM rag.storage_delay d
-                 WHERE d.collection = c.name) AS untold_error,
+                coalesce(
+                    (SELECT d.error FROM rag.storage_delay d WHERE d.collection = c.name),
+                    (SELECT s.error FROM rag.storage_change s
+                     WHERE s.collection = c.name AND s.error IS NOT NULL LIMIT 1))
+                    AS untold_error,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
                  WHERE (b.collection = c.name OR b.index IN (
                             SELECT i.indexrelid FROM pg_catalog.pg_index i

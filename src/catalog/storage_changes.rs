@@ -59,6 +59,8 @@ pub fn watch(partition: &Partition) -> Result<(), Error> {
 pub struct DocumentChange {
     pub document: Uuid,
     pub change: i64,
+    /// The server has refused it, maybe because of others.
+    pub was_refused: bool,
 }
 
 fn read_uuid(row: &Row<'_, '_>, column: usize) -> Result<Uuid, Error> {
@@ -79,19 +81,22 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
     })
 }
 
-/// Returns changes of transactions that have committed, the oldest first.
+/// Returns changes of transactions that have committed, the oldest first. Those that the server has
+/// refused come last, and only when they are due.
 pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
     as_owner(|| {
         query(
-            "SELECT document_id, change FROM rag.storage_change
+            "SELECT document_id, change, refusals > 0 FROM rag.storage_change
              WHERE collection = $1
                AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
-             ORDER BY change LIMIT $2",
+               AND (retry_at IS NULL OR retry_at <= pg_catalog.clock_timestamp())
+             ORDER BY refusals > 0, change LIMIT $2",
             &[collection.into(), (limit as i64).into()],
             |row| {
                 Ok(DocumentChange {
                     document: read_uuid(&row, 1)?,
                     change: row.required(2)?,
+                    was_refused: row.required(3)?,
                 })
             },
         )
@@ -117,6 +122,49 @@ pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error
         )?;
         Ok(())
     })
+}
+
+/// Records that a server has refused documents. Of several nobody knows which one it refuses: each
+/// is told alone. One is tried again as [`delay`] says.
+pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Result<(), Error> {
+    let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
+    let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
+    as_owner(|| {
+        execute(
+            "UPDATE rag.storage_change AS s SET
+                 refusals = s.refusals + 1,
+                 retry_at = CASE WHEN $4 THEN pg_catalog.clock_timestamp()
+                     + pg_catalog.make_interval(secs =>
+                         least($5, pg_catalog.pow(2.0, least(s.refusals, 20)))) END,
+                 error = CASE WHEN $4 THEN $6 END
+             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
+                 AS told (document_id, change)
+             WHERE s.collection = $1 AND s.document_id = told.document_id
+               AND s.change = told.change",
+            &[
+                collection.into(),
+                documents.into(),
+                numbers.into(),
+                (changes.len() == 1).into(),
+                MAX_DELAY.into(),
+                error.into(),
+            ],
+        )?;
+        Ok(())
+    })
+}
+
+/// Returns why the server of a collection refuses one of its documents, if it does.
+pub fn refusal(collection: &str) -> Result<Option<String>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT error FROM rag.storage_change
+             WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
+            &[collection.into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next())
 }
 
 /// Records that a server could not be told. It is tried again after a time that doubles, or that
@@ -186,7 +234,13 @@ pub fn due() -> Result<Vec<Due>, Error> {
                 "SELECT n.collection, n.removal,
                         greatest(0, coalesce(extract(epoch FROM n.retry_at
                                                      - pg_catalog.clock_timestamp()), 0))::float8
-                 FROM (SELECT c.name AS collection, NULL::bigint AS removal, d.retry_at
+                 FROM (SELECT c.name AS collection, NULL::bigint AS removal,
+                              greatest(d.retry_at, CASE WHEN NOT EXISTS (
+                                      SELECT FROM rag.storage_change s
+                                      WHERE s.collection = c.name AND s.retry_at IS NULL)
+                                  THEN (SELECT pg_catalog.min(s.retry_at)
+                                        FROM rag.storage_change s
+                                        WHERE s.collection = c.name) END) AS retry_at
                        FROM rag.collections c
                        LEFT JOIN rag.storage_delay d ON d.collection = c.name
                        WHERE EXISTS (SELECT FROM rag.storage_change s
@@ -245,7 +299,8 @@ pub fn queue_all(collection: &str) -> Result<(), Error> {
              SELECT collection, document_id FROM rag.documents
              WHERE collection = $1 AND chunk_count > 0
              ON CONFLICT (collection, document_id) DO UPDATE
-                 SET change = excluded.change, changed_by = excluded.changed_by",
+                 SET change = excluded.change, changed_by = excluded.changed_by,
+                     refusals = 0, retry_at = NULL, error = NULL",
             &[collection.into()],
         )?;
         Ok(())

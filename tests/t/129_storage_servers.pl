@@ -191,6 +191,28 @@ like($sql->(q{SELECT error FROM rag.storage_removal WHERE collection = 'docs'}),
 $node->restart;
 is($sql->(q{SELECT found('docs', axis(5), 1)}), '5 1.000', 'searches find them there');
 ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'and ask it');
+
+# -- a vector that the server does not accept: it has no direction
+$sql->(q{BEGIN; SELECT rag_upsert_chunks('docs', jsonb_build_array(
+	chunk(7, 'g', axis(7)), chunk(8, 'h', axis(8))));
+	UPDATE rag.chunks SET embedding = array_fill(0, ARRAY[384])::real[]::rag_types.vector
+		WHERE collection = 'docs' AND chunk_id = id(7); COMMIT});
+await(
+	'it is refused',
+	sub {
+		$sql->(q{SELECT count(*), count(error) FROM rag.storage_change
+			WHERE collection = 'docs'}) eq '1|1';
+	});
+like(
+	$sql->(q{SELECT documents_pending, error FROM rag_sync_storage('docs')}),
+	qr/^1\|Elasticsearch at .* refuses points: .*zero magnitude/,
+	'one document that is refused does not keep others from being written');
+like(
+	$sql->(q{SELECT state, detail FROM rag_collection_status('docs')}),
+	qr/^syncing\|.* 1 document; .*zero magnitude/,
+	'the status says why');
+$sql->(q{SELECT rag_delete_chunks('docs', ARRAY[id(7)])});
+$written->('docs');
 $sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
 await(
 	'the index is deleted',

@@ -31,6 +31,10 @@ impl Request for StorageCall {
             StorageEvent::Failed { error } => StorageEvent::Failed {
                 error: redaction::redacted_error(&error),
             },
+            StorageEvent::Refused { created, error } => StorageEvent::Refused {
+                created,
+                error: redaction::redacted_error(&error),
+            },
             other => other,
         }
     }

@@ -175,6 +175,11 @@ pub enum StorageEvent {
     Done {
         created: bool,
     },
+    /// The server does not accept one of the points. `created`: as above.
+    Refused {
+        created: bool,
+        error: EngineError,
+    },
     /// The nearest first.
     Found {
         points: Vec<FoundPoint>,

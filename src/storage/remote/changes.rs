@@ -48,6 +48,8 @@ pub struct ChangesInFlight {
     request: Request,
     /// The server has created the index for it.
     created_index: bool,
+    /// Why the server does not accept the documents.
+    refusal: Option<Error>,
     _lock: HeldLock,
 }
 
@@ -90,6 +92,10 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     }
     let mut documents: Vec<Uuid> = changes.iter().map(|change| change.document).collect();
     let kept = within_a_request(&collection, &documents)?;
+    let kept = match changes[0].was_refused {
+        true => 1,
+        false => kept.min(changes.iter().filter(|one| !one.was_refused).count()),
+    };
     changes.truncate(kept);
     documents.truncate(kept);
     let points = stored::points(&collection, &documents)?;
@@ -176,6 +182,7 @@ impl ChangesInFlight {
             call,
             request,
             created_index: false,
+            refusal: None,
             _lock: lock,
         }
     }
@@ -213,14 +220,19 @@ impl ChangesInFlight {
     }
 
     fn take(&mut self, event: StorageEvent) -> Result<(), Error> {
-        let StorageEvent::Done { created } = event else {
-            return Err(unexpected());
-        };
-        self.created_index = created;
+        match event {
+            StorageEvent::Done { created } => self.created_index = created,
+            StorageEvent::Refused { created, error } => {
+                self.created_index = created;
+                self.refusal = Some(error.into());
+            }
+            _ => return Err(unexpected()),
+        }
         Ok(())
     }
 
-    /// Records what the server has been told, in a transaction.
+    /// Records what the server has been told, or does not accept, in a transaction. Returns the
+    /// number of documents that it has been told.
     ///
     /// # Errors
     /// A statement fails.
@@ -229,6 +241,10 @@ impl ChangesInFlight {
             Request::Changes(changes) => {
                 if self.created_index {
                     queue_lost(&self.collection)?;
+                }
+                if let Some(error) = &self.refusal {
+                    stored::refused(&self.collection, changes, &described(error))?;
+                    return Ok(0);
                 }
                 stored::written(&self.collection, changes)?;
                 Ok(changes.len())
@@ -355,7 +371,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         storage::of(collection).adopt(collection)?;
     }
     let (mut documents, mut server_chunks) = (0, None);
-    let (mut error, mut is_failing) = (None, false);
+    let (mut of_removal, mut error, mut is_failing) = (None, None, false);
     let tell = |begun: Result<Option<ChangesInFlight>, Error>| {
         let Some(mut in_flight) = begun? else {
             return Ok(None);
@@ -365,7 +381,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     };
     for removal in stored::removals(name)? {
         match tell(begin_removal(name, removal.removal)) {
-            Err(failure) if can_go_on(&failure) => error = Some(failure),
+            Err(failure) if can_go_on(&failure) => of_removal = Some(failure),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }
@@ -389,12 +405,16 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
             Err(failure) => return Err(failure),
         }
     }
+    let error = match error {
+        Some(error) => Some(described(&error)),
+        None => stored::refusal(name)?.or_else(|| of_removal.as_ref().map(described)),
+    };
     Ok(Told {
         documents,
         pending: stored::pending(name)?,
         chunks: stored::count_chunks(collection)?,
         server_chunks,
-        error: error.map(|error| described(&error)),
+        error,
     })
 }
 

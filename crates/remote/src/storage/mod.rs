@@ -59,7 +59,12 @@ fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineErro
             let created = engine.ensure(&server, place, shape)?;
             engine.delete(&server, place, documents)?;
             for batch in points.chunks(BATCH_POINTS) {
-                engine.write(&server, place, batch)?;
+                match engine.write(&server, place, batch) {
+                    Err(error) if error.kind == ErrorKind::InvalidRequest => {
+                        return Ok(StorageEvent::Refused { created, error });
+                    }
+                    written => written?,
+                }
             }
             StorageEvent::Done { created }
         }
