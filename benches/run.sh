@@ -12,7 +12,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-all_steps="$usual_steps hybrid strategies table-trigger hnsw hnsw-growth bm25"
+all_steps="$usual_steps hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in
@@ -42,7 +42,8 @@ install_python() {
 
 # Runs one step against the running server.
 measure() { # step
-    PYTHONPATH=$root/benches:$bench/python PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
+    PATH=$pg_bindir:$PATH PYTHONPATH=$root/benches:$bench/python \
+        PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
         BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
         BENCH_TEXT=$text BENCH_TANTIVY=$bench/tantivy/release/tantivy-peer \
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
@@ -69,7 +70,7 @@ model=$pg_sharedir/rag/models/$MODEL
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
         embedding | query | scifact) needs=$data/ir/scifact/corpus.jsonl ;;
-        exact | hnsw* | hybrid) needs=$data/ann/minilm-100k.json ;;
+        exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
     if [ ! -e "$needs" ]; then

@@ -2,20 +2,14 @@
 sentences of SciFact. Queries come with their embedding, so that the model does not count."""
 
 import json
-import os
-import random
-import re
 import time
 import uuid
 
-import numpy
-
 from support import scifact
+from support.chunks import as_text, texts, vectors
 from support.database import fresh_database
 from support.results import median, note, row
 
-FOLDER = os.path.join(os.environ["BENCH_DATA"], "ann")
-DIMENSIONS = 384
 CHUNKS = 100_000
 ROUNDS = 3
 QUERIES = 300
@@ -33,44 +27,28 @@ FILTERS = [
 TARGET = 3.0  # ms
 
 
-def vectors(name):
-    stored = numpy.fromfile(os.path.join(FOLDER, f"minilm-100k.{name}.f16"), dtype=numpy.float16)
-    return stored.reshape(-1, DIMENSIONS).astype(numpy.float32)
-
-
-def as_text(vector):
-    return "[" + ",".join(f"{x:.6g}" for x in vector) + "]"
-
-
 def fill(connection):
     """Writes the chunks past the model, and lets the extension create the indexes."""
     documents = scifact.documents()
-    sentences = [re.split(r"(?<=\. )", document["text"]) for document in documents]
-    random.seed(1)
     base = vectors("base")
     connection.execute("SELECT rag_create_collection('hybrid')")
     connection.execute("SELECT rag_add_document('first', 'first', collection => 'hybrid')")
     with connection.cursor().copy(f"COPY rag.rag_kb_hybrid ({COLUMNS}) FROM STDIN") as copy:
-        for n in range(CHUNKS):
-            text = ""
-            while len(text) < 800:
-                chosen = random.choice(sentences)
-                at = random.randrange(len(chosen))
-                text += "".join(chosen[at:at + 2])
+        for n, text in enumerate(texts(CHUNKS)):
             number = n // 5
             copy.write_row((
                 "hybrid", f"doc/{number}", documents[number % len(documents)]["title"],
                 str(uuid.UUID(int=number + 1)), "text", number % 100, str(uuid.UUID(int=n + 1)),
-                n % 5, 0, text[:1000],
+                n % 5, 0, text,
                 json.dumps({"k": number % 1000, "team": f"t{number // 7 % 100}"}),
                 as_text(base[n]), str(uuid.UUID(int=n + 1)), NOW, NOW, 1, 9))
     connection.execute("SELECT rag_add_document('last', 'last', collection => 'hybrid')")
 
 
-def measure(connection, texts, embeddings, mode, chosen=None):
+def measure(connection, queries, embeddings, mode, chosen=None):
     """Returns the milliseconds of each search, as the client sees them."""
     times = []
-    for n, text in enumerate(texts):
+    for n, text in enumerate(queries):
         arguments = [text, mode, json.dumps(chosen) if chosen else None, embeddings[n]]
         started = time.perf_counter()
         connection.execute(
@@ -87,17 +65,17 @@ def percentile(times, fraction):
 def main():
     connection = fresh_database("bench")
     fill(connection)
-    texts = [query["text"] for query in scifact.queries()][:QUERIES]
+    queries = [query["text"] for query in scifact.queries()][:QUERIES]
     embeddings = [as_text(vector) for vector in vectors("query")[:QUERIES]]
     cases = [(mode, None, None) for mode in MODES]
     cases += [("hybrid", name, chosen) for name, chosen in FILTERS]
     times = {}
     for mode, _, chosen in cases:
-        measure(connection, texts[:50], embeddings, mode, chosen)
+        measure(connection, queries[:50], embeddings, mode, chosen)
     connection.execute("SELECT rag_search_stats_reset()")
     for _ in range(ROUNDS):
         for mode, name, chosen in cases:
-            found = measure(connection, texts, embeddings, mode, chosen)
+            found = measure(connection, queries, embeddings, mode, chosen)
             times.setdefault((mode, name), []).extend(found)
             if name is None and mode == "hybrid":
                 stats = connection.execute(
