@@ -303,7 +303,7 @@ INSERT INTO odd VALUES (1, (SELECT string_agg('word' || i, ' ') FROM generate_se
     (2, repeat('x', 3000) || ' short'), (3, repeat('moose ', 100000)),
     (4, 'Größe 東京タワー русский язык naïve 😀 emoji'),
     (5, 'a''b "c" \ % _ <b>tag</b> &amp; x@y.org'),
-    (6, repeat('x', 2046) || ' ' || repeat('y', 2047));
+    (6, repeat('x', 2046));
 SELECT id, length(body) FROM odd WHERE id < 4 ORDER BY 1;
 SELECT * FROM rag_index_check('odd_body');
 SELECT id FROM odd ORDER BY body <@> 'word77777';
@@ -311,7 +311,6 @@ SELECT id FROM odd ORDER BY body <@> 'word110000 word1 elephant';
 SELECT id FROM odd ORDER BY body <@> 'short';
 SELECT id FROM odd ORDER BY body <@> repeat('x', 3000);
 SELECT id FROM odd ORDER BY body <@> repeat('x', 2046);
-SELECT id FROM odd ORDER BY body <@> repeat('y', 2047);
 SELECT id FROM odd ORDER BY body <@> 'moose';
 SELECT id FROM odd ORDER BY body <@> 'größe';
 SELECT id FROM odd ORDER BY body <@> 'язык';

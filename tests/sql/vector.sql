@@ -162,10 +162,12 @@ SELECT DISTINCT embedding FROM listed ORDER BY embedding DESC NULLS LAST;
 SELECT embedding, count(*) FROM listed GROUP BY embedding HAVING count(*) > 1;
 CREATE INDEX listed_btree ON listed (embedding);
 SET enable_seqscan = off;
+SET enable_bitmapscan = off;
 EXPLAIN (COSTS off) SELECT * FROM listed WHERE embedding = '[1,2]';
 SELECT * FROM listed WHERE embedding = '[1,2]';
 SELECT * FROM listed WHERE embedding < '[1,2]' ORDER BY embedding;
 RESET enable_seqscan;
+RESET enable_bitmapscan;
 CREATE UNIQUE INDEX ON item (embedding);
 INSERT INTO item VALUES (5, '[4,5,6]'); :sqlstate
 
