@@ -128,6 +128,7 @@ test_clusters() {
         RAG_TEST_DATA="${RAG_TEST_DATA:-}" RAG_TEST_PAGES="$scratch/tests/pages" \
         ${RAG_TEST_SEED:+RAG_TEST_SEED="$RAG_TEST_SEED"} \
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
+        RAG_TEST_NEWER_PG_CONFIG="${RAG_TEST_NEWER_PG_CONFIG:-}" \
         RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
     if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
         cp -R "$scratch/output/pages/." .

@@ -10,11 +10,13 @@ use PostgreSQL::Test::Utils;
 our @EXPORT = qw(new_node engine_pids handbook create_handbook wait_until);
 
 # Returns a new cluster, not started yet. Options: initdb => [...] for initdb, preload => 0 for
-# empty shared_preload_libraries, scheduler => 1 for automatic syncs, which most tests do not want.
+# empty shared_preload_libraries, scheduler => 1 for automatic syncs, which most tests do not want,
+# install_path => the folder of another PostgreSQL.
 sub new_node
 {
 	my ($name, %option) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name,
+		$option{install_path} ? (install_path => $option{install_path}) : ());
 	$node->init(extra => [ '--encoding=UTF8', '--no-locale', @{ $option{initdb} // [] } ]);
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'rag'")
 	  unless exists $option{preload} && !$option{preload};
