@@ -45,7 +45,8 @@ def fill(connection):
 
 
 def partition(connection):
-    return connection.execute("SELECT partition FROM rag.collections WHERE name = 'docs'").fetchone()[0]
+    statement = "SELECT partition FROM rag.collections WHERE name = 'docs'"
+    return connection.execute(statement).fetchone()[0]
 
 
 def rebuilds(connection):
@@ -92,8 +93,9 @@ def copy_plain(connection):
             for name, kind in columns)
         with connect("plain") as plain:
             plain.execute(f"CREATE TABLE {table} ({definition})")
-            copy_out = connection.cursor().copy(f"COPY (SELECT {chosen} FROM rag.{table}) TO STDOUT")
-            with copy_out as rows, plain.cursor().copy(f"COPY {table} FROM STDIN") as into:
+            copy = f"COPY (SELECT {chosen} FROM rag.{table}) TO STDOUT"
+            with connection.cursor().copy(copy) as rows, \
+                    plain.cursor().copy(f"COPY {table} FROM STDIN") as into:
                 for block in rows:
                     into.write(block)
 

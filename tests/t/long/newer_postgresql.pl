@@ -91,8 +91,8 @@ sub has_moved
 		"$how: the indexes are complete");
 	$sql->(q{SELECT rag_sync('docs')});
 	is( $sql->(
-			q{SELECT documents_unchanged, chunks_embedded FROM rag.runs ORDER BY run_id DESC LIMIT 1}
-		),
+			q{SELECT documents_unchanged, chunks_embedded FROM rag.runs
+				ORDER BY run_id DESC LIMIT 1}),
 		'31|0',
 		"$how: a sync changes nothing");
 	is( $sql->(q{SELECT action FROM rag_add_document('Tea is made at five.', 'tea',
