@@ -12,7 +12,7 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-all_steps="$usual_steps hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
+all_steps="$usual_steps rerank hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in
@@ -69,8 +69,13 @@ model=$pg_sharedir/rag/models/$MODEL
 
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
+<<<<<<< HEAD
         embedding | query | scifact) needs=$data/ir/scifact/corpus.jsonl ;;
         exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
+=======
+        embedding | query | scifact | rerank) needs=$data/ir/scifact/corpus.jsonl ;;
+        exact | hnsw* | hybrid) needs=$data/ann/minilm-100k.json ;;
+>>>>>>> fbdb0567 (Rerank by the tokens of the default model)
         *) needs=benches ;;
     esac
     if [ ! -e "$needs" ]; then

@@ -32,6 +32,9 @@ pub struct Model {
     users: Vec<pg_sys::Oid>,
 }
 
+/// The name of the reranker that needs no registration.
+pub const LATE: &str = "late";
+
 const COLUMNS: &str = "m.name, m.uid, m.kind, m.provider, m.spec, m.owner, m.owner_id,
     ARRAY(SELECT g.role_id FROM rag.model_grant g
           WHERE g.model = m.name AND g.role_id IS NOT NULL) AS users";
@@ -55,6 +58,20 @@ impl Model {
             spec: row.required::<JsonB>("spec")?.0,
             owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
             users: row.required("users")?,
+        })
+    }
+
+    /// Returns the reranker that compares the tokens of the default model. All roles may use it, as
+    /// they may embed texts with that model.
+    fn late() -> Result<Self, Error> {
+        Ok(Self {
+            name: LATE.into(),
+            uid: pgrx::Uuid::from_bytes([0; 16]),
+            kind: ModelKind::Rerank,
+            provider: Provider::Local,
+            spec: serde_json::json!({"late": true}),
+            owner: Owner::current()?,
+            users: vec![PUBLIC],
         })
     }
 
@@ -127,7 +144,11 @@ pub fn secret_of(name: &str, settings: &ModelSpec) -> Option<SecretRef> {
     Some(secret)
 }
 
+/// Returns the model of a name, of the registry or built in.
 pub fn find(name: &str) -> Result<Option<Model>, Error> {
+    if name == LATE {
+        return Model::late().map(Some);
+    }
     let found = as_owner(|| {
         query(
             &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1"),

@@ -34,6 +34,12 @@ pub fn create(name: &Name, kind: &str, provider: &str, spec: &Value) -> Result<(
         return Err(Error::duplicate(format!("model \"{name}\" is installed"))
             .hint("Choose another name, so that it is clear which one a collection names."));
     }
+    if name == models::LATE {
+        return Err(Error::duplicate("model \"late\" is built in").hint(
+            "Choose another name. A reranker of provider \"local\" with the settings \
+                 {\"late\": true} is the same with other settings.",
+        ));
+    }
     let owner = Owner::current()?;
     let (spec, secret) = checked(name, kind, provider, spec, &owner)?;
     let row = ModelRow {

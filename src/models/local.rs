@@ -7,10 +7,11 @@ use rag_protocol::embed::{ModelOptions, ModelRef};
 
 use crate::{catalog::models::Model, engine::client::with_client, error::Error, settings};
 
-/// Returns the scores of a model on this server, 0 to 1: the logistic function of what it returns.
+/// Returns the scores of a model on this server. Those of a cross-encoder are 0 to 1, the logistic
+/// function of what it returns. Those of late interaction are -1 to 1, a mean of cosines.
 ///
 /// # Errors
-/// The folder is no reranker, or the model does not answer in time.
+/// The folder is no such model, or the model does not answer in time.
 pub fn scores(
     model: &Model,
     settings: &ModelSpec,
@@ -18,13 +19,20 @@ pub fn scores(
     documents: Vec<String>,
 ) -> Result<Vec<f64>, Error> {
     let deadline = Instant::now() + settings.timeout;
+    let dir = match settings.path.as_os_str().is_empty() {
+        true => settings::model(None)?.dir,
+        false => settings.path.clone(),
+    };
     let folder = ModelRef {
-        dir: settings.path.clone(),
+        dir,
         precision: settings.precision.unwrap_or_else(settings::precision),
-        options: ModelOptions::default(),
+        options: ModelOptions {
+            compares_tokens: settings.is_late,
+            ..ModelOptions::default()
+        },
     };
     let scored = with_client(|client| client.score(&folder, query, documents, deadline));
-    let logits = scored.map_err(|error| match Instant::now() >= deadline {
+    let scores = scored.map_err(|error| match Instant::now() >= deadline {
         true => Error::engine_unavailable(format!(
             "model \"{}\" did not answer within {} s",
             model.name,
@@ -32,6 +40,9 @@ pub fn scores(
         )),
         false => error,
     })?;
+    if settings.is_late {
+        return Ok(scores);
+    }
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    Ok(logits.into_iter().map(logistic).collect())
+    Ok(scores.into_iter().map(logistic).collect())
 }

@@ -57,12 +57,12 @@ is(ask($node, "SELECT count(*) || ' ' || (array_agg(score ORDER BY rank)
 is( ask($node, "SELECT bool_and(abs(s.score - r.score) < 1e-5) FROM $search,
 		rag_rerank('server keys', ARRAY[s.text], 'cross') r"),
 	't', 'which are those of title and chunk');
-is(create_reranker('late', $scorer, ', "timeout": 0.1')->{rc}, 0, 'a reranker with a deadline');
+is(create_reranker('slow', $scorer, ', "timeout": 0.1')->{rc}, 0, 'a reranker with a deadline');
 my $pid = engine_pid($node, 'embed');
 freeze($pid);
-my $late = start_sql($node, 'SELECT score FROM rag_rerank(\'a\', \'{b}\', \'late\')')->finish;
+my $late = start_sql($node, 'SELECT score FROM rag_rerank(\'a\', \'{b}\', \'slow\')')->finish;
 thaw($pid);
-error_like($late, '08006', 'model "late" did not answer within 0.1 s', undef, 'a deadline');
+error_like($late, '08006', 'model "slow" did not answer within 0.1 s', undef, 'a deadline');
 
 # -- what is no reranker
 create_reranker('embeds', $embedder, ', "timeout": 60');

@@ -5,32 +5,19 @@
 
 mod common;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
-use common::{Embeddings, Engine, model, onnxruntime};
-use rag_model::convert::{Conversion, convert};
+use common::{
+    Embeddings, Engine, model, onnxruntime,
+    references::{EMBEDDING, converted, expected, reference},
+};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{Answer, Precision, Priority, Task},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-const EMBEDDING: [&str; 9] = [
-    "bert",
-    "bert-dense",
-    "roberta",
-    "xlm-roberta",
-    "xlm-roberta-long",
-    "mpnet",
-    "distilbert",
-    "nomic-bert",
-    "modernbert",
-];
 const SCORING: [&str; 5] = [
     "bert-score",
     "xlm-roberta-score",
@@ -40,30 +27,6 @@ const SCORING: [&str; 5] = [
 ];
 /// Largest difference of a number.
 const TOLERANCE: f32 = 1e-4;
-
-fn reference(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../model/tests/reference")
-        .join(name)
-}
-
-fn converted(name: &str) -> TempDir {
-    let to = tempfile::tempdir().unwrap();
-    let from = reference(name);
-    let conversion = Conversion {
-        from: &from,
-        to: to.path(),
-        precisions: &[Precision::Fp32, Precision::Int8],
-        sha256: None,
-    };
-    convert(&conversion).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    to
-}
-
-fn expected<T: for<'a> Deserialize<'a>>(name: &str) -> T {
-    let json = fs::read(reference(name).join("expected.json")).unwrap();
-    serde_json::from_slice(&json).unwrap()
-}
 
 #[derive(Deserialize)]
 struct Vectors {

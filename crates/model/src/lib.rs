@@ -21,7 +21,8 @@
 //!   what they share;
 //! * [`onnx`] over [`protobuf`]: the file format;
 //! * [`convert`](mod@convert): from folder to folder, atomically;
-//! * [`identity`]: the weights of a graph as a hash, the same for each precision.
+//! * [`identity`]: the weights of a graph as a hash, the same for each precision;
+//! * [`token_vectors`]: a graph that returns the vectors of all tokens, too.
 //!
 //! Errors are [`rag_protocol::EngineError`]s: they reach a user of Postgres through `rag-engine`,
 //! and a user of the shell through the program `rag-model`.
@@ -40,7 +41,9 @@ mod rotary;
 pub mod safetensors;
 pub mod settings;
 pub mod steps;
+pub mod token_vectors;
 mod window;
+mod wire;
 mod writer;
 
 use std::{

@@ -167,6 +167,12 @@ impl Graph {
             std::mem::take(&mut self.outputs).message(12, &value_info(name, element, shape));
     }
 
+    /// Returns what can be appended to a file, so that its graph has these nodes and outputs, too.
+    pub fn extension(&self) -> Vec<u8> {
+        let graph = self.nodes.clone().merge(&self.outputs);
+        Message::default().message(7, &graph).as_bytes().to_vec()
+    }
+
     /// Returns the whole file.
     pub fn encode(&self, name: &str) -> Vec<u8> {
         let graph = self

@@ -87,6 +87,13 @@ pub struct ModelOptions {
     /// Maximum number of tokens of a text, special tokens included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
+    /// True for a model that embeds texts, and whose vectors of tokens score documents.
+    #[serde(skip_serializing_if = "is_false")]
+    pub compares_tokens: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl ModelOptions {
@@ -209,7 +216,8 @@ pub enum Task {
         priority: Priority,
         texts: Vec<String>,
     },
-    /// Scores how well documents match a query, by a model that reads both together. The answer is
+    /// Scores how well documents match a query: by a model that reads both together, or with
+    /// [`ModelOptions::compares_tokens`] by the vectors of their tokens. The answer is
     /// [`Answer::Scores`].
     Score {
         priority: Priority,
@@ -286,10 +294,11 @@ pub enum Answer {
         tokens: Vec<usize>,
     },
     /// The payload has `tokens.len()` f32 values, little-endian, in the order of the documents:
-    /// the larger, the better. They are what the model returns, of any size (logits).
+    /// the larger, the better. They are what the model returns, of any size (logits), or -1 to 1
+    /// with [`ModelOptions::compares_tokens`].
     Scores {
         model: ModelInfo,
-        /// Tokens of each pair, special tokens included, before any truncation.
+        /// Tokens of each pair or document, special tokens included, before any truncation.
         tokens: Vec<usize>,
     },
     /// Tokens of each text, without special tokens.

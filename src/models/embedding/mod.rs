@@ -361,6 +361,7 @@ fn local_ref(spec: &ModelSpec) -> ModelRef {
             pooling: embedding.pooling,
             normalize: embedding.normalize,
             max_tokens: embedding.max_tokens,
+            compares_tokens: false,
         },
     }
 }

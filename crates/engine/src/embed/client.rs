@@ -168,8 +168,13 @@ impl Client {
         let done = catch_unwind(AssertUnwindSafe(|| self.perform(&model, task, payload)));
         match done.unwrap_or_else(|panic| Err(internal(&panic))) {
             Ok(TaskResult::Answer(answer, payload)) => ticket.answer(*answer, &payload),
-            Ok(TaskResult::Tokenized(priority, model, texts)) => {
-                let task = EmbedTask::new(model, texts, ticket);
+            Ok(TaskResult::Tokenized {
+                priority,
+                model,
+                query,
+                texts,
+            }) => {
+                let task = EmbedTask::new(model, query, texts, ticket);
                 if task.is_finished() {
                     task.finish(); // no texts, no vectors
                 } else {
@@ -226,26 +231,34 @@ impl Client {
             } => {
                 model.require(true)?;
                 let abandoned = || self.is_abandoned();
-                let pairs = model
-                    .tokenizer
-                    .tokenize_pairs(&query, &documents, &abandoned)?;
-                Ok(match pairs {
-                    Some(pairs) => TaskResult::Tokenized(priority, model, pairs),
-                    None => TaskResult::Nobody,
-                })
+                let tokenizer = &model.tokenizer;
+                if !model.compares_tokens() {
+                    let pairs = tokenizer.tokenize_pairs(&query, &documents, &abandoned)?;
+                    return Ok(TaskResult::tokenized(priority, model, None, pairs));
+                }
+                let Some(query) = tokenizer.tokenize(&query, &abandoned)? else {
+                    return Ok(TaskResult::Nobody);
+                };
+                let texts = self.tokenize(&model, &documents)?;
+                Ok(TaskResult::tokenized(priority, model, Some(query), texts))
             }
             Task::Embed { priority, texts } => {
                 model.require(false)?;
-                let mut tokens = Vec::with_capacity(texts.len());
-                for text in &texts {
-                    match model.tokenizer.tokenize(text, &|| self.is_abandoned())? {
-                        Some(text) => tokens.push(text),
-                        None => return Ok(TaskResult::Nobody),
-                    }
-                }
-                Ok(TaskResult::Tokenized(priority, model, tokens))
+                let texts = self.tokenize(&model, &texts)?;
+                Ok(TaskResult::tokenized(priority, model, None, texts))
             }
         }
+    }
+
+    /// Returns `None` if the client has hung up.
+    fn tokenize(
+        &self,
+        model: &Model,
+        texts: &[String],
+    ) -> Result<Option<Vec<Tokens>>, EngineError> {
+        let abandoned = || self.is_abandoned();
+        let tokenize = |text: &String| model.tokenizer.tokenize(text, &abandoned);
+        texts.iter().map(tokenize).collect()
     }
 
     /// Performs a task that needs no more of a model than its tokens.
@@ -316,7 +329,13 @@ fn rule_of(task: &Task) -> Option<&TokenRule> {
 enum TaskResult {
     Answer(Box<Answer>, Vec<u8>),
     /// The inference thread does the rest.
-    Tokenized(Priority, Arc<Model>, Vec<Tokens>),
+    Tokenized {
+        priority: Priority,
+        model: Arc<Model>,
+        /// What the texts are compared with.
+        query: Option<Tokens>,
+        texts: Vec<Tokens>,
+    },
     /// The client has hung up.
     Nobody,
 }
@@ -324,5 +343,20 @@ enum TaskResult {
 impl TaskResult {
     fn answer(answer: Answer, payload: Vec<u8>) -> Self {
         Self::Answer(Box::new(answer), payload)
+    }
+
+    /// `texts`: `None` if the client has hung up meanwhile.
+    fn tokenized(
+        priority: Priority,
+        model: Arc<Model>,
+        query: Option<Tokens>,
+        texts: Option<Vec<Tokens>>,
+    ) -> Self {
+        texts.map_or(Self::Nobody, |texts| Self::Tokenized {
+            priority,
+            model,
+            query,
+            texts,
+        })
     }
 }

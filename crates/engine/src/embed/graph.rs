@@ -6,7 +6,11 @@ use ort::{
     session::{Session, builder::GraphOptimizationLevel},
     value::{TensorElementType, ValueType},
 };
-use rag_model::{invalid, settings::Settings};
+use rag_model::{
+    invalid,
+    settings::Settings,
+    token_vectors::{TOKEN_VECTORS, with_token_vectors},
+};
 use rag_protocol::EngineError;
 
 use super::runtime::Runtime;
@@ -28,22 +32,32 @@ pub enum Output {
     Hidden(String),
     /// One number per pair.
     Scores(String),
+    /// One vector per token, to be compared with those of another text.
+    Tokens(String),
 }
 
 /// Names of outputs, in order of preference.
 const POOLED: &str = "sentence_embedding";
-const HIDDEN: [&str; 2] = ["last_hidden_state", "token_embeddings"];
 const SCORES: &str = "logits";
 
-/// Loads a graph.
+/// Loads a graph. One that compares tokens gets an output with their vectors if it has none.
 ///
 /// # Errors
-/// `InvalidModel` if it cannot be loaded; the errors of [`Runtime`].
-pub fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
+/// `InvalidModel` if it cannot be loaded, or has no vectors of tokens; the errors of [`Runtime`].
+pub fn open(
+    graph: &Path,
+    runtime: &Runtime,
+    settings: &Settings,
+    compares_tokens: bool,
+) -> Result<Session, EngineError> {
+    let extended = match compares_tokens {
+        true => with_token_vectors(graph, settings.hidden_size)?,
+        false => None,
+    };
     let environment = runtime.environment()?;
     let build = || -> Result<Session, String> {
         let text = |e: ort::Error<_>| e.to_string();
-        Session::builder(environment)
+        let mut builder = Session::builder(environment)
             .map_err(|e| e.to_string())?
             .with_intra_threads(runtime.threads)
             .map_err(text)?
@@ -61,9 +75,12 @@ pub fn open(graph: &Path, runtime: &Runtime) -> Result<Session, EngineError> {
             .with_optimization_level(GraphOptimizationLevel::All)
             .map_err(text)?
             .with_execution_providers(runtime.provider.dispatch())
-            .map_err(text)?
-            .commit_from_file(graph)
-            .map_err(|e| e.to_string())
+            .map_err(text)?;
+        let session = match &extended {
+            Some(bytes) => builder.commit_from_memory(bytes),
+            None => builder.commit_from_file(graph),
+        };
+        session.map_err(|e| e.to_string())
     };
     build().map_err(|detail| {
         if let Some(error) = runtime.provider.refusal(&detail) {
@@ -139,6 +156,7 @@ pub fn find_output(
     graph: &Path,
     session: &Session,
     settings: &Settings,
+    compares_tokens: bool,
 ) -> Result<Output, EngineError> {
     let find = |name: &str| {
         session
@@ -146,9 +164,12 @@ pub fn find_output(
             .iter()
             .find(|output| output.name() == name)
     };
-    let (output, found) = if let Some(found) = find(POOLED) {
+    let hidden = TOKEN_VECTORS.iter().find_map(|name| find(name));
+    let (output, found) = if let (true, Some(found)) = (compares_tokens, hidden) {
+        (Output::Tokens(found.name().into()), found)
+    } else if let Some(found) = find(POOLED) {
         (Output::Pooled(POOLED.into()), found)
-    } else if let Some(found) = HIDDEN.iter().find_map(|name| find(name)) {
+    } else if let Some(found) = hidden {
         if !settings.further_steps.is_empty() {
             return Err(invalid(
                 graph,
@@ -173,7 +194,7 @@ pub fn find_output(
         return Err(
             invalid(graph, format!("its outputs are {}", names.join(", "))).hint(format!(
                 "One of them must be called {POOLED}, {}, {} or {SCORES}.",
-                HIDDEN[0], HIDDEN[1]
+                TOKEN_VECTORS[0], TOKEN_VECTORS[1]
             )),
         );
     };
@@ -191,7 +212,9 @@ pub fn find_output(
     };
     let (expected, what) = match &output {
         Output::Pooled(_) => (settings.dimensions, "the configuration says"),
-        Output::Hidden(_) => (settings.hidden_size, "hidden_size in config.json is"),
+        Output::Hidden(_) | Output::Tokens(_) => {
+            (settings.hidden_size, "hidden_size in config.json is")
+        }
         Output::Scores(_) => (1, "a model that scores pairs has"),
     };
     // -1 stands for a length that is known only after a run.

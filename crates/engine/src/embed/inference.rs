@@ -12,6 +12,7 @@ use super::{
     model::Model,
     replies::{Ticket, internal},
     scheduler::{SLICE, Scheduler},
+    token_vectors::TokenVectors,
     tokens::Tokens,
 };
 
@@ -20,6 +21,7 @@ use super::{
 pub struct EmbedTask {
     model: Arc<Model>,
     ticket: Ticket,
+    query: Option<Query>,
     /// Tokens of each text before truncation, in the order of the request.
     counts: Vec<usize>,
     /// The remaining texts, shortest first. Slices are taken from the end, so that each has texts
@@ -29,8 +31,21 @@ pub struct EmbedTask {
     vectors: Vec<f32>,
 }
 
+/// The text that others are compared with, token by token.
+#[derive(Debug)]
+enum Query {
+    Tokenized(Tokens),
+    Embedded(TokenVectors),
+}
+
 impl EmbedTask {
-    pub fn new(model: Arc<Model>, texts: Vec<Tokens>, ticket: Ticket) -> Self {
+    /// `query`: what the texts are compared with, by a model that compares tokens.
+    pub fn new(
+        model: Arc<Model>,
+        query: Option<Tokens>,
+        texts: Vec<Tokens>,
+        ticket: Ticket,
+    ) -> Self {
         let counts = texts.iter().map(|text| text.count).collect();
         let vectors = vec![0.0; texts.len() * model.width()];
         let mut left: Vec<_> = texts.into_iter().enumerate().collect();
@@ -38,6 +53,7 @@ impl EmbedTask {
         Self {
             model,
             ticket,
+            query: query.map(Query::Tokenized),
             counts,
             left,
             vectors,
@@ -52,7 +68,10 @@ impl EmbedTask {
         let slice = self.left.split_off(self.left.len().saturating_sub(SLICE));
         let texts: Vec<&Tokens> = slice.iter().map(|(_, text)| text).collect();
         let dimensions = self.model.width();
-        let vectors = self.model.run(&texts)?;
+        let vectors = match &mut self.query {
+            None => self.model.run(&texts)?,
+            Some(query) => compare(&self.model, query, &texts)?,
+        };
         for ((at, _), vector) in slice.iter().zip(vectors.chunks_exact(dimensions)) {
             self.vectors[at * dimensions..(at + 1) * dimensions].copy_from_slice(vector);
         }
@@ -73,6 +92,18 @@ impl EmbedTask {
         };
         self.ticket.answer(answer, &payload);
     }
+}
+
+/// Returns how well each text matches the query.
+fn compare(model: &Model, query: &mut Query, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
+    if let Query::Tokenized(tokens) = query {
+        *query = Query::Embedded(model.token_vectors(tokens)?);
+    }
+    let Query::Embedded(query) = query else {
+        return Ok(vec![]);
+    };
+    let score = |text: &&Tokens| Ok(query.best_matches(&model.token_vectors(text)?));
+    texts.iter().map(score).collect()
 }
 
 /// Serves the queue for the life of the process.

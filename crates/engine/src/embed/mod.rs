@@ -10,8 +10,8 @@
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
 //! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`],
-//!   [`tokens`], [`pooling`], [`options`], its [`fingerprint`], its [`footprint`] and its
-//!   [`baseline`]; [`counter`] counts tokens for the splitter;
+//!   [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`], its
+//!   [`footprint`] and its [`baseline`]; [`counter`] counts tokens for the splitter;
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.
@@ -37,6 +37,7 @@ mod rounds;
 mod runtime;
 mod scheduler;
 mod server;
+mod token_vectors;
 pub mod tokens;
 
 pub use self::runtime::Provider;

@@ -23,6 +23,7 @@ use super::{
     options, pooling,
     runtime::Runtime,
     scheduler::SLICE,
+    token_vectors::TokenVectors,
     tokens::{ModelTokenizer, Tokens},
 };
 
@@ -72,9 +73,10 @@ impl Model {
         }
         let fingerprint = fingerprint(dir, &graph, &tokenizer_json, &settings, &reference.options)?;
 
-        let session = graph::open(&graph, runtime)?;
+        let compares_tokens = reference.options.compares_tokens;
+        let session = graph::open(&graph, runtime, &settings, compares_tokens)?;
         let inputs = graph::check_inputs(&graph, &session)?;
-        let output = graph::find_output(&graph, &session, &settings)?;
+        let output = graph::find_output(&graph, &session, &settings, compares_tokens)?;
         let layers = match output {
             Output::Hidden(_) => settings.steps.iter().map(|step| step.load(dir)).collect(),
             _ => Ok(vec![]),
@@ -99,11 +101,11 @@ impl Model {
             baseline: 0.0,
         };
         let batch = match reference.precision {
-            Precision::Fp32 if inputs.has_mask => SLICE,
+            Precision::Fp32 if inputs.has_mask && !compares_tokens => SLICE,
             // 8-bit graphs scale activations by the largest value of a whole run, so a text's
             // vector would depend on the other texts. Alone it is always the same, and texts as
             // long as chunks are embedded as fast. A graph without a mask cannot read texts of
-            // several lengths.
+            // several lengths. Comparisons of tokens use each number of a run.
             _ => 1,
         };
         let mut model = Self {
@@ -125,15 +127,20 @@ impl Model {
         Ok(model)
     }
 
-    /// Returns true for a model that scores pairs of texts.
+    /// Returns true for a model that scores documents.
     pub fn is_scorer(&self) -> bool {
-        matches!(self.output, Output::Scores(_))
+        matches!(self.output, Output::Scores(_) | Output::Tokens(_))
+    }
+
+    /// Returns true for a model whose vectors of tokens score documents.
+    pub fn compares_tokens(&self) -> bool {
+        matches!(self.output, Output::Tokens(_))
     }
 
     /// Number of values per text or pair.
     pub fn width(&self) -> usize {
         match self.output {
-            Output::Scores(_) => 1,
+            Output::Scores(_) | Output::Tokens(_) => 1,
             _ => self.info.dimensions,
         }
     }
@@ -159,7 +166,7 @@ impl Model {
     /// that.
     fn try_out(&self, graph: &Path) -> Result<(), EngineError> {
         const TEXT: &str = "a text to try the model with";
-        let tokens = if self.is_scorer() {
+        let tokens = if matches!(self.output, Output::Scores(_)) {
             let pair = self
                 .tokenizer
                 .tokenize_pairs(TEXT, &[TEXT.into()], &|| false)?;
@@ -167,12 +174,17 @@ impl Model {
         } else {
             self.tokenizer.tokenize(TEXT, &|| false)?
         };
-        self.run(&tokens.iter().collect::<Vec<_>>())
-            .map(drop)
-            .map_err(|e| {
-                invalid(graph, e.detail.unwrap_or(e.message))
-                    .hint("The graph, tokenizer.json and config.json may be of different models.")
-            })
+        let texts: Vec<&Tokens> = tokens.iter().collect();
+        let result = match self.compares_tokens() {
+            true => texts
+                .iter()
+                .try_for_each(|text| self.token_vectors(text).map(drop)),
+            false => self.run(&texts).map(drop),
+        };
+        result.map_err(|e| {
+            invalid(graph, e.detail.unwrap_or(e.message))
+                .hint("The graph, tokenizer.json and config.json may be of different models.")
+        })
     }
 
     /// Embeds a few texts, or scores a few pairs. Returns one vector of length 1 for each text, or
@@ -189,6 +201,14 @@ impl Model {
         Ok(values)
     }
 
+    /// Returns the vector of each token of a text, one after another, each of length 1.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn token_vectors(&self, text: &Tokens) -> Result<TokenVectors, EngineError> {
+        TokenVectors::of(self.run_batch(&[text])?, self.settings.hidden_size)
+    }
+
     fn run_batch(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let rows = texts.len();
         let width = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
@@ -198,7 +218,7 @@ impl Model {
         let dimensions = self.settings.hidden_size;
         let (name, expected) = match &self.output {
             Output::Pooled(name) => (name, vec![rows, self.settings.dimensions]),
-            Output::Hidden(name) => (name, vec![rows, width, dimensions]),
+            Output::Hidden(name) | Output::Tokens(name) => (name, vec![rows, width, dimensions]),
             Output::Scores(name) => (name, vec![rows, 1]),
         };
         let (shape, values) = outputs[name.as_str()]
@@ -218,6 +238,7 @@ impl Model {
                 return Ok(values.to_vec());
             }
             Output::Scores(_) => return Err(failed("a score is not finite".into())),
+            Output::Tokens(_) => return Ok(values.to_vec()),
             Output::Pooled(_) => values.to_vec(),
             Output::Hidden(_) => values
                 .chunks_exact(width * dimensions)

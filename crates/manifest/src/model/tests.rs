@@ -157,12 +157,20 @@ fn a_reranker_on_this_server_is_a_folder() {
     assert_eq!(spec.path, PathBuf::from("/srv/m"));
     assert_eq!(spec.precision, Some(Precision::Fp32));
     assert_eq!((spec.candidates, spec.timeout.as_secs()), (20, 5));
+    assert!(!spec.is_late);
+    let (_, late) = check(json!({"late": true})).expect("the default model");
+    assert_eq!((late.is_late, late.candidates), (true, 20));
+    assert_eq!(late.path, PathBuf::new());
+    let (_, late) = check(json!({"late": true, "path": "/m", "candidates": 7})).expect("another");
+    assert_eq!((late.path, late.candidates), (PathBuf::from("/m"), 7));
     for wrong in [
         json!({}),
         json!({"path": "m"}),
         json!({"path": "/m\n"}),
         json!({"path": "/m", "precision": "int4"}),
         json!({"path": "/m", "base_url": "http://h"}),
+        json!({"late": false}),
+        json!({"late": 1}),
     ] {
         assert!(check(wrong.clone()).is_err(), "{wrong}");
     }
