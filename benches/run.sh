@@ -69,13 +69,8 @@ model=$pg_sharedir/rag/models/$MODEL
 
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
-<<<<<<< HEAD
-        embedding | query | scifact) needs=$data/ir/scifact/corpus.jsonl ;;
-        exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
-=======
         embedding | query | scifact | rerank) needs=$data/ir/scifact/corpus.jsonl ;;
-        exact | hnsw* | hybrid) needs=$data/ann/minilm-100k.json ;;
->>>>>>> fbdb0567 (Rerank by the tokens of the default model)
+        exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
     if [ ! -e "$needs" ]; then
