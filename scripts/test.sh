@@ -153,9 +153,11 @@ pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
 [ -x "$pg_regress" ] || fail "$pg_regress is missing: it comes with PostgreSQL's headers"
 
-# Sources are synced, and tables vacuumed, only when a test says so.
+# Sources are synced, and tables vacuumed, only when a test says so. What one test has embedded, the
+# next one embeds again.
 start_server "shared_preload_libraries = 'rag'
 rag.scheduler = off
+rag.embedding_cache_size = 0
 autovacuum = off"
 [ -n "$only" ] || test_crates
 copy_tests

@@ -135,6 +135,11 @@ CREATE VIEW rag.metrics AS
         ('rag_index_bytes', 'index', 'keyword', c.keyword_index_bytes))
         AS m (name, label, of, value)
     UNION ALL
+    SELECT m.name, '{}'::jsonb, m.value::double precision
+    FROM rag.embedding_cache e, LATERAL (VALUES
+        ('rag_embedding_cache_entries', e.entries),
+        ('rag_embedding_cache_bytes', e.bytes)) AS m (name, value)
+    UNION ALL
     SELECT 'rag_source_suspended',
            jsonb_build_object('source', s.name, 'collection', s.collection),
            s.suspend::integer::double precision

@@ -152,6 +152,20 @@ COMMENT ON COLUMN rag.models.namespace IS 'namespace, taken from the name';
 COMMENT ON COLUMN rag.models.created_at IS 'time when the model was created';
 COMMENT ON COLUMN rag.models.updated_at IS 'time of the last change';
 
+CREATE FUNCTION rag.embedding_cache_size()
+    RETURNS TABLE (entries bigint, bytes bigint, max_bytes bigint)
+    AS 'MODULE_PATHNAME', 'embedding_cache_size_wrapper' LANGUAGE c VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.embedding_cache_size() IS
+    'size of the cache of embeddings, for members of rag_admin; use rag.embedding_cache instead';
+
+CREATE VIEW rag.embedding_cache AS
+    SELECT entries, bytes, max_bytes FROM rag.embedding_cache_size();
+COMMENT ON VIEW rag.embedding_cache IS
+    'size of the cache of embeddings of the database; no row for roles outside of rag_admin';
+COMMENT ON COLUMN rag.embedding_cache.entries IS 'number of cached embeddings';
+COMMENT ON COLUMN rag.embedding_cache.bytes IS 'bytes in use';
+COMMENT ON COLUMN rag.embedding_cache.max_bytes IS 'rag.embedding_cache_size, in bytes';
+
 SELECT pg_catalog.pg_extension_config_dump('rag.model', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.model_grant', '');
 

@@ -51,6 +51,8 @@ BEGIN
             ('rag_grant_model', true, 'allows a role to use a model; public: all roles'),
             ('rag_revoke_model', true, 'no longer allows a role to use a model'),
             ('rag_test_model', true, 'sends a small request to a model'),
+            ('rag_clear_embedding_cache', false,
+             'empties the cache of embeddings; returns the number of those removed'),
             ('rag_retrieval_methods', true, 'returns the methods that a type of storage can have'),
             ('rag_create_source', false,
              'creates a source, from which documents of a collection are fetched'),
@@ -207,7 +209,8 @@ BEGIN
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
         'rag.is_preloaded()', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
         'rag.lost_run_error()', 'rag.current_model()', 'rag.default_prompt_template()',
-        'rag.model_counts()', 'rag.usable_models()', 'rag.visible_models()',
+        'rag.embedding_cache_size()', 'rag.model_counts()', 'rag.usable_models()',
+        'rag.visible_models()',
         'rag.run_phase(text, boolean)',
         'rag.search_statistics()',
         'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
@@ -221,4 +224,5 @@ END $$;
 GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
-    rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage TO rag_reader;
+    rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage,
+    rag.embedding_cache TO rag_reader;

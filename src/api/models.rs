@@ -10,8 +10,9 @@ use crate::{
         name::{Name, canonical},
     },
     error::Error,
-    models::{self, definition, test},
+    models::{self, definition, embedding::cache, test},
     pg::{json::JsonbText, roles},
+    settings,
 };
 
 fn parsed(spec: &JsonbText) -> Result<Value, Error> {
@@ -105,7 +106,41 @@ fn rag_test_model(
     )))
 }
 
+#[pg_extern(volatile)]
+fn rag_clear_embedding_cache() -> Result<i64, ErrorReport> {
+    roles::require_admin("clear the cache of embeddings")?;
+    Ok(count(cache::clear()?.entries))
+}
+
+fn count(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
 // -- for the views, with the rights of the reading role
+
+#[pg_extern(sql = false)]
+fn embedding_cache_size() -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(entries, i64),
+            name!(bytes, i64),
+            name!(max_bytes, i64),
+        ),
+    >,
+    ErrorReport,
+> {
+    if !roles::is_admin() {
+        return Ok(TableIterator::empty());
+    }
+    let size = cache::size()?;
+    let most = settings::embedding_cache_bytes();
+    Ok(TableIterator::once((
+        count(size.entries),
+        count(size.bytes),
+        count(most),
+    )))
+}
 
 #[pg_extern(sql = false)]
 fn usable_models() -> Result<Vec<String>, ErrorReport> {

@@ -8,7 +8,10 @@ use rag_protocol::{
 };
 use serde_json::Value;
 
-use super::{embedding::check_folders, test, usage, users};
+use super::{
+    embedding::{cache, check_folders},
+    test, usage, users,
+};
 use crate::{
     catalog::{
         access,
@@ -103,7 +106,8 @@ fn vectors_depend_on(spec: &Value) -> Value {
     )
 }
 
-/// Drops a model, its grants and its counts. Returns false if it does not exist.
+/// Drops a model, its grants, its counts and its cached embeddings. Returns false if it does not
+/// exist.
 ///
 /// # Errors
 /// The caller does not own it.
@@ -115,6 +119,7 @@ pub fn drop(name: &str) -> Result<bool, Error> {
     users::check_unused(&present)?;
     models::drop(&present.name)?;
     usage::forget_at_commit(present.uid.to_string());
+    cache::forget_model_at_commit(present.uid);
     Ok(true)
 }
 

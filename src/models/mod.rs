@@ -21,4 +21,11 @@ pub mod test;
 mod usage;
 pub mod users;
 
-pub use self::usage::{counts, forget_database_at_commit};
+pub use self::usage::counts;
+
+/// Deletes the files of a database that the current transaction drops, or in which it drops the
+/// extension: counts of calls, and cached embeddings.
+pub fn forget_database_at_commit(database: u32) {
+    usage::forget_database_at_commit(database);
+    embedding::cache::forget_database_at_commit(database);
+}

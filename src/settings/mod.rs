@@ -106,6 +106,7 @@ static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> =
     GucSetting::<IterativeScan>::new(IterativeScan::strict);
+static EMBEDDING_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(256);
 static CHAT_MODEL: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static MAX_SCAN_TUPLES: GucSetting<i32> = GucSetting::<i32>::new(0);
 
@@ -333,6 +334,11 @@ pub fn history_limits() -> (i64, i64) {
         SUCCESSFUL_RUNS_HISTORY_LIMIT.get().into(),
         FAILED_RUNS_HISTORY_LIMIT.get().into(),
     )
+}
+
+/// Returns the maximum size of the cached embeddings of a database.
+pub fn embedding_cache_bytes() -> u64 {
+    u64::try_from(EMBEDDING_CACHE_SIZE.get()).unwrap_or(0) * 1024 * 1024
 }
 
 /// Returns the chat model of answers that name none, or None if it is not set.

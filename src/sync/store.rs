@@ -1,7 +1,7 @@
 //! Stores a document: derives its ids, the texts to embed, and its rows.
 //!
 //! ```text
-//! content + text --texts()--> embedding keys --stored_embeddings / engine--> vectors
+//! content + text --texts()--> embedding keys --known_embeddings / engine--> vectors
 //!                --store()--> rag.documents, rag.chunks
 //! ```
 //!
@@ -10,7 +10,6 @@
 use std::collections::HashMap;
 
 use rag_protocol::{
-    call::Purpose,
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Content, embedded_text},
@@ -26,7 +25,10 @@ use crate::{
     },
     engine::client::Client,
     error::Error,
-    models::embedding::EmbeddingModel,
+    models::embedding::{
+        EmbeddingModel,
+        cache::{self, CachePlaces},
+    },
     types::vector::OwnedVector,
 };
 
@@ -51,7 +53,7 @@ pub struct StoreResult {
 }
 
 /// Returns the embeddings of all texts of some documents. The engine computes those that are not
-/// stored.
+/// known.
 ///
 /// # Errors
 /// The engine is unavailable, or a statement fails.
@@ -66,10 +68,10 @@ pub fn embeddings<'a>(
     for document in documents {
         texts.extend(document.texts(model)?);
     }
-    embeddings_of(texts, client, embedder, collection)
+    embeddings_of(texts, client, embedder, model, collection)
 }
 
-/// Returns the embeddings of texts. The engine computes those that are not stored.
+/// Returns the embeddings of texts. The engine computes those that are not known.
 ///
 /// # Errors
 /// The engine is unavailable, or a statement fails.
@@ -77,9 +79,10 @@ pub fn embeddings_of(
     texts: Vec<(EmbeddingKey, String)>,
     client: &mut Client,
     embedder: &EmbeddingModel,
+    model: &ModelInfo,
     collection: &Collection,
 ) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
-    find_embeddings(texts, client, embedder, collection).map(|found| found.vectors)
+    find_embeddings(texts, client, embedder, model, collection).map(|found| found.vectors)
 }
 
 /// Embeddings of texts.
@@ -97,10 +100,11 @@ pub fn find_embeddings(
     texts: Vec<(EmbeddingKey, String)>,
     client: &mut Client,
     embedder: &EmbeddingModel,
+    model: &ModelInfo,
     collection: &Collection,
 ) -> Result<FoundEmbeddings, Error> {
     let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-    let mut vectors = catalog::chunks::stored_embeddings(collection, &keys)?;
+    let mut vectors = known_embeddings(collection, model, &keys)?;
     let mut missing = HashMap::new();
     for (key, text) in texts {
         if !vectors.contains_key(&key) {
@@ -110,10 +114,29 @@ pub fn find_embeddings(
     let computed = missing.len();
     if computed > 0 {
         let (keys, texts): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
-        let found = embedder.embed(client, Purpose::Passage, texts)?;
+        let places = CachePlaces::new(collection, model, &keys);
+        let found = embedder.embed(client, texts, places)?;
         vectors.extend(keys.into_iter().zip(found));
     }
     Ok(FoundEmbeddings { vectors, computed })
+}
+
+/// Returns the embeddings that are stored or cached.
+///
+/// # Errors
+/// A statement fails.
+pub fn known_embeddings(
+    collection: &Collection,
+    model: &ModelInfo,
+    keys: &[EmbeddingKey],
+) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+    let mut known = catalog::chunks::stored_embeddings(collection, keys)?;
+    let missing = keys.iter().filter(|key| !known.contains_key(key));
+    let missing: Vec<EmbeddingKey> = missing.copied().collect();
+    if !missing.is_empty() {
+        known.extend(cache::find(collection, model, &missing));
+    }
+    Ok(known)
 }
 
 impl PreparedDocument {

@@ -10,6 +10,7 @@ use crate::{
     catalog::documents,
     engine::{RUNTIME_DIR, clones},
     error::Error,
+    models,
     pg::{
         calls::{c_function, handle_drop_trigger},
         process::database,
@@ -43,6 +44,7 @@ fn before_drop(cascade: bool) -> Result<(), Error> {
         }
     }
     clones::forget_database_at_commit(database().to_u32());
+    models::forget_database_at_commit(database().to_u32());
     pgrx::notice!(
         "extension rag leaves the roles rag_admin and rag_reader and the folder {RUNTIME_DIR} of \
          the data directory, which belong to the cluster"

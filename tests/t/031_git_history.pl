@@ -7,7 +7,8 @@ use RagCluster;
 use RagGit;
 
 my $node = rag_node('git_history',
-	conf => "rag.max_file_size = '1MB'\nrag.allowed_private_hosts = 'wiki.local'");
+	conf => "rag.max_file_size = '1MB'\nrag.allowed_private_hosts = 'wiki.local'
+rag.embedding_cache_size = 0");
 my $counts =
 	'documents_added, documents_updated, documents_deleted, documents_unchanged, documents_failed, '
   . 'chunks_written, chunks_embedded';

@@ -343,12 +343,33 @@ sub _zero
 sub _mortal
 {
 	my ($connection, $record, $seen) = @_;
-	return _good(@_) if $seen <= 4 || -e "$folder/healed";
+	return _good(@_) if $seen <= 4 || -e "$folder/healed-mortal";
 	return respond_json($connection, '500 Internal Server Error', { error => 'out of GPUs' });
 }
 
-# From now on mortal servers work.
-sub heal { return RagCluster::write_file("$folder/healed", '') }
+# From now on servers of a kind that fails work.
+sub heal { my ($kind) = @_; return RagCluster::write_file("$folder/healed-$kind", '') }
+
+# Refuses requests with one text until it works. The others take their time.
+sub _refusing
+{
+	my ($connection, $record) = @_;
+	return _good(@_) if -e "$folder/healed-refusing";
+	return respond_json($connection, '401 Unauthorized', { error => 'who are you?' })
+	  if grep { /is refused/ } @{ inputs($record) };
+	Time::HiRes::sleep(0.5);
+	return _good(@_);
+}
+
+# Its vectors have as many dimensions as it was told to say.
+sub _changing
+{
+	my ($connection, $record, $seen, $name) = @_;
+	my $dimensions = -e "$folder/says-$name" ? text_of($name) : 16;
+	return embedded($connection, $record,
+		[ map { vector($_, $dimensions) } @{ inputs($record) } ],
+		inputs($record));
+}
 
 sub _unauthorized
 {

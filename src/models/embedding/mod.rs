@@ -8,6 +8,7 @@
 //! A name is that of a model in `rag.model`, or else of an installed folder. A role that may read
 //! or write a collection needs no right to use its model. Roles that name a model themselves do.
 
+pub mod cache;
 mod pending;
 mod remote;
 
@@ -21,7 +22,7 @@ use rag_protocol::{
 };
 
 pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
-use self::remote::RemoteModel;
+use self::{cache::CachePlaces, remote::RemoteModel};
 use crate::{
     catalog::{
         collections::Collection,
@@ -38,6 +39,8 @@ use crate::{
 pub struct EmbeddingModel {
     /// The name in `rag.model`. None: a folder that is installed or set.
     name: Option<String>,
+    /// Marks what is cached of it.
+    tag: u64,
     place: Place,
     query_prefix: String,
     passage_prefix: String,
@@ -116,12 +119,14 @@ impl EmbeddingModel {
             embedding.passage_prefix.clone(),
         );
         let name = Some(model.name.clone());
+        let tag = cache::tag(Some(model.uid));
         let place = match model.provider {
             Provider::Local => Place::Local(local_ref(&spec)),
             _ => Place::Remote(Box::new(RemoteModel::new(model, spec))),
         };
         Ok(Self {
             name,
+            tag,
             place,
             query_prefix,
             passage_prefix,
@@ -131,6 +136,7 @@ impl EmbeddingModel {
     fn of_folder(folder: ModelRef) -> Self {
         Self {
             name: None,
+            tag: cache::tag(None),
             place: Place::Local(folder),
             query_prefix: String::new(),
             passage_prefix: String::new(),
@@ -223,23 +229,24 @@ impl EmbeddingModel {
         }
     }
 
-    /// Begins to embed texts. Other requests to `client` may follow before [`Self::finish`].
+    /// Begins to embed passages. Other requests to `client` may follow before [`Self::finish`].
     ///
     /// # Errors
     /// The model is unavailable.
     pub fn start(
         &self,
         client: &mut Client,
-        priority: Priority,
-        purpose: Purpose,
         texts: Vec<String>,
+        places: CachePlaces,
     ) -> Result<PendingEmbeddings, Error> {
+        let (priority, purpose) = (Priority::Bulk, Purpose::Passage);
         let texts: Vec<String> = texts
             .into_iter()
             .map(|text| self.with_prefix(purpose, text))
             .collect();
         let mut pending = PendingEmbeddings {
             texts: texts.len(),
+            places,
             request: None,
         };
         if !texts.is_empty() {
@@ -255,7 +262,7 @@ impl EmbeddingModel {
         Ok(pending)
     }
 
-    /// Waits for the embeddings of [`Self::start`].
+    /// Waits for the embeddings of [`Self::start`]. They are cached as they arrive.
     ///
     /// # Errors
     /// The model is unavailable, or answers with something else.
@@ -268,30 +275,47 @@ impl EmbeddingModel {
             (None, _) => None,
             (Some(pending::Request::Local(ticket)), _) => {
                 let answer = client.finish_embedding(ticket)?;
-                Some(Embeddings {
-                    model: self.info(answer.model),
-                    ..answer
-                })
+                let model = self.info(answer.model);
+                let places = &pending.places;
+                places.keep(self.tag, &model.fingerprint, 0, &answer.vectors);
+                Some(Embeddings { model, ..answer })
             }
             (Some(pending::Request::Remote(call)), Place::Remote(remote)) => {
-                Some(remote.finish(*call)?)
+                let places = &pending.places;
+                let mut keep = |first, vectors: &[Vec<f32>]| {
+                    places.keep(self.tag, &remote.fingerprint, first, vectors);
+                };
+                Some(remote.finish(*call, &mut keep)?)
             }
             (Some(pending::Request::Remote(_)), Place::Local(_)) => return Err(unexpected()),
         };
         pending.merge(answer)
     }
 
-    /// Embeds texts.
+    /// Caches what a server still sends for [`Self::start`]: it may have to be paid for. Does not
+    /// ask for more.
+    pub fn collect(&self, mut pending: PendingEmbeddings) {
+        if let (Some(pending::Request::Remote(call)), Place::Remote(remote)) =
+            (pending.request.take(), &self.place)
+        {
+            let places = &pending.places;
+            remote.collect(*call, &mut |first, vectors| {
+                places.keep(self.tag, &remote.fingerprint, first, vectors);
+            });
+        }
+    }
+
+    /// Embeds passages.
     ///
     /// # Errors
     /// As [`Self::finish`].
     pub fn embed(
         &self,
         client: &mut Client,
-        purpose: Purpose,
         texts: Vec<String>,
+        places: CachePlaces,
     ) -> Result<Vec<Vec<f32>>, Error> {
-        let pending = self.start(client, Priority::Bulk, purpose, texts)?;
+        let pending = self.start(client, texts, places)?;
         Ok(self.finish(client, pending)?.vectors)
     }
 
@@ -317,7 +341,7 @@ impl EmbeddingModel {
                     ..answer
                 })
             }
-            Place::Remote(remote) => remote.finish(remote.start(purpose, texts)?),
+            Place::Remote(remote) => remote.embed(purpose, texts),
         }
     }
 }

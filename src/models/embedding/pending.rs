@@ -1,6 +1,6 @@
 //! Embeddings that were asked for.
 
-use super::{remote::RemoteCall, unexpected};
+use super::{cache::CachePlaces, remote::RemoteCall, unexpected};
 use crate::{
     engine::client::{Embeddings, Ticket},
     error::Error,
@@ -23,6 +23,8 @@ pub struct FinishedEmbeddings {
 pub struct PendingEmbeddings {
     /// The number of texts.
     pub texts: usize,
+    /// Where they are cached.
+    pub places: CachePlaces,
     /// None: there are no texts.
     pub request: Option<Request>,
 }

@@ -1,6 +1,9 @@
 //! Embedding models on other servers: what is known of them, and calls of them.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 use rag_manifest::ModelSpec;
 use rag_protocol::{
@@ -31,6 +34,8 @@ pub struct RemoteModel {
     pub fingerprint: String,
     /// The dimensions of the collection's embeddings, which are of this model.
     pub stored_dimensions: Option<usize>,
+    /// Those that the server has told.
+    described_dimensions: Cell<Option<usize>>,
     /// Waits for limits of requests and tokens a minute.
     pub waits: bool,
 }
@@ -60,6 +65,7 @@ impl RemoteModel {
         ]);
         Self {
             stored_dimensions: None,
+            described_dimensions: Cell::default(),
             model,
             spec,
             fingerprint,
@@ -96,12 +102,13 @@ impl RemoteModel {
         if let Some(dimensions) = self.stored_dimensions {
             return Ok(self.info(dimensions, 0.0));
         }
-        let ask = |purpose, texts| self.finish(self.start(purpose, texts)?);
         let questions = TEXTS.map(|(question, _)| format!("{query_prefix}{question}"));
         let texts = TEXTS.map(|(_, text)| format!("{passage_prefix}{text}"));
-        let questions = ask(Purpose::Query, questions.to_vec())?.vectors;
-        let texts = ask(Purpose::Passage, texts.to_vec())?.vectors;
-        let dimensions = texts.first().map_or(0, Vec::len);
+        let questions = self.embed(Purpose::Query, questions.to_vec())?.vectors;
+        // the passages, and all that follow, have as many dimensions
+        let dimensions = questions.first().map_or(0, Vec::len);
+        self.described_dimensions.set(Some(dimensions));
+        let texts = self.embed(Purpose::Passage, texts.to_vec())?.vectors;
         Ok(self.info(dimensions, mean_similarity(&questions, &texts)))
     }
 
@@ -177,31 +184,31 @@ impl RemoteModel {
         }
     }
 
-    /// Waits for the vectors.
-    pub fn finish(&self, mut call: RemoteCall) -> Result<Embeddings, Error> {
+    /// Embeds texts, which have their prefixes.
+    pub fn embed(&self, purpose: Purpose, texts: Vec<String>) -> Result<Embeddings, Error> {
+        self.finish(self.start(purpose, texts)?, &mut |_, _| {})
+    }
+
+    /// Waits for the vectors. Hands those that arrive to `keep`, with the place of the first one:
+    /// also if the call fails later.
+    pub fn finish(
+        &self,
+        mut call: RemoteCall,
+        keep: &mut dyn FnMut(usize, &[Vec<f32>]),
+    ) -> Result<Embeddings, Error> {
         let mut vectors: Vec<Option<Vec<f32>>> = vec![];
-        let mut dimensions = self.stored_dimensions.or(self.spec.embedding.dimensions);
-        while let Some(mut current) = call.call.take() {
+        let mut dimensions = self.known_dimensions();
+        while let Some(current) = call.call.take() {
             let offset = vectors.len();
             vectors.resize(call.begun, None);
-            loop {
-                match current.next()? {
-                    ModelEvent::Embedded { first, arrived } => {
-                        for vector in &arrived {
-                            let expected = *dimensions.get_or_insert(vector.len());
-                            if vector.len() != expected {
-                                return Err(self.wrong_dimensions(vector.len(), expected));
-                            }
-                        }
-                        for (i, vector) in arrived.into_iter().enumerate() {
-                            let place = vectors.get_mut(offset + first + i);
-                            *place.ok_or_else(unexpected)? = Some(vector);
-                        }
-                    }
-                    ModelEvent::Answered { .. } => break,
-                    _ => return Err(unexpected()),
+            self.receive(current, &mut dimensions, &mut |first, arrived| {
+                keep(offset + first, &arrived);
+                for (i, vector) in arrived.into_iter().enumerate() {
+                    let place = vectors.get_mut(offset + first + i);
+                    *place.ok_or_else(unexpected)? = Some(vector);
                 }
-            }
+                Ok(())
+            })?;
             call.call = self.begin(&mut call)?;
         }
         let vectors: Option<Vec<Vec<f32>>> = vectors.into_iter().collect();
@@ -213,6 +220,51 @@ impl RemoteModel {
             tokens: vec![0; vectors.len()],
             vectors,
         })
+    }
+
+    fn known_dimensions(&self) -> Option<usize> {
+        let known = self.stored_dimensions.or(self.described_dimensions.get());
+        known.or(self.spec.embedding.dimensions)
+    }
+
+    /// Waits for what a call sends, and hands it to `take`.
+    fn receive(
+        &self,
+        mut call: ModelCall,
+        dimensions: &mut Option<usize>,
+        take: &mut dyn FnMut(usize, Vec<Vec<f32>>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        loop {
+            match call.next()? {
+                ModelEvent::Embedded { first, arrived } => {
+                    for vector in &arrived {
+                        let expected = *dimensions.get_or_insert(vector.len());
+                        if vector.len() != expected {
+                            return Err(self.wrong_dimensions(vector.len(), expected));
+                        }
+                    }
+                    take(first, arrived)?;
+                }
+                ModelEvent::Answered { .. } => return Ok(()),
+                _ => return Err(unexpected()),
+            }
+        }
+    }
+
+    /// Waits for the vectors of the texts whose calls have begun. A failure does not matter: what
+    /// they are for has failed already.
+    pub fn collect(&self, mut call: RemoteCall, keep: &mut dyn FnMut(usize, &[Vec<f32>])) {
+        let Some(current) = call.call.take() else {
+            return;
+        };
+        let mut take = |first, arrived: Vec<Vec<f32>>| {
+            keep(first, &arrived);
+            Ok(())
+        };
+        let mut dimensions = self.known_dimensions();
+        if let Err(error) = self.receive(current, &mut dimensions, &mut take) {
+            pgrx::debug1!("{}", error.message);
+        }
     }
 
     fn wrong_dimensions(&self, found: usize, expected: usize) -> Error {

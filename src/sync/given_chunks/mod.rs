@@ -205,7 +205,8 @@ impl Upsert<'_> {
             .map(|chunk| self.embedded_text(chunk, documents))
             .collect();
         let keys: Vec<EmbeddingKey> = texts.iter().map(|(key, _)| *key).collect();
-        let computed = store::embeddings_of(texts, client, &self.embedder, self.collection)?;
+        let computed =
+            store::embeddings_of(texts, client, &self.embedder, &self.model, self.collection)?;
         let mut keys = keys.into_iter();
         chunks
             .iter()

@@ -7,19 +7,17 @@ use std::{
 };
 
 use rag_protocol::{
-    call::Purpose,
-    embed::Priority,
     identity::EmbeddingKey,
     ingest::{Failure, Stage},
 };
 
 use super::Pipeline;
 use crate::{
-    catalog::{chunks, collections::Collection, sources},
+    catalog::{collections::Collection, sources},
     error::Error,
-    models::embedding::PendingEmbeddings,
+    models::embedding::{PendingEmbeddings, cache::CachePlaces},
     pg::transaction::transaction,
-    sync::store::PreparedDocument,
+    sync::store::{PreparedDocument, known_embeddings},
 };
 
 /// The number of chunks of a batch, enough for the engine to sort them by length into good slices.
@@ -30,7 +28,7 @@ const BATCHES_IN_FLIGHT: usize = 2;
 /// Documents that were read together and wait for their embeddings.
 pub(super) struct Batch {
     documents: Vec<PreparedDocument>,
-    /// The embeddings that were requested, in order. The others are stored already or belong to an
+    /// The embeddings that were requested, in order. The others are known already or belong to an
     /// earlier batch.
     keys: Vec<EmbeddingKey>,
     pending: Option<PendingEmbeddings>,
@@ -38,7 +36,7 @@ pub(super) struct Batch {
 }
 
 impl Pipeline<'_> {
-    /// Requests the embeddings that are neither stored nor requested already, and makes room in the
+    /// Requests the embeddings that are neither known nor requested already, and makes room in the
     /// queue.
     pub(super) fn submit(&mut self, documents: Vec<PreparedDocument>) -> Result<(), Error> {
         if documents.is_empty() {
@@ -53,8 +51,8 @@ impl Pipeline<'_> {
                 }
             }
         }
-        let stored = self.healing(|| chunks::stored_embeddings(&self.collection, &order))?;
-        let reused: HashMap<_, _> = stored
+        let known = self.healing(|| known_embeddings(&self.collection, &self.model, &order))?;
+        let reused: HashMap<_, _> = known
             .into_iter()
             .map(|(key, vector)| (key, Rc::new(vector)))
             .collect();
@@ -70,12 +68,10 @@ impl Pipeline<'_> {
         let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
         let pending = match wanted.is_empty() {
             true => None,
-            false => Some(self.embedder.start(
-                &mut self.client,
-                Priority::Bulk,
-                Purpose::Passage,
-                wanted,
-            )?),
+            false => {
+                let places = CachePlaces::new(&self.collection, &self.model, &keys);
+                Some(self.embedder.start(&mut self.client, wanted, places)?)
+            }
         };
         self.in_flight.push_back(Batch {
             documents,
@@ -94,6 +90,16 @@ impl Pipeline<'_> {
             self.store_oldest()?;
         }
         Ok(())
+    }
+
+    /// Waits for the embeddings that servers were asked for. A run that has failed needs them no
+    /// more, but the next one does not pay for them again.
+    pub(super) fn collect_requested(&mut self) {
+        for batch in std::mem::take(&mut self.in_flight) {
+            if let Some(pending) = batch.pending {
+                self.embedder.collect(pending);
+            }
+        }
     }
 
     /// Waits for the embeddings of the oldest batch, and writes each of its documents in its own

@@ -169,7 +169,9 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         full: None,
         lists_all,
     };
-    let complete = pipeline.run(feed.as_mut())?;
+    let complete = pipeline
+        .run(feed.as_mut())
+        .inspect_err(|_| pipeline.collect_requested())?;
     if complete {
         pipeline.remove_vanished()?;
         pipeline.report.note = pipeline.nothing_found();

@@ -310,7 +310,13 @@ fn embeddings(
     )?;
     let mut all: HashMap<EmbeddingKey, Vec<f32>> = stored.into_iter().collect();
     let rest = texts.into_iter().filter(|(key, _)| !all.contains_key(key));
-    let found = store::find_embeddings(rest.collect(), client, &target.embedder, &target.wanted)?;
+    let found = store::find_embeddings(
+        rest.collect(),
+        client,
+        &target.embedder,
+        &target.model,
+        &target.wanted,
+    )?;
     all.extend(found.vectors);
     Ok((all, found.computed))
 }
