@@ -86,6 +86,12 @@ COMMENT ON COLUMN rag.retrievers.owner_id IS
 COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
 COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
+-- Stands for the configuration of each text's language: see src/index/bm25/languages.rs. As a
+-- configuration of its own it makes words as simple does.
+CREATE TEXT SEARCH CONFIGURATION rag.auto (COPY = pg_catalog.simple);
+COMMENT ON TEXT SEARCH CONFIGURATION rag.auto IS
+    'for rag_bm25 indexes: the configuration of each text''s language';
+
 -- With wal_level minimal, a crash would set a sequence back that the creating transaction has used.
 -- So the collection default gets its number without it.
 CREATE SEQUENCE rag.collection_serial START 2;
@@ -155,7 +161,8 @@ COMMENT ON COLUMN rag.collections.embedding_dimension IS
 COMMENT ON COLUMN rag.collections.embedding_baseline IS
     'mean cosine similarity that the model gives texts that have nothing to do with each other';
 COMMENT ON COLUMN rag.collections.text_config IS
-    'text search configuration of the keyword index, with its schema';
+    'text search configuration of the keyword index, with its schema; rag.auto: that of each '
+    'document''s language';
 COMMENT ON COLUMN rag.collections.title_weight IS
     'how often the title counts in the keyword index, compared with the text';
 COMMENT ON COLUMN rag.collections.wanted IS
@@ -932,6 +939,7 @@ CREATE TABLE rag.rebuilt_document (
     chunking text,
     chunk_count integer NOT NULL,
     digest bytea,
+    language text,
     PRIMARY KEY (collection, document_id)
 );
 COMMENT ON TABLE rag.rebuilt_document IS 'documents that a rebuild has copied';
@@ -940,6 +948,12 @@ COMMENT ON COLUMN rag.rebuilt_document.chunking IS
     'new value of rag.documents.chunking; NULL: it does not change';
 COMMENT ON COLUMN rag.rebuilt_document.digest IS
     'SHA-256 of the new chunks; NULL: the chunks do not change, or the document has no digest';
+COMMENT ON COLUMN rag.rebuilt_document.language IS 'language in the metadata of its new chunks';
+
+CREATE FUNCTION rag.document_language(title text, content text) RETURNS text
+    AS 'MODULE_PATHNAME', 'document_language_wrapper' LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION rag.document_language(text, text) IS
+    'language of a document that does not say it itself';
 
 -- The collection is being rebuilt if a session holds this lock (src/pg/lock.rs).
 CREATE FUNCTION rag.is_rebuilding(collection text) RETURNS boolean

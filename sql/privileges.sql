@@ -151,6 +151,8 @@ BEGIN
              'has a chat model answer a question from what a search finds'),
             ('rag_answer_stream', true,
              'returns the answer of a chat model in pieces, as they arrive'),
+            ('rag_detect_language', true,
+             'returns the language of a text as a code, und if it cannot be told'),
             ('rag_score_band', true,
              'returns how good a vector_score is, in words'),
             ('rag_retrieve', true,

@@ -34,7 +34,8 @@ def ranked(connection, mode, reranker, queries):
     for query in queries:
         started = time.perf_counter()
         rows = connection.execute(
-            "SELECT uri FROM rag_search(%s, 'docs', mode => %s, top_k => 10, rerank => %s)"
+            "SELECT uri FROM rag_search(%s, 'docs', mode => %s, top_k => 10, "
+            "per_document => 1, rerank => %s)"
             " ORDER BY rank", [query["text"], mode, reranker]).fetchall()
         seconds.append(time.perf_counter() - started)
         found[query["_id"]] = [os.path.basename(uri).removesuffix(".md") for (uri,) in rows]

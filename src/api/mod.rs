@@ -14,6 +14,7 @@ mod evaluate;
 mod explain_search;
 mod index;
 mod knowledge;
+mod language;
 mod manifest;
 mod model;
 mod models;

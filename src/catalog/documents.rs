@@ -412,22 +412,26 @@ pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Resu
           OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
     partitions::join_writers(collection);
     as_owner(|| {
+        // a rebuild may have changed it since the statement began
+        let settings = Collection::get(collection)?;
+        let mut new = change.metadata.clone();
+        if let (Some(new), true) = (&mut new, settings.detects_language())
+            && !new.contains_key(rag_language::KEY)
+            && let Some(language) = stored_language(id)?
+        {
+            new.insert(rag_language::KEY.into(), language);
+        }
         let changed = execute(
             &format!(
                 "UPDATE rag.documents SET {SET},
                      own_title = own_title AND coalesce($3 = title, true), raw_hash = NULL
                  WHERE collection = $1 AND document_id = $2 AND {DIFFERS}"
             ),
-            &given(change.metadata.clone().map(json)),
+            &given(new.clone().map(json)),
         )?;
         if changed > 0 {
             let rows = partitions::rows_of_writer(collection, "")?;
-            // a rebuild may have changed it since the statement began
-            let whitelist = Collection::get(collection)?.metadata_whitelist;
-            let of_chunks = change
-                .metadata
-                .as_ref()
-                .map(|metadata| json(chunk_metadata(metadata, whitelist.as_deref())));
+            let of_chunks = new.map(|metadata| json(chunk_metadata(&metadata, &settings)));
             execute(
                 &format!("UPDATE rag.chunks SET {SET} WHERE {rows} AND document_id = $2"),
                 &given(of_chunks),
@@ -437,13 +441,48 @@ pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Resu
     })
 }
 
+/// Returns the language in the metadata of a document.
+fn stored_language(id: DocumentId) -> Result<Option<Value>, Error> {
+    let found = execute_returning(
+        "SELECT metadata OPERATOR(pg_catalog.->) $2 FROM rag.documents WHERE document_id = $1",
+        &[uuid(id.0).into(), rag_language::KEY.into()],
+        |row| row.get::<pgrx::JsonB>(1),
+    )?;
+    Ok(found.into_iter().flatten().next().map(|json| json.0))
+}
+
+/// Adds the language to the metadata of a document if the collection detects it, and the document
+/// does not say it itself.
+pub fn note_language(
+    metadata: &mut Map<String, Value>,
+    collection: &Collection,
+    title: &str,
+    text: &str,
+) {
+    if collection.detects_language() && !metadata.contains_key(rag_language::KEY) {
+        metadata.insert(rag_language::KEY.into(), language_of(title, text).into());
+    }
+}
+
+/// Returns the language of a document. The title counts where the text is short.
+pub fn language_of(title: &str, text: &str) -> &'static str {
+    match rag_language::detect(text) {
+        rag_language::UNDETERMINED => rag_language::detect(&format!("{title}\n{text}")),
+        language => language,
+    }
+}
+
 /// Returns the metadata that chunks carry: the keys of the whitelist, or without one all keys
-/// except the links of a page.
+/// except the links of a page. The keyword index reads the language from them.
 pub fn chunk_metadata(
     metadata: &Map<String, Value>,
-    whitelist: Option<&[String]>,
+    collection: &Collection,
 ) -> Map<String, Value> {
-    let is_listed = |key: &String| whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key));
+    let whitelist = collection.metadata_whitelist.as_deref();
+    let is_listed = |key: &String| {
+        whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key))
+            || (collection.detects_language() && key == rag_language::KEY)
+    };
     metadata
         .iter()
         .filter(|(key, _)| is_listed(key))

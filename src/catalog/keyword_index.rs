@@ -6,6 +6,8 @@
 
 use pgrx::pg_sys;
 
+use rag_language::{AUTO, KEY};
+
 use super::{collections::Collection, partitions::Partition};
 use crate::{
     error::Error,
@@ -21,6 +23,8 @@ pub const DEFAULT_TEXT_CONFIG: &str = "pg_catalog.english";
 /// How often the title counts in the keyword index. On SciFact 2 and 3 were best.
 pub const DEFAULT_TITLE_WEIGHT: i32 = 2;
 const MAX_TITLE_WEIGHT: i32 = 10;
+/// The name that stands for [`AUTO`].
+const AUTO_NAME: &str = "auto";
 
 /// Returns the valid keyword index of a collection.
 ///
@@ -30,13 +34,22 @@ pub fn find(collection: &Collection) -> Option<pg_sys::Oid> {
 }
 
 /// Returns the indexed expression. `alias` is the table's. The title counts as often as the
-/// collection says.
+/// collection says. A mark before it tells the language if documents have different ones: see
+/// [`crate::index::bm25::languages`].
 pub fn expression(collection: &Collection, alias: &str) -> String {
-    match collection.title_weight {
+    let text = match collection.title_weight {
         0 => format!("{alias}.content"),
         weight => format!(
             "pg_catalog.repeat(coalesce({alias}.title OPERATOR(pg_catalog.||) ' ', ''), {weight}) \
              OPERATOR(pg_catalog.||) {alias}.content"
+        ),
+    };
+    match collection.detects_language() {
+        false => text,
+        true => format!(
+            "pg_catalog.chr(1) OPERATOR(pg_catalog.||) \
+             pg_catalog.left(coalesce({alias}.metadata OPERATOR(pg_catalog.->>) '{KEY}', ''), \
+             16) OPERATOR(pg_catalog.||) pg_catalog.chr(1) OPERATOR(pg_catalog.||) {text}"
         ),
     }
 }
@@ -73,11 +86,14 @@ pub fn check_title_weight(weight: i32) -> Result<(), Error> {
 }
 
 /// Returns the name of a text search configuration with its schema. The name is looked up like
-/// that of a table.
+/// that of a table, except for `auto`.
 ///
 /// # Errors
 /// It does not exist.
 pub fn qualified_text_config(name: &str) -> Result<String, Error> {
+    if name == AUTO_NAME {
+        return Ok(AUTO.to_owned());
+    }
     let found = query(
         "SELECT pg_catalog.format('%I.%I', n.nspname, c.cfgname)
          FROM pg_catalog.pg_ts_config AS c

@@ -254,17 +254,19 @@ pub fn record(
     execute_prepared(
         &format!(
             "INSERT INTO rag.rebuilt_document AS r (
-                 collection, document_id, version, chunking, chunk_count, digest)
-             SELECT $1, n.id, n.version, $4, coalesce(k.chunk_count, 0), k.digest
+                 collection, document_id, version, chunking, chunk_count, digest, language)
+             SELECT $1, n.id, n.version, $4, coalesce(k.chunk_count, 0), k.digest, k.language
              FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS n (id, version)
                   LEFT JOIN (SELECT c.document_id,
                                     pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
-                                    {digest} AS digest
+                                    {digest} AS digest,
+                                    pg_catalog.min(c.metadata ->> 'language') AS language
                              FROM {relation} c WHERE c.document_id = ANY ($2)
                              GROUP BY c.document_id) k ON k.document_id = n.id
              ON CONFLICT (collection, document_id) DO UPDATE SET
                  version = excluded.version, chunking = excluded.chunking,
-                 chunk_count = excluded.chunk_count, digest = excluded.digest"
+                 chunk_count = excluded.chunk_count, digest = excluded.digest,
+                 language = excluded.language"
         ),
         &arguments,
         |_| Ok(()),
@@ -285,9 +287,9 @@ const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag.document_digest
 
 /// Writes what has changed into the rows of documents, and into their digests. The row of a
 /// document that has drifted from its digest keeps the former digest, so that the next check finds
-/// it. Returns false, and leaves the rest to another attempt, if other transactions have locked
-/// documents.
-pub fn apply_to_documents(collection: &str) -> Result<bool, Error> {
+/// it. With `notes_languages`, also writes the languages of documents that have none. Returns
+/// false, and leaves the rest to another attempt, if other transactions have locked documents.
+pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<bool, Error> {
     let changed: Vec<i64> = query(
         "SELECT pg_catalog.count(*) FROM rag.rebuilt_document
          WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
@@ -327,6 +329,17 @@ pub fn apply_to_documents(collection: &str) -> Result<bool, Error> {
          WHERE r.collection = $1 AND d.document_id = r.document_id AND r.chunking IS NOT NULL",
         &[collection.into()],
     )?;
+    if notes_languages {
+        execute(
+            "UPDATE rag.documents d
+             SET metadata = d.metadata || pg_catalog.jsonb_build_object('language', r.language)
+             FROM rag.rebuilt_document r
+             WHERE r.collection = $1 AND d.document_id = r.document_id AND r.language IS NOT NULL
+               AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
+               AND NOT d.metadata ? 'language'",
+            &[collection.into()],
+        )?;
+    }
     execute(
         "UPDATE rag.document_digests m
          SET chunk_count = r.chunk_count, digest = rag.document_digest(d) || r.digest

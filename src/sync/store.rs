@@ -204,9 +204,10 @@ impl PreparedDocument {
                 embedding: OwnedVector::new(vector.clone())?,
             });
         }
-        let metadata = self.content.metadata.clone();
-        let chunk_metadata =
-            catalog::documents::chunk_metadata(&metadata, collection.metadata_whitelist.as_deref());
+        let mut metadata = self.content.metadata.clone();
+        let title = &self.content.title.text;
+        catalog::documents::note_language(&mut metadata, collection, title, &self.text);
+        let chunk_metadata = catalog::documents::chunk_metadata(&metadata, collection);
         let attributes = DocumentAttributes {
             knowledge_id: self.attributes.knowledge_id,
             labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),

@@ -118,6 +118,12 @@ impl StoredModel {
 }
 
 impl Collection {
+    /// Returns true if the keyword index has a text search configuration for each document, that of
+    /// its language.
+    pub fn detects_language(&self) -> bool {
+        self.text_config == rag_language::AUTO
+    }
+
     /// # Errors
     /// The collection does not exist.
     pub fn get(name: &str) -> Result<Self, Error> {

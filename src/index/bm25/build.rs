@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use rag_bm25::{Builder, Creation};
 use rag_pages::ReadPages;
 
-use super::{damaged, options::Bm25Options, tokens};
+use super::{damaged, options::Bm25Options, tokens::ManyTexts};
 use crate::{
     error::Error,
     index::{
@@ -19,7 +19,7 @@ use crate::{
         },
         pages::{BufferHints, RelationPages},
     },
-    pg::{memory::maintenance_work_mem, text_search::make_index_depend_on_config, words::Words},
+    pg::{memory::maintenance_work_mem, text_search::make_index_depend_on_config},
 };
 
 /// Phases, as `pg_stat_progress_create_index` numbers them.
@@ -55,10 +55,10 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
     let label = options.config.label();
     let mut builder = Builder::new(&pages, &creation(&options, &label), maintenance_work_mem());
     report_phase(READING);
-    let mut words = Words::new(config);
+    let mut texts = ManyTexts::new(config);
     let mut rows = 0_i64;
     let table_rows = input.each_row(|value, tid| {
-        let terms = value.with_text(|text| tokens::terms_of_many(&mut words, text))?;
+        let terms = value.with_text(|text| texts.terms(text))?;
         rows += 1;
         report_progress(BuildProgress::RowsDone, rows);
         builder

@@ -22,6 +22,7 @@ mod config;
 mod cost;
 pub mod info;
 mod insert;
+pub mod languages;
 mod opclass;
 mod operators;
 mod options;

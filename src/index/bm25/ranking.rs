@@ -12,7 +12,7 @@ use std::{cell::RefCell, rc::Rc};
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::{Parameters, Scorer, Statistics, Terms};
 
-use super::{Bm25, cache, config::ConfigName, damaged, options::Bm25Options, tokens};
+use super::{Bm25, cache, config::ConfigName, damaged, languages, options::Bm25Options, tokens};
 use crate::{
     error::Error,
     index::am::{
@@ -171,15 +171,21 @@ pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
     require_privilege(root.index())?;
     if !root.index().is_partitioned() {
         let opened = cache::open(root.index())?;
-        let ranking = of_index(root.index(), &opened, text)?;
+        let used = match languages::is_auto(opened.config()?) {
+            true => used_configs(&[index])?,
+            false => None,
+        };
+        let ranking = of_index(root.index(), &opened, text, used.as_deref())?;
         return Ok(remember(index, text, ranking));
     }
     let mut sum: Option<Ranking> = None;
-    for leaf in leaf_indexes(index) {
+    let leaves = leaf_indexes(index);
+    let used = used_configs(&leaves)?;
+    for leaf in leaves {
         let leaf = open_index(leaf)?;
         let opened = cache::open(leaf.index())?;
         sum = Some(match sum {
-            None => of_index(leaf.index(), &opened, text)?,
+            None => of_index(leaf.index(), &opened, text, used.as_deref())?,
             Some(sum) => {
                 if sum.rules != ScoreRules::of(&opened)? {
                     return Err(different_partitions(root.index(), leaf.index()));
@@ -198,9 +204,14 @@ pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
 }
 
 /// Returns the ranking of a query by an index with a file.
-fn of_index(index: Index<'_>, opened: &cache::OpenedIndex, text: &[u8]) -> Result<Ranking, Error> {
+fn of_index(
+    index: Index<'_>,
+    opened: &cache::OpenedIndex,
+    text: &[u8],
+    used: Option<&[pg_sys::Oid]>,
+) -> Result<Ranking, Error> {
     let config = opened.config()?;
-    let terms = tokens::terms(config, text)?;
+    let terms = tokens::query_terms(config, text, used)?;
     let statistics = read_statistics(index, opened, &terms)?;
     Ok(Ranking::new(
         ScoreRules::of(opened)?,
@@ -208,6 +219,32 @@ fn of_index(index: Index<'_>, opened: &cache::OpenedIndex, text: &[u8]) -> Resul
         terms,
         statistics,
     ))
+}
+
+/// Returns the configurations that the texts of indexes have, or None if all texts have that of
+/// the index.
+fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>, Error> {
+    let mut sum = Statistics::default();
+    let mut markers = None;
+    for index in indexes {
+        let open = open_index(*index)?;
+        let opened = cache::open(open.index())?;
+        if !languages::is_auto(opened.config()?) {
+            return Ok(None);
+        }
+        let terms = match &markers {
+            Some(terms) => terms,
+            None => markers.insert(languages::markers()?),
+        };
+        let statistics = read_statistics(open.index(), &opened, terms)?;
+        match sum.frequencies.is_empty() {
+            true => sum = statistics,
+            false => sum.add(&statistics),
+        }
+    }
+    markers
+        .map(|markers| languages::used(&markers, &sum.frequencies))
+        .transpose()
 }
 
 fn read_statistics(

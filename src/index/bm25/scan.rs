@@ -16,6 +16,7 @@ use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
     cache, damaged,
+    languages::is_auto,
     query::Bm25Query,
     ranking::{Ranking, ScoreRules, ranking, remember, remembered, require_privilege},
     tokens,
@@ -275,10 +276,11 @@ fn begin(
             .map_err(|damage| damaged(*index, damage))
     };
     let text = query.text.as_deref().unwrap_or_default();
-    if query.index == index.id() && remembered(index.id(), text).is_none() {
+    let config = opened.config()?;
+    let is_own = query.index == index.id() && !is_auto(config);
+    if is_own && remembered(index.id(), text).is_none() {
         // the search reads the statistics itself
         require_privilege(index)?;
-        let config = opened.config()?;
         let terms = tokens::terms(config, text)?;
         let scan = begin(&terms, None)?;
         let statistics = scan.statistics().clone();

@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use rag_bm25::Terms;
 use rag_pages::memory::OutOfMemory;
 
+use super::languages::{self, ManyLanguages};
 use crate::{
     error::Error,
     pg::{text_search::each_lexeme, words::Words},
@@ -17,20 +18,59 @@ use crate::{
 /// # Errors
 /// Memory runs out.
 pub fn terms(config: pg_sys::Oid, text: &[u8]) -> Result<Terms, Error> {
-    collect(|terms| each_lexeme(config, text, |lexeme| terms.add(lexeme)))
+    collect(|terms| match languages::is_auto(config) {
+        true => languages::add_terms(terms, text),
+        false => Ok(each_lexeme(config, text, |lexeme| terms.add(lexeme))),
+    })
 }
 
-/// Returns the terms of one of many texts.
+/// Returns the terms of a query. `used` are the configurations of the index's texts if each text
+/// has one of its own.
 ///
 /// # Errors
 /// Memory runs out.
-pub fn terms_of_many(words: &mut Words, text: &[u8]) -> Result<Terms, Error> {
-    collect(|terms| words.each_lexeme(text, |lexeme| terms.add(lexeme)))
+pub fn query_terms(
+    config: pg_sys::Oid,
+    text: &[u8],
+    used: Option<&[pg_sys::Oid]>,
+) -> Result<Terms, Error> {
+    match used {
+        Some(used) => collect(|terms| languages::add_query_terms(terms, text, used)),
+        None => terms(config, text),
+    }
 }
 
-fn collect(add_all: impl FnOnce(&mut Terms) -> Result<(), OutOfMemory>) -> Result<Terms, Error> {
+/// The words of many texts.
+pub enum ManyTexts {
+    OneLanguage(Words),
+    ManyLanguages(ManyLanguages),
+}
+
+impl ManyTexts {
+    pub fn new(config: pg_sys::Oid) -> Self {
+        match languages::is_auto(config) {
+            true => Self::ManyLanguages(ManyLanguages::default()),
+            false => Self::OneLanguage(Words::new(config)),
+        }
+    }
+
+    /// Returns the terms of one of the texts.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn terms(&mut self, text: &[u8]) -> Result<Terms, Error> {
+        collect(|terms| match self {
+            Self::OneLanguage(words) => Ok(words.each_lexeme(text, |lexeme| terms.add(lexeme))),
+            Self::ManyLanguages(words) => words.add_terms(terms, text),
+        })
+    }
+}
+
+fn collect(
+    add_all: impl FnOnce(&mut Terms) -> Result<Result<(), OutOfMemory>, Error>,
+) -> Result<Terms, Error> {
     let mut terms = Terms::new();
-    add_all(&mut terms).map_err(|_| {
+    add_all(&mut terms)?.map_err(|_| {
         Error::out_of_memory("Memory ran out while the words of a text were being counted.")
     })?;
     terms.finish();

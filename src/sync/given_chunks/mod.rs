@@ -238,6 +238,13 @@ impl Upsert<'_> {
         (EmbeddingKey::derive(&self.model.fingerprint, &text), text)
     }
 
+    /// A chunk of an application has a language of its own.
+    fn chunk_metadata(&self, chunk: &GivenChunk) -> Map<String, Value> {
+        let mut metadata = chunk.metadata.clone();
+        documents::note_language(&mut metadata, self.collection, "", &chunk.text);
+        documents::chunk_metadata(&metadata, self.collection)
+    }
+
     fn store(
         &self,
         new: &[&GivenChunk],
@@ -257,15 +264,13 @@ impl Upsert<'_> {
         stored::set_positions(self.collection, &moved)?;
 
         let positions: HashMap<ChunkId, Position> = after.iter().map(|p| (p.id, *p)).collect();
-        let whitelist = self.collection.metadata_whitelist.as_deref();
         let rows = new.iter().zip(embeddings).map(|(chunk, (key, embedding))| {
             let position = positions.get(&chunk.id).copied();
             Ok(GivenRow {
                 position: position.ok_or_else(|| Error::internal("a chunk has no position"))?,
                 page: chunk.page,
                 content: &chunk.text,
-                metadata: Value::Object(documents::chunk_metadata(&chunk.metadata, whitelist))
-                    .to_string(),
+                metadata: Value::Object(self.chunk_metadata(chunk)).to_string(),
                 key,
                 embedding,
             })

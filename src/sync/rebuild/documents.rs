@@ -48,11 +48,12 @@ enum Method {
 impl Method {
     fn of(document: &PendingDocument, target: &Target) -> Self {
         match document.chunking.as_deref() {
+            Some(GIVEN) if target.keeps_model() && target.gains_languages() => Self::Label,
             Some(GIVEN) if target.keeps_model() => Self::Copy,
             Some(GIVEN) => Self::Embed,
             Some(chunking) if chunking != target.chunking && document.has_text => Self::Split,
             None if document.has_text => Self::Split,
-            _ if target.changes_whitelist() => Self::Label,
+            _ if target.changes_metadata() => Self::Label,
             _ => Self::Copy,
         }
     }
@@ -208,23 +209,40 @@ fn copy_rows(
 ) -> Result<usize, Error> {
     let (metadata, join) = match (method, &target.wanted.metadata_whitelist) {
         (Method::Label, Some(_)) => (
-            "(SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
-              FROM pg_catalog.jsonb_each(d.metadata) AS m WHERE m.key = ANY ($2))",
+            "CASE d.chunking WHEN 'given' THEN c.metadata ELSE
+                 (SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
+                  FROM pg_catalog.jsonb_each(d.metadata) AS m WHERE m.key = ANY ($2)) END",
             true,
         ),
-        (Method::Label, None) => ("d.metadata - 'link_targets'", true),
+        (Method::Label, None) => (
+            "CASE d.chunking WHEN 'given' THEN c.metadata ELSE d.metadata - 'link_targets' END",
+            true,
+        ),
         _ => ("c.metadata", false),
     };
+    // once for each document; the keys on the right are kept
+    let (metadata, language) = match join && target.wanted.detects_language() {
+        true => (
+            format!("pg_catalog.jsonb_build_object('language', d.language) || {metadata}"),
+            "coalesce(metadata -> 'language',
+                      pg_catalog.to_jsonb(rag.document_language(title, content)))",
+        ),
+        false => (metadata.to_owned(), "NULL"),
+    };
     let join = match join {
-        true => "JOIN rag.documents d ON d.document_id = c.document_id",
-        false => "",
+        true => format!(
+            "JOIN (SELECT document_id, chunking, metadata, {language} AS language
+                   FROM rag.documents WHERE document_id = ANY ($1) OFFSET 0) AS d
+                 ON d.document_id = c.document_id"
+        ),
+        false => String::new(),
     };
     let from = format!(
         "rag.chunks c {join} WHERE {} AND c.document_id = ANY ($1) AND $2 IS NOT DISTINCT FROM $2",
         target.present.rows("c.")
     );
     execute(
-        &copy_statement(relation, &[("metadata", metadata)], &from)?,
+        &copy_statement(relation, &[("metadata", &metadata)], &from)?,
         &[
             ids(documents).into(),
             target.wanted.metadata_whitelist.clone().into(),
@@ -270,7 +288,14 @@ fn embed_again(
         keys.push(uuid(key.0));
         vectors.push(vector(&embeddings, key)?);
     }
-    let others = [("embedding_key", "n.key"), ("embedding", "n.embedding")];
+    let mut others = vec![("embedding_key", "n.key"), ("embedding", "n.embedding")];
+    if target.gains_languages() {
+        others.push((
+            "metadata",
+            "pg_catalog.jsonb_build_object('language', rag.document_language(NULL, c.content))
+             || c.metadata",
+        ));
+    }
     let from = format!(
         "ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
                     pg_catalog.unnest($4)) AS n (document_id, chunk_id, key, embedding)

@@ -213,7 +213,7 @@ fn replace(
             }
             documents::copy(target, relation, &changed)?;
         }
-        if !rebuilds::apply_to_documents(name)? {
+        if !rebuilds::apply_to_documents(name, target.wanted.detects_language())? {
             return Ok(Some(Obstacle::Locks));
         }
         move_places(target, rebuild)?;

@@ -75,14 +75,19 @@ impl Target {
     }
 
     /// Returns true if chunks carry other metadata than before.
-    pub fn changes_whitelist(&self) -> bool {
-        self.present.metadata_whitelist != self.wanted.metadata_whitelist
+    pub fn changes_metadata(&self) -> bool {
+        self.present.metadata_whitelist != self.wanted.metadata_whitelist || self.gains_languages()
+    }
+
+    /// Returns true if languages of documents are to be detected.
+    pub fn gains_languages(&self) -> bool {
+        self.wanted.detects_language() && !self.present.detects_language()
     }
 
     /// Returns true if new chunks of the same texts would be others than before.
     pub fn changes_chunks(&self) -> bool {
         !self.keeps_model()
-            || self.changes_whitelist()
+            || self.changes_metadata()
             || self.present.splitting != self.wanted.splitting
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::{Counts, Target, embeddings, ids, vector};
 use crate::{
     catalog::{
-        documents::{chunk_metadata, document_id},
+        documents::{chunk_metadata, document_id, note_language},
         partitions::Partition,
         rebuilds::PendingDocument,
     },
@@ -179,8 +179,10 @@ struct Rows {
 
 impl Rows {
     fn add(&mut self, target: &Target, document: &SplitText) -> Result<(), Error> {
-        let whitelist = target.wanted.metadata_whitelist.as_deref();
-        let metadata = Value::Object(chunk_metadata(&document.metadata, whitelist)).to_string();
+        let mut metadata = document.metadata.clone();
+        let (title, text) = (&document.title.text, &document.text);
+        note_language(&mut metadata, &target.wanted, title, text);
+        let metadata = Value::Object(chunk_metadata(&metadata, &target.wanted)).to_string();
         for (i, chunk) in document.content.chunks.iter().enumerate() {
             let piece = document
                 .text

@@ -1,0 +1,159 @@
+//! Texts in several languages in one index: the text search configuration `rag.auto`
+//! ([`rag_language::AUTO`]).
+//!
+//! A text of such an index begins with a mark, which names its language. The configuration of that
+//! language makes words of the rest, and a text without a mark has `simple`. Each text also gets a
+//! term that names its configuration. So the statistics of the index tell which languages it has,
+//! and how many texts of each.
+//!
+//! A query is read by each of these configurations. Its terms are those of all of them together: a
+//! word finds texts with its inflections, each in the text's own language. The stop words of the
+//! query's language are left out. They are rare in the other languages, and so they would count
+//! much. The language of a short query is not known. Then a word is left out if it is a stop word
+//! of all languages.
+
+use std::collections::{BTreeSet, HashMap};
+
+use pgrx::pg_sys;
+use rag_bm25::Terms;
+use rag_language::{SIMPLE, config_name, config_names, detect};
+use rag_pages::memory::OutOfMemory;
+
+use crate::{
+    error::Error,
+    pg::{
+        text_search::{self, each_lexeme},
+        words::Words,
+    },
+};
+
+/// Encloses the language at the beginning of a text. The parser takes it for white space, so it is
+/// in no word.
+const MARK: u8 = 1;
+/// The maximum length of the name of a language, in bytes.
+const MAX_LANGUAGE: usize = 64;
+/// Number of configurations whose words are remembered in a build.
+const REMEMBERED: usize = 4;
+
+/// Returns true if each text has a configuration of its own.
+pub fn is_auto(config: pg_sys::Oid) -> bool {
+    text_search::config(c"rag", c"auto") == Some(config)
+}
+
+/// Returns the name of a text's configuration, and the text without its mark.
+fn split_mark(text: &[u8]) -> (&'static str, &[u8]) {
+    let language = text.strip_prefix(&[MARK]).and_then(|rest| {
+        let end = rest
+            .iter()
+            .take(MAX_LANGUAGE + 1)
+            .position(|b| *b == MARK)?;
+        let name = std::str::from_utf8(&rest[..end]).ok()?;
+        Some((config_name(name), &rest[end + 1..]))
+    });
+    language.unwrap_or((SIMPLE, text))
+}
+
+/// Returns the OID of a configuration in `pg_catalog`, or that of `simple` if this version of
+/// PostgreSQL lacks it; and its name.
+fn config_of(name: &'static str) -> Result<(&'static str, pg_sys::Oid), Error> {
+    let find = |name: &str| {
+        let name = std::ffi::CString::new(name).ok()?;
+        text_search::config(c"pg_catalog", &name)
+    };
+    match (find(name), find(SIMPLE)) {
+        (Some(config), _) => Ok((name, config)),
+        (None, Some(simple)) => Ok((SIMPLE, simple)),
+        (None, None) => Err(Error::undefined(
+            "text search configuration pg_catalog.simple does not exist",
+        )),
+    }
+}
+
+/// Adds the term that tells that a text has a configuration.
+fn add_marker(terms: &mut Terms, name: &str) -> Result<(), OutOfMemory> {
+    let mut marker = vec![MARK];
+    marker.extend(name.as_bytes());
+    terms.add(&marker)
+}
+
+/// Adds the terms of a text.
+pub fn add_terms(terms: &mut Terms, text: &[u8]) -> Result<Result<(), OutOfMemory>, Error> {
+    let (name, text) = split_mark(text);
+    let (name, config) = config_of(name)?;
+    Ok(add_marker(terms, name).and_then(|()| each_lexeme(config, text, |it| terms.add(it))))
+}
+
+/// The words of many texts in several languages.
+#[derive(Default)]
+pub struct ManyLanguages(HashMap<&'static str, Words>);
+
+impl ManyLanguages {
+    /// Does what [`add_terms`] does.
+    pub fn add_terms(
+        &mut self,
+        terms: &mut Terms,
+        text: &[u8],
+    ) -> Result<Result<(), OutOfMemory>, Error> {
+        let (name, rest) = split_mark(text);
+        let (name, config) = config_of(name)?;
+        if !self.0.contains_key(name) && self.0.len() >= REMEMBERED {
+            return add_terms(terms, text);
+        }
+        let words = self.0.entry(name).or_insert_with(|| Words::new(config));
+        Ok(add_marker(terms, name)
+            .and_then(|()| words.each_lexeme(rest, |lexeme| terms.add(lexeme))))
+    }
+}
+
+/// Returns the terms whose frequencies tell which languages an index has.
+///
+/// # Errors
+/// Memory runs out.
+pub fn markers() -> Result<Terms, Error> {
+    let mut terms = Terms::new();
+    for name in config_names() {
+        add_marker(&mut terms, name)
+            .map_err(|_| Error::out_of_memory("Memory ran out while a query was being read."))?;
+    }
+    terms.finish();
+    Ok(terms)
+}
+
+/// Returns the configurations that have texts. `frequencies` are those of [`markers`].
+pub fn used(markers: &Terms, frequencies: &[u64]) -> Result<Vec<pg_sys::Oid>, Error> {
+    let mut used = vec![];
+    for ((marker, _), texts) in markers.iter().zip(frequencies) {
+        let name = config_names().find(|name| name.as_bytes() == &marker[1..]);
+        if let (Some(name), 1..) = (name, *texts) {
+            used.push(config_of(name)?.1);
+        }
+    }
+    Ok(used)
+}
+
+/// Adds the terms of a query of an index with some configurations.
+pub fn add_query_terms(
+    terms: &mut Terms,
+    query: &[u8],
+    used: &[pg_sys::Oid],
+) -> Result<Result<(), OutOfMemory>, Error> {
+    let own = config_name(detect(&String::from_utf8_lossy(query)));
+    let (_, own) = config_of(own)?;
+    let mut add = |word: &[u8]| -> Result<(), OutOfMemory> {
+        let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for config in used {
+            let mut has_lexemes = false;
+            each_lexeme(*config, word, |lexeme| {
+                has_lexemes = true;
+                found.insert(lexeme.to_vec());
+                Ok::<(), OutOfMemory>(())
+            })?;
+            if !has_lexemes && *config == own {
+                return Ok(()); // a stop word
+            }
+        }
+        found.iter().try_for_each(|lexeme| terms.add(lexeme))
+    };
+    let words = query.split(u8::is_ascii_whitespace);
+    Ok(words.filter(|word| !word.is_empty()).try_for_each(&mut add))
+}

@@ -1,0 +1,118 @@
+-- Collections whose documents have different languages: text_config => 'auto'.
+\set sqlstate '\\echo SQLSTATE :LAST_ERROR_SQLSTATE'
+SELECT rag_detect_language(text) FROM (VALUES
+    ('The houses at the river were sold last year.'),
+    ('Die Häuser am Fluss wurden letztes Jahr verkauft.'),
+    ('Les maisons au bord de la rivière ont été vendues.'),
+    ('川のそばの家は去年売れました。'), (''), ('42'), (NULL)) AS t (text);
+
+SELECT rag_create_collection('mixed', text_config => 'auto', metadata_whitelist => '{owner}');
+SELECT text_config FROM rag.collections WHERE name = 'mixed';
+SELECT uri, action FROM rag_add_documents(jsonb_build_array(
+    jsonb_build_object('uri', 'en', 'content',
+        'The houses at the river were sold last year. The buyers come from Berlin.'),
+    jsonb_build_object('uri', 'de', 'content',
+        'Die Häuser am Fluss wurden letztes Jahr verkauft. Die Käufer kommen aus Berlin.'),
+    jsonb_build_object('uri', 'fr', 'content',
+        'Les maisons au bord de la rivière ont été vendues. Les acheteurs viennent de Berlin.'),
+    jsonb_build_object('uri', 'ja', 'content', '川のそばの家は去年売れました。 Berlin'),
+    jsonb_build_object('uri', 'pl', 'content',
+        'Domy nad rzeką zostały sprzedane w zeszłym roku. Nabywcy są z Berlina.'),
+    jsonb_build_object('uri', 'short', 'content', 'Berlin 42'),
+    jsonb_build_object('uri', 'said', 'metadata', '{"language": "de-AT", "owner": "ann"}'::jsonb,
+        'content', 'Jänner, Jänners'),
+    jsonb_build_object('uri', 'unknown', 'metadata', '{"language": 7}'::jsonb,
+        'content', 'These numbers name no language, but the houses are here.')), 'mixed')
+ORDER BY uri;
+-- it is stored, and the whitelist does not remove it
+SELECT d.uri, d.metadata ->> 'language' AS language, c.metadata
+    FROM rag.documents d JOIN rag.chunks c USING (document_id)
+    WHERE d.collection = 'mixed' ORDER BY d.uri;
+SELECT uri FROM rag_search('Berlin', 'mixed', mode => 'keyword', filter => '{"language": "fr"}');
+
+-- inflections are found in each language
+PREPARE found (text) AS
+    SELECT $1 AS query, coalesce(string_agg(uri, ' ' ORDER BY uri), '') AS uris
+    FROM rag_search($1, 'mixed', mode => 'keyword', top_k => 20);
+EXECUTE found('house');
+EXECUTE found('Haus');
+EXECUTE found('Flusses');
+EXECUTE found('buyer');
+EXECUTE found('maison');
+EXECUTE found('Jänner');
+EXECUTE found('rzeką');
+EXECUTE found('rzeka');
+EXECUTE found('Berlin');
+-- one query in two languages
+EXECUTE found('house Haus');
+-- stop words of the query's language
+EXECUTE found('who are the people that have come from the river');
+EXECUTE found('wer sind die Leute, die aus der Stadt und von den Bergen kommen');
+-- no words: the meaning answers
+SELECT count(*) > 0 AS found FROM rag_search('–', 'mixed');
+
+-- each text has a term for its language
+SELECT text_config, documents, round(average_length::numeric, 1) AS average_length
+    FROM rag_bm25_info((SELECT i.indexrelid FROM pg_index i
+        JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+        WHERE a.amname = 'rag_bm25' AND i.indrelid = (SELECT format('rag.%I', partition)::regclass
+            FROM rag.collections WHERE name = 'mixed')));
+
+-- other metadata do not make a document forget its language
+SELECT rag_update_document(document_id, metadata => '{"owner": "bob"}')
+    FROM rag.documents WHERE collection = 'mixed' AND uri = 'de';
+SELECT metadata FROM rag.chunks WHERE collection = 'mixed' AND uri = 'de';
+SELECT rag_update_document(document_id, metadata => '{"language": "en"}')
+    FROM rag.documents WHERE collection = 'mixed' AND uri = 'de';
+EXECUTE found('Haus');
+SELECT rag_update_document(document_id, metadata => '{"language": "german"}')
+    FROM rag.documents WHERE collection = 'mixed' AND uri = 'de';
+EXECUTE found('Haus');
+
+-- from auto, and to it again: a rebuild
+SELECT rag_alter_collection('mixed', text_config => 'simple');
+SELECT wanted FROM rag.collections WHERE name = 'mixed';
+CALL rag_rebuild_collection('mixed');
+EXECUTE found('Haus');
+EXECUTE found('Häuser');
+SELECT success FROM rag_add_document('Das Haus gehört der Stadt, und die Türen sind offen.', 'new',
+    collection => 'mixed', metadata => '{"owner": "eve"}');
+SELECT rag_upsert_chunks('mixed', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+    "uri": "given", "text": "Eine Anwendung hat diesen Text über Häuser selbst geteilt.",
+    "metadata": {"owner": "app"}}]');
+SELECT metadata FROM rag.documents WHERE collection = 'mixed' AND uri = 'new';
+SELECT rag_alter_collection('mixed', text_config => 'auto');
+CALL rag_rebuild_collection('mixed');
+SELECT uri, metadata FROM rag.documents
+    WHERE collection = 'mixed' AND uri IN ('new', 'given', 'said') ORDER BY uri;
+SELECT uri, metadata FROM rag.chunks
+    WHERE collection = 'mixed' AND uri IN ('new', 'given', 'said') ORDER BY uri;
+EXECUTE found('Haus');
+EXECUTE found('house');
+SELECT rag_upsert_chunks('mixed', '[{"chunk_id": "00000000-0000-0000-0000-000000000002",
+    "uri": "given", "text": "Another text of an application is about houses and doors."}]');
+SELECT content, metadata FROM rag.chunks WHERE collection = 'mixed' AND uri = 'given' ORDER BY 1;
+EXECUTE found('house');
+
+-- an index of a table of one's own: a mark names the language of a text
+CREATE TABLE posts (id int PRIMARY KEY, language text, body text);
+CREATE INDEX posts_body ON posts
+    USING rag_bm25 ((chr(1) || coalesce(language, '') || chr(1) || body))
+    WITH (text_config = 'rag.auto');
+INSERT INTO posts VALUES (1, 'de', 'zwei Häuser'), (2, 'en', 'two houses'), (3, NULL, 'houses'),
+    (4, repeat('x', 100), 'a house'), (5, 'en', ''), (6, 'de', NULL);
+SELECT id, round(((chr(1) || coalesce(language, '') || chr(1) || body)
+        <@> rag_bm25_query('house', 'posts_body'))::numeric, 3) AS score
+    FROM posts ORDER BY (chr(1) || coalesce(language, '') || chr(1) || body)
+        <@> rag_bm25_query('house', 'posts_body'), id;
+REINDEX INDEX posts_body;
+SELECT id FROM posts WHERE (chr(1) || coalesce(language, '') || chr(1) || body)
+        @@@ rag_bm25_query('Haus', 'posts_body');
+DROP TEXT SEARCH CONFIGURATION rag.auto;
+:sqlstate;
+
+-- wrong names
+SELECT rag_create_collection('wrong', text_config => 'automatic');
+:sqlstate;
+DROP TABLE posts;
+SELECT rag_drop_collection('mixed');
