@@ -105,14 +105,48 @@ SELECT id, round(((chr(1) || coalesce(language, '') || chr(1) || body)
         <@> rag_bm25_query('house', 'posts_body'))::numeric, 3) AS score
     FROM posts ORDER BY (chr(1) || coalesce(language, '') || chr(1) || body)
         <@> rag_bm25_query('house', 'posts_body'), id;
+-- marks that are none, and marks in texts and queries
+INSERT INTO posts VALUES (7, NULL, chr(1) || 'en' || chr(1) || 'houses in the rest'),
+    (8, 'en', chr(1)), (9, 'de', 'ein Haus' || chr(1) || 'en' || chr(1) || 'houses');
+INSERT INTO posts SELECT i, (ARRAY['en', 'de', 'fr', 'pl', 'xx'])[1 + i % 5],
+        (ARRAY['house', 'Häuser', 'the', 'die', 'maisons', 'domy', 'log'])[1 + i % 7]
+        || ' ' || (ARRAY['logs', 'Haus', 'and', 'und', 'Berlin'])[1 + i % 11 % 5]
+    FROM generate_series(100, 499) i;
+CREATE VIEW marked AS
+    SELECT id, chr(1) || coalesce(language, '') || chr(1) || body AS text FROM posts;
+SELECT id FROM marked WHERE text @@@ rag_bm25_query('rest houses', 'posts_body') AND id < 100
+    ORDER BY id;
+SELECT count(*) FROM marked
+    WHERE text @@@ rag_bm25_query(chr(1) || 'en' || chr(1), 'posts_body');
+-- the index finds the rows and the scores that the operator computes
+CREATE FUNCTION ranked(query text) RETURNS TABLE (id int, score float8) LANGUAGE plpgsql AS $$
+BEGIN RETURN QUERY EXECUTE format(
+    'SELECT id, text <@> rag_bm25_query(%1$L, ''posts_body'') FROM marked
+     WHERE text @@@ rag_bm25_query(%1$L, ''posts_body'')
+     ORDER BY text <@> rag_bm25_query(%1$L, ''posts_body''), id LIMIT 1000', query); END $$;
+SET enable_seqscan = off;
+CREATE TABLE by_index AS SELECT q.query, r.* FROM unnest(ARRAY['house', 'Haus', 'die maison',
+    'the houses and logs', 'Berlin', 'nothing']) AS q (query), ranked(q.query) r;
+SET enable_seqscan = on; SET enable_indexscan = off; SET enable_bitmapscan = off;
+CREATE TABLE by_operator AS SELECT q.query, r.* FROM unnest(ARRAY['house', 'Haus', 'die maison',
+    'the houses and logs', 'Berlin', 'nothing']) AS q (query), ranked(q.query) r;
+RESET enable_seqscan; RESET enable_indexscan; RESET enable_bitmapscan;
+SELECT query, count(*) FROM by_index GROUP BY query ORDER BY query;
+SELECT count(*) AS different FROM (
+    (TABLE by_index EXCEPT TABLE by_operator) UNION ALL
+    (TABLE by_operator EXCEPT TABLE by_index)) d;
 REINDEX INDEX posts_body;
+SELECT count(*) AS different FROM by_index b
+    WHERE score IS DISTINCT FROM (SELECT r.score FROM ranked(b.query) r WHERE r.id = b.id);
 SELECT id FROM posts WHERE (chr(1) || coalesce(language, '') || chr(1) || body)
-        @@@ rag_bm25_query('Haus', 'posts_body');
+        @@@ rag_bm25_query('Haus', 'posts_body') AND id < 100 ORDER BY id;
 DROP TEXT SEARCH CONFIGURATION rag.auto;
 :sqlstate;
 
 -- wrong names
 SELECT rag_create_collection('wrong', text_config => 'automatic');
 :sqlstate;
-DROP TABLE posts;
+DROP FUNCTION ranked;
+DROP TABLE by_index, by_operator;
+DROP TABLE posts CASCADE;
 SELECT rag_drop_collection('mixed');
