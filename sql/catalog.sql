@@ -112,6 +112,8 @@ CREATE TABLE rag.collections (
     model text,
     model_fingerprint text,
     model_identity text,
+    model_precision text CHECK (model_precision IN ('fp32', 'int8')),
+    model_max_tokens integer CHECK (model_max_tokens > 0),
     embedding_dimension integer,
     embedding_baseline real CHECK (embedding_baseline BETWEEN 0 AND 1),
     text_config text NOT NULL DEFAULT 'pg_catalog.english',
@@ -156,6 +158,10 @@ COMMENT ON COLUMN rag.collections.model_fingerprint IS
     'hash of the model''s graph, tokenizer and pooling';
 COMMENT ON COLUMN rag.collections.model_identity IS
     'hash of the model''s weights, tokenizer and pooling; the same for each precision';
+COMMENT ON COLUMN rag.collections.model_precision IS
+    'precision of the model: fp32 or int8; NULL: the model is on another server';
+COMMENT ON COLUMN rag.collections.model_max_tokens IS
+    'tokens of a chunk that the model reads; it ignores the rest';
 COMMENT ON COLUMN rag.collections.embedding_dimension IS
     'dimensions of the stored embeddings; NULL until the first document is stored';
 COMMENT ON COLUMN rag.collections.embedding_baseline IS

@@ -269,6 +269,8 @@ fn metadata(
         identity: model.identity.clone(),
         dimensions: model.dimensions as u32,
         baseline: model.baseline,
+        precision: model.precision.map(|precision| precision.name().into()),
+        max_tokens: model.max_tokens.unwrap_or_default() as u32,
     });
     Ok(Metadata {
         format: FORMAT.into(),

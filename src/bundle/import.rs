@@ -8,6 +8,7 @@ use rag_bundle::{
     Metadata, Record, Summed, npy::RowReader,
 };
 use rag_manifest::Manifest;
+use rag_protocol::embed::{ModelInfo, Precision};
 use uuid::Uuid;
 
 use super::{BundleSource, rename::Renaming};
@@ -242,6 +243,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
     if let Some(model) = &metadata.model {
         let wanted = EmbeddingModel::usable(collection.wanted_model())?;
         let info = with_client(|client| wanted.describe(client))?;
+        let precision = model.precision.as_deref().and_then(Precision::parse);
         // the error names both models
         let mut of_bundle = collection.clone();
         of_bundle.model = Some(StoredModel {
@@ -250,13 +252,17 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
             identity: model.identity.clone(),
             dimensions: model.dimensions as usize,
             baseline: model.baseline,
+            precision,
+            max_tokens: Some(model.max_tokens as usize),
         });
         of_bundle.check_model(&info)?;
-        let stored = rag_protocol::embed::ModelInfo {
+        let stored = ModelInfo {
             name: model.name.clone(),
             fingerprint: model.fingerprint.clone(),
             identity: model.identity.clone(),
             baseline: model.baseline,
+            precision,
+            max_tokens: model.max_tokens as usize,
             ..info
         };
         as_owner(|| collection.prepare_for(&stored))?;

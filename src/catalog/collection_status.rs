@@ -74,6 +74,8 @@ pub struct CollectionDefinition {
     pub external_id: Option<String>,
     pub model: Option<String>,
     pub model_fingerprint: Option<String>,
+    pub model_precision: Option<String>,
+    pub model_max_tokens: Option<i32>,
     /// The partition of `rag.chunks`, which exists from the first document on.
     pub partition: Option<String>,
     /// How the partition was chosen, or will be.
@@ -328,8 +330,8 @@ fn totals_statement(only: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
-                    c.external_id, c.model, c.model_fingerprint, c.partition, c.index_strategy,
-                    c.wanted, p.oid, p.reltoastrelid
+                    c.external_id, c.model, c.model_fingerprint, c.model_precision,
+                    c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid, p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
@@ -372,7 +374,8 @@ fn totals_statement(only: &str) -> String {
                          (SELECT pg_catalog.max(x.changed_at) FROM rag.content_change x
                           WHERE x.collection = c.name)) AS updated_at,
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
-                c.retriever, c.external_id, c.model, c.model_fingerprint,
+                c.retriever, c.external_id, c.model, c.model_fingerprint, c.model_precision,
+                c.model_max_tokens,
                 (SELECT coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') FROM rag.retrievers r
                  WHERE r.name = c.retriever) AS storage_type,
                 coalesce(c.index_strategy,
@@ -446,6 +449,8 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
             external_id: row.get("external_id")?,
             model: row.get("model")?,
             model_fingerprint: row.get("model_fingerprint")?,
+            model_precision: row.get("model_precision")?,
+            model_max_tokens: row.get("model_max_tokens")?,
             partition: row.get("partition")?,
             index_strategy: row.required("index_strategy")?,
             wanted: row.required("wanted")?,

@@ -145,6 +145,9 @@ SELECT name, regexp_replace(import_damaged(change), '\d{8,}', 'N', 'g') AS resul
         '\1 9000000000000000000'), 'UTF8') WHERE file = 'metadata.json'$$),
     (19, '1e400', $$UPDATE damaged SET data = convert_to(regexp_replace(
         convert_from(data, 'UTF8'), '"baseline": [0-9.]+', '"baseline": 1e400'), 'UTF8')
+        WHERE file = 'metadata.json'$$),
+    (20, 'no tokens', $$UPDATE damaged SET data = convert_to(regexp_replace(
+        convert_from(data, 'UTF8'), '"max_tokens": [0-9]+', '"max_tokens": 0'), 'UTF8')
         WHERE file = 'metadata.json'$$)
 ) AS d (n, name, change) ORDER BY n;
 SELECT count(*) AS imported FROM rag.collections WHERE name = 'boats';

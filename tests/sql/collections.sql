@@ -68,7 +68,8 @@ SELECT has_index, document_count, error_count, chunk_count, embedding_dimension,
 FROM rag_collection_status('laws');
 SELECT wanted_index_type, vector_index_bytes, keyword_index_bytes > 0 AS has_keywords,
     vector_index_bytes + keyword_index_bytes < index_bytes AS has_others, model,
-    length(model_fingerprint) AS fingerprint, retriever, namespace, external_id, index_strategy,
+    length(model_fingerprint) AS fingerprint, model_precision, model_max_tokens, retriever,
+    namespace, external_id, index_strategy,
     partition, partition::regclass = 'rag.rag_kb_laws'::regclass AS is_partition, sources
 FROM rag_collection_status('laws');
 SELECT rag_stats('laws');

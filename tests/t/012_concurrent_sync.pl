@@ -163,6 +163,24 @@ while ($sync->is_waiting)
 is($sync->finish->{rc}, 0, "documents were read $looks times during a sync");
 is($seen, 0, 'only complete documents are visible during a sync');
 
+# -- a collection that is dropped, or dropped and created again
+for my $again ('', "; SELECT rag_create_collection('going', chunk_size => 100)")
+{
+	ask($node, "SELECT rag_create_collection('going')") if $again eq '';
+	my $dropping = session($node);
+	$dropping->query("BEGIN; SELECT rag_drop_collection('going')$again");
+	my $adding = start_sql($node, "SELECT rag_add_document('Late.', 'a', collection => 'going')");
+	$adding->await_locked;
+	$dropping->query('COMMIT');
+	error_like($adding->finish, $again ? '40001' : '42704',
+		$again ? 'was dropped and created again meanwhile' : 'does not exist',
+		$again ? 'Try again' : 'rag_create_collection',
+		'a document for a collection that another session drops');
+	ask($node, "SELECT rag_create_collection('going')") if $again eq '';
+}
+is(ask($node, "SELECT count(*) FROM rag.documents WHERE collection = 'going'"),
+	'0', 'nothing is left of it');
+
 # -- the extension itself
 forget_collection($node);
 create_pages();

@@ -61,6 +61,9 @@ pub struct DatasetInfo {
     pub sources: Vec<String>,
 }
 
+/// More tokens than any model reads.
+const MAX_TOKENS: u32 = 1 << 30;
+
 /// The model of the embeddings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +73,9 @@ pub struct ModelEntry {
     pub identity: String,
     pub dimensions: u32,
     pub baseline: f32,
+    /// None: the model is on another server.
+    pub precision: Option<String>,
+    pub max_tokens: u32,
 }
 
 /// The settings of a collection.
@@ -154,6 +160,13 @@ impl Metadata {
             .is_some_and(|model| !(0.0..=1.0).contains(&model.baseline))
         {
             return Err("\"baseline\" of the model is not between 0 and 1.".into());
+        }
+        if self
+            .model
+            .as_ref()
+            .is_some_and(|model| !(1..=MAX_TOKENS).contains(&model.max_tokens))
+        {
+            return Err(format!("\"max_tokens\" of the model is not between 1 and {MAX_TOKENS}."));
         }
         let is_hash = |text: &str| text.len() >= 12 && text.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(model) = &self.model

@@ -153,6 +153,8 @@ pub struct ModelInfo {
     pub dimensions: usize,
     /// Maximum number of tokens of a text, special tokens included. The model ignores the rest.
     pub max_tokens: usize,
+    /// None: the model is on another server.
+    pub precision: Option<Precision>,
     /// BLAKE3 hex of graph, tokenizer and pooling: equal fingerprints give equal vectors.
     pub fingerprint: String,
     /// BLAKE3 hex of weights, tokenizer and pooling, equal for both precisions. Vectors of models

@@ -4,7 +4,7 @@ use rag_contract::{RetrieverSettings, StorageSettings};
 use rag_manifest::IndexStrategy;
 use rag_protocol::{
     definition::Quota,
-    embed::ModelInfo,
+    embed::{ModelInfo, Precision},
     ingest::{Splitting, Unit},
 };
 
@@ -83,6 +83,9 @@ pub struct StoredModel {
     pub dimensions: usize,
     /// See [`ModelInfo`].
     pub baseline: f32,
+    /// See [`ModelInfo`].
+    pub precision: Option<Precision>,
+    pub max_tokens: Option<usize>,
 }
 
 impl StoredModel {
@@ -93,11 +96,15 @@ impl StoredModel {
             identity: model.identity.clone(),
             dimensions: model.dimensions,
             baseline: model.baseline,
+            precision: model.precision,
+            max_tokens: Some(model.max_tokens),
         }
     }
 
     fn read(row: &Row<'_, '_>) -> Result<Option<Self>, Error> {
         let dimensions: Option<i32> = row.get("embedding_dimension")?;
+        let precision: Option<String> = row.get("model_precision")?;
+        let max_tokens: Option<i32> = row.get("model_max_tokens")?;
         let model = (
             row.get("model")?,
             row.get("model_fingerprint")?,
@@ -111,6 +118,8 @@ impl StoredModel {
                 identity,
                 dimensions: dimensions as usize,
                 baseline: row.get("embedding_baseline")?.unwrap_or_default(),
+                precision: precision.as_deref().and_then(Precision::parse),
+                max_tokens: max_tokens.and_then(|n| usize::try_from(n).ok()),
             }),
             _ => None,
         })
@@ -191,7 +200,8 @@ impl Collection {
                 &format!(
                     "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
-                            embedding_dimension, embedding_baseline, text_config, title_weight,
+                            embedding_dimension, embedding_baseline, model_precision,
+                            model_max_tokens, text_config, title_weight,
                             max_documents, max_bytes, serial, partition, index_strategy,
                             embedding_model, wanted IS NOT NULL AS has_wanted, rebuilds,
                             (SELECT r.spec FROM rag.retrievers r
@@ -311,7 +321,7 @@ impl Collection {
             execute(
                 "UPDATE rag.collections SET model = $2, model_fingerprint = $3,
                      embedding_dimension = $4, model_identity = $5, embedding_baseline = $6,
-                     updated_at = now()
+                     model_precision = $7, model_max_tokens = $8, updated_at = now()
                  WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
                 &[
                     self.name.as_str().into(),
@@ -320,6 +330,8 @@ impl Collection {
                     (model.dimensions as i32).into(),
                     model.identity.as_str().into(),
                     model.baseline.into(),
+                    model.precision.map(Precision::name).into(),
+                    (model.max_tokens as i32).into(),
                 ],
             )?;
         }
@@ -354,23 +366,27 @@ impl Collection {
         }
     }
 
-    /// Checks that chunks made by the settings at hand are still what the collection has. Its
-    /// storage is not replaced before the transaction ends.
+    /// Checks that the collection exists, and that chunks made by the settings at hand are still what
+    /// it has. Its storage is not replaced before the transaction ends.
     fn check_not_rebuilt(&self) -> Result<(), Error> {
         partitions::join_writers(self.name.as_str());
         let found = execute_prepared(
-            "SELECT rebuilds FROM rag.collections WHERE name = $1 FOR KEY SHARE",
+            "SELECT rebuilds, serial FROM rag.collections WHERE name = $1 FOR KEY SHARE",
             &[self.name.as_str().into()],
-            |row| row.required::<i64>(1),
+            |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
         )?;
-        match found.first() {
-            Some(rebuilds) if *rebuilds != self.rebuilds => Err(Error::new(
-                pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-                format!("collection \"{}\" was rebuilt meanwhile", self.name),
-            )
-            .hint("Try again. A run of a source is repeated automatically.")),
-            _ => Ok(()),
-        }
+        let what = match found.first() {
+            // it was dropped while the writer waited for the lock
+            None => return Err(Self::missing(self.name.as_str())),
+            Some((_, serial)) if *serial != self.serial => "dropped and created again",
+            Some((rebuilds, _)) if *rebuilds != self.rebuilds => "rebuilt",
+            Some(_) => return Ok(()),
+        };
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            format!("collection \"{}\" was {what} meanwhile", self.name),
+        )
+        .hint("Try again. A run of a source is repeated automatically."))
     }
 
     /// Returns the collections whose chunks are in this partition.

@@ -117,6 +117,7 @@ impl RemoteModel {
             name: self.model.name.clone(),
             dimensions,
             max_tokens: self.max_tokens(),
+            precision: None,
             fingerprint: self.fingerprint.clone(),
             identity: self.fingerprint.clone(),
             baseline,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::identity::DocumentId;
+use rag_protocol::{embed::Precision, identity::DocumentId};
 
 use super::{documents, target::Target};
 use crate::{
@@ -328,7 +328,8 @@ fn set_model(target: &Target) -> Result<(), Error> {
     let are_others = target.changes_chunks() || target.has_new_chunks()?;
     execute(
         "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
-             model_identity = $5, embedding_baseline = $6, rebuilds = rebuilds + $7
+             model_identity = $5, embedding_baseline = $6, model_precision = $7,
+             model_max_tokens = $8, rebuilds = rebuilds + $9
          WHERE name = $1",
         &[
             target.wanted.name.as_str().into(),
@@ -337,6 +338,8 @@ fn set_model(target: &Target) -> Result<(), Error> {
             (model.dimensions as i32).into(),
             model.identity.as_str().into(),
             model.baseline.into(),
+            model.precision.map(Precision::name).into(),
+            (model.max_tokens as i32).into(),
             i64::from(are_others).into(),
         ],
     )?;

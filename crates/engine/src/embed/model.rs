@@ -89,6 +89,7 @@ impl Model {
             name,
             dimensions: reference.options.dimensions.unwrap_or(settings.dimensions),
             max_tokens: settings.max_tokens,
+            precision: Some(reference.precision),
             identity: identity(
                 dir,
                 &graph,
