@@ -60,7 +60,10 @@ pub fn with_token_vectors(path: &Path, hidden_size: usize) -> Result<Option<Vec<
     more.node("Identity", &[hidden], &[output], &[]);
     let shape = [Named("texts"), Named("tokens"), Fixed(hidden_size)];
     more.output(output, ElementType::Float, &shape);
-    bytes.extend(more.extension());
+    let extension = more.extension();
+    let no_room = |e: std::collections::TryReserveError| unreadable(path, &io::Error::other(e));
+    bytes.try_reserve_exact(extension.len()).map_err(no_room)?;
+    bytes.extend(extension);
     Ok(Some(bytes))
 }
 

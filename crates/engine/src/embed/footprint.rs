@@ -3,6 +3,7 @@
 //! | part | bytes |
 //! |---|---|
 //! | weights | the graph and the files beside it, and half as much for ONNX Runtime's own order of them |
+//! | weights again | the graph, while it is loaded to compare tokens |
 //! | tokenizer | 8 times `tokenizer.json` |
 //! | arena | [`VECTORS`] vectors of floats for each token of one run |
 //!
@@ -35,5 +36,9 @@ pub fn footprint(reference: &ModelRef) -> u64 {
         let tokens = (texts * settings.max_tokens) as u64;
         tokens * settings.hidden_size as u64 * 4 * VECTORS
     });
-    weights + weights / 2 + 8 * tokenizer + arena
+    let again = match reference.options.compares_tokens {
+        true => size(graph),
+        false => 0,
+    };
+    weights + weights / 2 + again + 8 * tokenizer + arena
 }
