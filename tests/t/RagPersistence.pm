@@ -24,7 +24,8 @@ my @words = qw(harbour tide vessel anchor lantern meadow orchard glacier timber 
 # What a title, category or tag may contain.
 my @names =
   ('plain', q{it's}, 'back\\slash', '100 %', 'a "quoted" one', 'Größe', '日本', 'x:y/z');
-my @retrievers = qw(default persist-flat persist-small persist-words);
+my @retrievers =
+  qw(default persist-flat persist-small persist-words persist-fixed persist-rolling);
 
 # Options: seed, and the number of cases.
 sub new
@@ -115,6 +116,8 @@ sub create
 		documents => {},
 		%setting
 	};
+	# collections that share a partition have one
+	$c->{text_config} = 'english' if $c->{retriever} =~ /fixed|rolling/;
 	my $made = $self->query(
 		sprintf 'SELECT rag_create_collection(%s, %s, %d, %d, text_config => %s)',
 		map({ literal($_) } @$c{qw(name retriever)}), @$c{qw(chunk_size chunk_overlap)},
@@ -131,6 +134,7 @@ sub apply
 	return "$c->{name}: $operation->{name} returned '$output', not '$operation->{output}'"
 	  if $output ne $operation->{output};
 	$operation->{apply}->();
+	$self->{applied}{ $operation->{name} }++;
 	$c->{was_indexed} ||= grep { defined $_->{content} } values %{ $c->{documents} };
 	$c->{moved} = $operation->{changes} if !$c->{moved};
 	return;

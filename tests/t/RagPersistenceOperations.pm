@@ -164,6 +164,51 @@ my %operations = (
 		my ($self, $c) = @_;
 		return _sync($self, $c);
 	},
+	# other chunks
+	rebuild => sub {
+		my ($self, $c) = @_;
+		return if !$c->{was_indexed};
+		my $size = 80 + $self->pick(300);
+		return {
+			sql => sprintf('SELECT rag_alter_collection(%s, chunk_size => %d, chunk_overlap => %d);
+				CALL rag_rebuild_collection(%s)',
+				literal($c->{name}), $size, $self->pick(int($size / 4)), literal($c->{name})),
+			output => '',
+			apply => sub { }
+		};
+	},
+	# another place for the chunks
+	move => sub {
+		my ($self, $c) = @_;
+		return if !$c->{was_indexed} || $c->{text_config} ne 'english';
+		my @others = grep { $_ ne $c->{retriever} } qw(default persist-fixed persist-rolling);
+		my $retriever = $self->one_of(@others);
+		return {
+			sql => sprintf('SELECT rag_alter_collection(%s, retriever => %s);
+				CALL rag_rebuild_collection(%s)',
+				literal($c->{name}), literal($retriever), literal($c->{name})),
+			output => '',
+			apply => sub { $c->{retriever} = $retriever }
+		};
+	},
+	# a bundle is written, and read after the collection was dropped
+	bundle => sub {
+		my ($self, $c) = @_;
+		my $parent = $self->{bundles} //= temp_folder();
+		chmod 0755, $parent;
+		my $folder = literal("$parent/" . ++$self->{count});
+		my $name = literal($c->{name});
+		return {
+			sql => "SET rag.bundle_folders = '$parent';
+				SELECT documents = (SELECT count(*) FROM rag.documents WHERE collection = $name)
+					FROM rag_export_collection($name, $folder);
+				SELECT rag_drop_collection($name, with_sources => true) IS NULL;
+				SELECT collection FROM rag_import_collection($folder, with_sources => true)",
+			output => "t\nf\n$c->{name}",
+			changes => 0,
+			apply => sub { }
+		};
+	},
 	nothing => sub {
 		my ($self, $c) = @_;
 		return {

@@ -16,6 +16,7 @@ use Time::HiRes qw(time);
 our @EXPORT = qw(test_properties result);
 
 my @gentle = qw(add replace repeat add_many fail update remove given delete_chunk alter nothing);
+my @slow = qw(rebuild move bundle);
 
 sub test_properties
 {
@@ -37,6 +38,8 @@ sub test_properties
 		$property{$name}->();
 		note(sprintf '%s: %.1f s', $name, time - $started);
 	}
+	my $applied = $test->{applied};
+	note('operations: ' . join ', ', map { "$_ $applied->{$_}" } sort keys %$applied);
 	return;
 }
 
@@ -66,12 +69,14 @@ sub status_is_accurate
 		}
 		push @wrong, $test->wrong_answers($c) if $test->chance(3);
 	}
-	# runs of sources take longer
-	for my $name (grep { $test->chance(6) } @names)
+	# what takes longer
+	for my $name (grep { $test->chance(4) } @names)
 	{
 		my $c = $test->{collections}{$name};
-		push @wrong, map { ($test->apply($c, possible($test, $c, 'sync')), $test->wrong($name)) }
-		  1 .. 2;
+		my @operations = ($test->one_of('sync', @slow), 'sync', $test->one_of(@slow));
+		push @wrong, map { ($test->apply($c, possible($test, $c, $_)), $test->wrong($name)) }
+		  @operations;
+		push @wrong, $test->wrong_answers($c);
 	}
 	result($test, "P6: the status is accurate after each of $operations operations", @wrong);
 	return;
@@ -101,6 +106,8 @@ sub round_trip
 		# some collections have just changed: these changes are only in the log
 		my @wrong = map { $test->fill($test->{collections}{$_}, 1, @gentle) }
 		  grep { $test->chance(4) } @names;
+		push @wrong, map { $test->fill($test->{collections}{$_}, 1, @slow) }
+		  grep { $test->chance(20) } @names;
 		push @wrong, $test->wrong(@names);
 		my $before = $test->digests(@names);
 		$way{$way}->();
@@ -150,6 +157,7 @@ sub isolation
 		# the same uris and texts in others
 		my $before = $test->digests(@others);
 		push @wrong, $test->fill($test->{collections}{$name}, 2, @gentle);
+		push @wrong, $test->fill($test->{collections}{$name}, 1, @slow) if $test->chance(10);
 		push @wrong, map { "after operations on $name: $_" } _changed($before,
 			$test->digests(@others));
 	}
@@ -234,7 +242,9 @@ sub damage
 	{
 		my $partition = $test->query("SELECT partition FROM rag_collection_status('$name')")
 		  or next;
-		my $what = $test->pick(3);
+		# damage of a partition that others share is theirs, too
+		my $is_shared = $test->{collections}{$name}{retriever} =~ /fixed|rolling/;
+		my $what = $is_shared ? 0 : $test->pick(3);
 		my $relation =
 			$what == 0 ? next
 		  : $what == 1 ? $partition

@@ -2,7 +2,11 @@
 CREATE SCHEMA probe;
 
 -- The retrievers of its collections: vectors alone without an index, an index of other options,
--- and words alone.
+-- words alone, and partitions that several collections share.
+SELECT rag_create_retriever('persist-fixed',
+    '{"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "persist"}}}');
+SELECT rag_create_retriever('persist-rolling',
+    '{"storageConfig": {"indexStrategy": {"mode": "rolling", "rollingStep": 20}}}');
 SELECT rag_create_retriever('persist-flat', '{"storageConfig": {"type": "flat"},
     "retrievalMethods": {"vector": {"enabled": true}}}');
 SELECT rag_create_retriever('persist-small',
@@ -101,8 +105,9 @@ BEGIN
     RETURN chunk.content;
 END $$;
 
--- A value that changes with everything that is stored of a collection. Sizes are left out: after a
--- crash there may be a free space map more.
+-- A value that changes with everything that is stored of a collection. Sizes are left out: those of
+-- a shared partition change with other collections, and after a crash there may be a free space map
+-- more.
 CREATE FUNCTION probe.digest(name text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     status record;
@@ -115,7 +120,8 @@ BEGIN
             INTO chunks USING name;
     END IF;
     RETURN md5(concat_ws('|', chunks,
-        to_jsonb(status) - '{total_size_bytes,chunk_bytes,index_bytes}'::text[],
+        to_jsonb(status) - '{total_size_bytes,chunk_bytes,index_bytes,embedding_bytes,vector_index_bytes,
+            keyword_index_bytes}'::text[],
         (SELECT md5(string_agg(d::text, '|' ORDER BY d.document_id)) FROM rag.documents d
          WHERE d.collection = name),
         (SELECT c::text FROM rag.collections c WHERE c.name = digest.name),
