@@ -166,7 +166,9 @@ impl Metadata {
             .as_ref()
             .is_some_and(|model| !(1..=MAX_TOKENS).contains(&model.max_tokens))
         {
-            return Err(format!("\"max_tokens\" of the model is not between 1 and {MAX_TOKENS}."));
+            return Err(format!(
+                "\"max_tokens\" of the model is not between 1 and {MAX_TOKENS}."
+            ));
         }
         let is_hash = |text: &str| text.len() >= 12 && text.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(model) = &self.model
