@@ -5,7 +5,8 @@
 //! links and without blocking, and must be regular files.
 //!
 //! A bundle is written into a temporary folder beside its target. When all files are on the disk,
-//! the folder is renamed. An existing target is never replaced.
+//! the folder is renamed. An existing target is never replaced. A writer that is killed leaves its
+//! temporary folder. The next one in the same parent removes it.
 
 use std::{
     ffi::OsString,
@@ -13,15 +14,30 @@ use std::{
     io::Write,
     os::fd::OwnedFd,
     path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, fstatvfs, fsync, mkdirat, open, openat,
-    renameat_with, unlinkat,
+use rustix::{
+    fs::{
+        AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, fstatvfs,
+        fsync, mkdirat, open, openat, renameat_with, unlinkat,
+    },
+    path::Arg,
 };
 use uuid::Uuid;
 
 use crate::{BundleError, BundleErrorKind, BundleFile};
+
+/// The beginning of the names of temporary folders.
+const TEMPORARY: &str = ".rag-export-";
+/// A temporary folder is locked by its writer. One that is not locked is removed after this time:
+/// its writer may be about to lock it.
+const GRACE: Duration = Duration::from_secs(60);
+/// How temporary folders are opened.
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// A place for a bundle: an open folder, and a name in it.
 pub struct Place {
@@ -106,8 +122,9 @@ impl Place {
         if rustix::fs::statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Err(self.exists());
         }
+        self.remove_abandoned();
         let temporary = format!(
-            ".rag-export-{}",
+            "{TEMPORARY}{}",
             Uuid::from_u64_pair(unique(), unique()).simple()
         );
         mkdirat(&self.parent, &temporary, Mode::RWXU).map_err(|e| {
@@ -121,14 +138,15 @@ impl Place {
             files: vec![],
             is_finished: false,
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(
             &writer.place.parent,
             &writer.temporary,
-            flags,
+            FOLDER,
             Mode::empty(),
         )
         .map_err(|e| writer.failed(&e.into()))?;
+        // a file system without locks has no writers to tell apart
+        let _ = flock(&folder, FlockOperation::NonBlockingLockExclusive);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         for file in BundleFile::ALL {
@@ -138,6 +156,22 @@ impl Place {
         }
         writer.folder = Some(folder);
         Ok(writer)
+    }
+
+    /// Removes temporary folders whose writers were killed. An export does not depend on it.
+    fn remove_abandoned(&self) {
+        let Ok(entries) = Dir::read_from(&self.parent) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if name.to_bytes().starts_with(TEMPORARY.as_bytes())
+                && let Ok(folder) = openat(&self.parent, name, FOLDER, Mode::empty())
+                && is_abandoned(&folder)
+            {
+                remove(&self.parent, name, Some(&folder));
+            }
+        }
     }
 
     fn exists(&self) -> BundleError {
@@ -157,6 +191,28 @@ impl Place {
             .map_err(|e| BundleError::io(&format!("open folder \"{}\"", self.shown), &e.into()))?;
         Ok(FolderReader { folder })
     }
+}
+
+/// Returns true if no writer has the folder.
+fn is_abandoned(folder: &OwnedFd) -> bool {
+    let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
+        return false;
+    };
+    let age = fstat(folder)
+        .ok()
+        .and_then(|stat| now.as_secs().checked_sub(u64::try_from(stat.st_mtime).ok()?));
+    age.is_some_and(|age| age > GRACE.as_secs())
+        && flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+/// Removes a temporary folder with the files that a bundle has. Anything else in it keeps it.
+fn remove(parent: &OwnedFd, name: impl Arg, folder: Option<&OwnedFd>) {
+    if let Some(folder) = folder {
+        for file in BundleFile::ALL {
+            let _ = unlinkat(folder, file.name(), AtFlags::empty());
+        }
+    }
+    let _ = unlinkat(parent, name, AtFlags::REMOVEDIR);
 }
 
 /// Returns a number that no other process has chosen for its folder. Nothing secret depends on it.
@@ -240,12 +296,7 @@ impl Drop for FolderWriter {
             return;
         }
         // an error while removing must not hide the first one
-        if let Some(folder) = &self.folder {
-            for file in BundleFile::ALL {
-                let _ = unlinkat(folder, file.name(), AtFlags::empty());
-            }
-        }
-        let _ = unlinkat(&self.place.parent, &self.temporary, AtFlags::REMOVEDIR);
+        remove(&self.place.parent, &self.temporary, self.folder.as_ref());
     }
 }
 

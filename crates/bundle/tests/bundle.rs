@@ -213,6 +213,54 @@ fn a_bundle_is_there_as_a_whole_or_not_at_all() {
 }
 
 #[test]
+fn what_killed_writers_have_left_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let age = |name: &str, seconds| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        let opened = fs::File::open(folder.path().join(name)).unwrap();
+        opened.set_modified(time).unwrap();
+    };
+    let names = || -> Vec<String> {
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    // of a writer that still writes
+    let other = place(&folder.path().join("other"), folder.path()).unwrap();
+    let other = other.create().unwrap();
+    let of_other = names().remove(0);
+    age(&of_other, 3600);
+    for name in ["old", "young", "foreign"] {
+        let temporary = folder.path().join(format!(".rag-export-{name}"));
+        fs::create_dir(&temporary).unwrap();
+        fs::write(temporary.join("corpus.jsonl"), "x").unwrap();
+    }
+    fs::write(folder.path().join(".rag-export-foreign/mine"), "x").unwrap();
+    fs::write(folder.path().join(".rag-export-file"), "x").unwrap();
+    symlink(folder.path(), folder.path().join(".rag-export-link")).unwrap();
+    for name in ["old", "foreign", "file"] {
+        age(&format!(".rag-export-{name}"), 3600);
+    }
+
+    let writer = place(&folder.path().join("b"), folder.path()).unwrap();
+    drop(writer.create().unwrap());
+    let mut kept = vec![
+        of_other,
+        ".rag-export-file".into(),
+        ".rag-export-foreign".into(),
+        ".rag-export-link".into(),
+        ".rag-export-young".into(),
+    ];
+    kept.sort();
+    assert_eq!(names(), kept);
+    other.finish().unwrap();
+    assert!(folder.path().join("other/corpus.jsonl").exists());
+}
+
+#[test]
 fn paths_stay_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (allowed, outside) = (folder.path().join("allowed"), folder.path().join("outside"));
