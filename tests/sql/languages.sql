@@ -143,6 +143,14 @@ SELECT id FROM posts WHERE (chr(1) || coalesce(language, '') || chr(1) || body)
 DROP TEXT SEARCH CONFIGURATION rag.auto;
 :sqlstate;
 
+-- in one language, a query is what it is with the configuration of this language
+SELECT rag_create_collection('one', text_config => 'auto', retriever => 'default');
+SELECT action FROM rag_add_document('The houses at the river were sold, and not the boats.', 'one',
+    collection => 'one');
+SELECT count(*) FROM rag_search('house', 'one', mode => 'keyword');
+SELECT detail FROM rag_explain_search('the house and the boat', 'one', mode => 'keyword')
+    WHERE detail LIKE '%words:%';
+
 -- wrong names
 SELECT rag_create_collection('wrong', text_config => 'automatic');
 :sqlstate;

@@ -137,6 +137,9 @@ pub fn add_query_terms(
     query: &[u8],
     used: &[pg_sys::Oid],
 ) -> Result<Result<(), OutOfMemory>, Error> {
+    if let [only] = used {
+        return Ok(each_lexeme(*only, query, |lexeme| terms.add(lexeme)));
+    }
     let own = config_name(detect(&String::from_utf8_lossy(query)));
     let (_, own) = config_of(own)?;
     let mut add = |word: &[u8]| -> Result<(), OutOfMemory> {
