@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     catalog::{
+        collections::Collection,
         conditions::{ConditionChanges, ConditionType},
         due::NOT_RESTORING,
         runs::{self, Trigger},
@@ -31,6 +32,7 @@ use crate::{
         security::as_owner,
         spi::{execute, execute_returning, query},
     },
+    storage::remote::changes,
 };
 
 /// Maximum number of documents of each kind that a check lists.
@@ -48,7 +50,8 @@ pub struct DriftFindings {
     pub actual: i64,
     pub drifted: bool,
     /// `missing`, `changed`, `lost_chunks`, `unexpected`: the drifted documents, at most
-    /// [`MAX_LISTED`] of each; `counts`: their numbers.
+    /// [`MAX_LISTED`] of each; `counts`: their numbers. `server`: the numbers of chunks here and at
+    /// the server of the collection, if they differ.
     pub detail: Value,
 }
 
@@ -137,8 +140,13 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
         );
         counts.insert(kind.into(), json!(of_kind["count"].as_i64().unwrap_or(0)));
     }
-    let drifted = expected != actual || !found.is_null();
     detail.insert("counts".into(), Value::Object(counts));
+    let difference = changes::difference(&Collection::get(source.collection.as_str())?)?;
+    if let Some((chunks, server_chunks)) = difference {
+        let both = json!({"chunks": chunks, "server_chunks": server_chunks});
+        detail.insert("server".into(), both);
+    }
+    let drifted = expected != actual || !found.is_null() || difference.is_some();
     Ok(DriftFindings {
         expected: Some(expected),
         actual,
@@ -148,11 +156,12 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
 }
 
 impl DriftFindings {
-    /// Returns true if stored documents differ from what was indexed, whatever their number.
-    fn has_documents(&self) -> bool {
-        KINDS
-            .iter()
-            .any(|(kind, _)| self.detail["counts"][*kind].as_i64().unwrap_or(0) > 0)
+    /// Returns true if stored documents differ from what was indexed, or the server of the
+    /// collection from what is stored, whatever the number of documents.
+    fn has_differences(&self) -> bool {
+        let has_documents =
+            |kind: &str| self.detail["counts"][kind].as_i64().unwrap_or(0) > 0;
+        KINDS.iter().any(|(kind, _)| has_documents(kind)) || self.detail["server"].is_object()
     }
 
     /// Returns the findings in one sentence, with the first documents.
@@ -168,6 +177,12 @@ impl DriftFindings {
                 ))
             })
             .collect();
+        if let Value::Object(server) = &self.detail["server"] {
+            parts.push(format!(
+                "the server has {} chunks instead of {}",
+                server["server_chunks"], server["chunks"]
+            ));
+        }
         if parts.is_empty() {
             parts.push(format!(
                 "{} documents are stored and {} were indexed",
@@ -317,7 +332,7 @@ pub fn record_after_run(
 ) -> Result<(), Error> {
     let changes = ConditionChanges::at(source.generation);
     let has_drifted = if completed {
-        findings.has_documents()
+        findings.has_differences()
     } else {
         findings.drifted
     };

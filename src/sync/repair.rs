@@ -3,7 +3,7 @@
 use rag_protocol::spec::SourceSpec;
 
 use crate::{
-    catalog::{partitions, sources::Source},
+    catalog::{collections::Collection, partitions, sources::Source},
     drift::{was_found, without_jit},
     error::Error,
     pg::{
@@ -11,18 +11,23 @@ use crate::{
         spi::{execute, execute_returning, query},
     },
     source::table::changes,
+    storage::remote as storage,
 };
 
 /// If drift was found, makes the run fetch and embed the drifted documents as if they were new, and
-/// only those. Chunks without a document are deleted. Chunks of drifted documents get new ids and
+/// only those. A server that has other numbers of chunks is told all documents again. Chunks without a document are deleted. Chunks of drifted documents get new ids and
 /// lose their embedding keys: they are no source of embeddings, and their ids conflict with no
 /// others.
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
+    if !was_found(source)? {
+        return Ok(());
+    }
+    let searched = Collection::get(collection)?;
+    if storage::changes::difference(&searched)?.is_some() {
+        storage::changes::queue_again(&searched)?;
+    }
     as_owner(|| {
-        if !was_found(source)? {
-            return Ok(());
-        }
         let drifted: Vec<(pgrx::Uuid, bool)> = without_jit(|| {
             execute_returning(
                 "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",

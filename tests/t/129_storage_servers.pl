@@ -82,7 +82,8 @@ my $folder = RagCluster::temp_folder();
 RagCluster::write_file("$folder/one.txt", 'The first document is about pumps.');
 RagCluster::write_file("$folder/two.txt", 'The second document is about valves.');
 $sql->(
-	qq{SELECT rag_create_source('files', 'folder', '{"path": "$folder"}', collection => 'docs')}
+	qq{SELECT rag_create_source('files', 'folder', '{"path": "$folder"}', collection => 'docs',
+		drift_policy => 'manual')}
 );
 $sql->(q{SELECT rag_sync('files')});
 $written->('docs');
@@ -94,6 +95,29 @@ $written->('docs');
 is($count->('docs'), '4', 'what a run removes is removed there');
 like($sql->(q{SELECT content FROM rag_search('taps', 'docs', 1, 'vector')}),
 	qr/taps/, 'and what it changes is changed');
+
+# -- a server that lacks something, and a drift check that counts both sides
+my $drift = q{SELECT drifted, detail -> 'server' FROM rag_check_drift('files')};
+is($sql->($drift), 'f|', 'both sides agree');
+my $document = $sql->(q{SELECT document_id FROM rag.documents WHERE uri LIKE '%one.txt'});
+my $gone = HTTP::Tiny->new->post(
+	"$url/collections/rag_kb_docs/points/delete",
+	{
+		headers => { 'api-key' => $key, 'content-type' => 'application/json' },
+		content => qq({"filter": {"must": [{"key": "document", "match": {"value": "$document"}}]}})
+	});
+ok($gone->{success}, 'somebody deletes a document at the server');
+is($sql->($drift), 't|{"chunks": 4, "server_chunks": 3}', 'the numbers of chunks differ');
+like(
+	$sql->(
+		q{SELECT c ->> 'message' FROM rag.sources, jsonb_array_elements(conditions) c
+		WHERE name = 'files' AND c ->> 'type' = 'AutoIndexerDriftDetected'}),
+	qr/^the server has 3 chunks instead of 4$/,
+	'the condition says so');
+$sql->(q{SELECT rag_sync('files')});
+$written->('docs');
+is($count->('docs'), '4', 'the next run has all written again');
+is($sql->($drift), 'f|', 'both sides agree again');
 
 # -- rights: the server knows nothing of them
 $sql->(q{CREATE ROLE reader LOGIN; GRANT rag_reader TO reader;

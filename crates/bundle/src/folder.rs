@@ -198,9 +198,10 @@ fn is_abandoned(folder: &OwnedFd) -> bool {
     let Ok(now) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return false;
     };
-    let age = fstat(folder)
-        .ok()
-        .and_then(|stat| now.as_secs().checked_sub(u64::try_from(stat.st_mtime).ok()?));
+    let age = fstat(folder).ok().and_then(|stat| {
+        now.as_secs()
+            .checked_sub(u64::try_from(stat.st_mtime).ok()?)
+    });
     age.is_some_and(|age| age > GRACE.as_secs())
         && flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
 }

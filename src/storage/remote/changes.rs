@@ -367,8 +367,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         .hint("Use isolation level READ COMMITTED."));
     }
     if complete {
-        stored::release(collection)?;
-        storage::of(collection).adopt(collection)?;
+        queue_again(collection)?;
     }
     let (mut documents, mut server_chunks) = (0, None);
     let (mut of_removal, mut error, mut is_failing) = (None, None, false);
@@ -416,6 +415,46 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         server_chunks,
         error,
     })
+}
+
+/// Has all documents of a collection told again, and what the server has now deleted before.
+///
+/// # Errors
+/// A statement fails.
+pub fn queue_again(collection: &Collection) -> Result<(), Error> {
+    stored::release(collection)?;
+    storage::of(collection).adopt(collection)
+}
+
+/// Returns the numbers of chunks here and at the server of a collection, if they differ although
+/// the server was told all changes. Returns None if the server cannot be asked, too.
+///
+/// # Errors
+/// A statement fails.
+pub fn difference(collection: &Collection) -> Result<Option<(i64, i64)>, Error> {
+    if !collection.storage.storage.is_remote() {
+        return Ok(None);
+    }
+    let mut found = None;
+    // the server may have been told of a change while both sides were counted
+    for _ in 0..2 {
+        let server_chunks = match storage::of(collection).count(collection) {
+            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
+            Err(failure) if can_go_on(&failure) => None,
+            Err(failure) => return Err(failure),
+        };
+        let (chunks, pending) = with_latest_snapshot(|| {
+            let pending = stored::pending(collection.name.as_str())?;
+            Ok::<_, Error>((stored::count_chunks(collection)?, pending))
+        })?;
+        found = server_chunks
+            .filter(|server_chunks| pending == 0 && *server_chunks != chunks)
+            .map(|server_chunks| (chunks, server_chunks));
+        if found.is_none() {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Returns true if the server or its secrets are to blame, and this transaction can go on.
