@@ -6,19 +6,22 @@ use std::time::Duration;
 
 use crate::{
     catalog::storage_changes,
+    cluster::backoff::Backoff,
     error::Error,
     pg::transaction::transaction,
     storage::remote::changes::{self, ChangesInFlight},
 };
 
-/// Interval between looks at a request in progress.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Intervals between looks at a request in progress.
+const POLL_INTERVALS: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
 /// Delay before the next attempt while another process tells the changes of a collection.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct ServerChanges {
     in_flight: Option<ChangesInFlight>,
+    /// The interval before the next look at it.
+    interval: Option<Duration>,
 }
 
 impl ServerChanges {
@@ -36,7 +39,8 @@ impl ServerChanges {
         if let Some(in_flight) = &mut self.in_flight {
             let answer = in_flight.poll();
             if let Ok(false) = answer {
-                return Ok(Some(POLL_INTERVAL));
+                self.interval = Some(POLL_INTERVALS.after(self.interval));
+                return Ok(self.interval);
             }
             let told = answer.and_then(|_| transaction(|| in_flight.record()).map(drop));
             let (collection, removal) = (in_flight.collection().to_owned(), in_flight.removal());
@@ -58,7 +62,8 @@ impl ServerChanges {
             match begun {
                 Ok(Some(in_flight)) => {
                     self.in_flight = Some(in_flight);
-                    return Ok(Some(POLL_INTERVAL));
+                    self.interval = Some(POLL_INTERVALS.first);
+                    return Ok(self.interval);
                 }
                 Ok(None) => is_busy = true,
                 Err(error) => changes::delay(&due.collection, due.removal, &error)?,
