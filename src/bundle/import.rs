@@ -76,6 +76,7 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
         request.with_sources,
     )?;
     let collection = create_collection(&name, &metadata)?;
+    quotas::check_documents(&collection, metadata.document_count)?;
     let renaming = Renaming {
         from: &metadata.rag_name,
         to: name.as_str(),

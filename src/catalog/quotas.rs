@@ -112,6 +112,18 @@ pub fn check(collection: &Collection) -> Result<(), Error> {
     usage.check(collection.quota, &named(collection))
 }
 
+/// Checks a number of documents that are about to be written into a new collection.
+///
+/// # Errors
+/// They are more than its quota allows.
+pub fn check_documents(collection: &Collection, documents: u64) -> Result<(), Error> {
+    let usage = Usage {
+        documents: i64::try_from(documents).unwrap_or(i64::MAX),
+        bytes: 0,
+    };
+    usage.check(collection.quota, &named(collection))
+}
+
 fn named(collection: &Collection) -> String {
     format!("collection \"{}\"", collection.name)
 }

@@ -148,6 +148,9 @@ SELECT name, regexp_replace(import_damaged(change), '\d{8,}', 'N', 'g') AS resul
         WHERE file = 'metadata.json'$$),
     (20, 'no tokens', $$UPDATE damaged SET data = convert_to(regexp_replace(
         convert_from(data, 'UTF8'), '"max_tokens": [0-9]+', '"max_tokens": 0'), 'UTF8')
+        WHERE file = 'metadata.json'$$),
+    (21, 'beyond its quota', $$UPDATE damaged SET data = convert_to(replace(
+        convert_from(data, 'UTF8'), '"max_documents": 10', '"max_documents": 1'), 'UTF8')
         WHERE file = 'metadata.json'$$)
 ) AS d (n, name, change) ORDER BY n;
 SELECT count(*) AS imported FROM rag.collections WHERE name = 'boats';
