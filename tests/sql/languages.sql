@@ -157,4 +157,4 @@ SELECT rag_create_collection('wrong', text_config => 'automatic');
 DROP FUNCTION ranked;
 DROP TABLE by_index, by_operator;
 DROP TABLE posts CASCADE;
-SELECT rag_drop_collection('mixed');
+SELECT rag_drop_collection('mixed'), rag_drop_collection('one');
