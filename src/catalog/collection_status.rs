@@ -331,7 +331,8 @@ fn totals_statement(only: &str) -> String {
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
                     c.external_id, c.model, c.model_fingerprint, c.model_precision,
-                    c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid, p.reltoastrelid
+                    c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid,
+                    p.reltoastrelid
              FROM rag.collections c
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace

@@ -159,8 +159,7 @@ impl DriftFindings {
     /// Returns true if stored documents differ from what was indexed, or the server of the
     /// collection from what is stored, whatever the number of documents.
     fn has_differences(&self) -> bool {
-        let has_documents =
-            |kind: &str| self.detail["counts"][kind].as_i64().unwrap_or(0) > 0;
+        let has_documents = |kind: &str| self.detail["counts"][kind].as_i64().unwrap_or(0) > 0;
         KINDS.iter().any(|(kind, _)| has_documents(kind)) || self.detail["server"].is_object()
     }
 

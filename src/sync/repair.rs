@@ -11,21 +11,21 @@ use crate::{
         spi::{execute, execute_returning, query},
     },
     source::table::changes,
-    storage::remote as storage,
+    storage::remote::changes as server_changes,
 };
 
 /// If drift was found, makes the run fetch and embed the drifted documents as if they were new, and
-/// only those. A server that has other numbers of chunks is told all documents again. Chunks without a document are deleted. Chunks of drifted documents get new ids and
+/// only those. Chunks without a document are deleted. Chunks of drifted documents get new ids and
 /// lose their embedding keys: they are no source of embeddings, and their ids conflict with no
-/// others.
+/// others. A server that has another number of chunks is told all documents again.
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
     if !was_found(source)? {
         return Ok(());
     }
     let searched = Collection::get(collection)?;
-    if storage::changes::difference(&searched)?.is_some() {
-        storage::changes::queue_again(&searched)?;
+    if server_changes::difference(&searched)?.is_some() {
+        server_changes::queue_again(&searched)?;
     }
     as_owner(|| {
         let drifted: Vec<(pgrx::Uuid, bool)> = without_jit(|| {

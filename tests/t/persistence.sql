@@ -120,8 +120,8 @@ BEGIN
             INTO chunks USING name;
     END IF;
     RETURN md5(concat_ws('|', chunks,
-        to_jsonb(status) - '{total_size_bytes,chunk_bytes,index_bytes,embedding_bytes,vector_index_bytes,
-            keyword_index_bytes}'::text[],
+        to_jsonb(status) - '{total_size_bytes,chunk_bytes,index_bytes,embedding_bytes,
+            vector_index_bytes,keyword_index_bytes}'::text[],
         (SELECT md5(string_agg(d::text, '|' ORDER BY d.document_id)) FROM rag.documents d
          WHERE d.collection = name),
         (SELECT c::text FROM rag.collections c WHERE c.name = digest.name),

@@ -366,8 +366,8 @@ impl Collection {
         }
     }
 
-    /// Checks that the collection exists, and that chunks made by the settings at hand are still what
-    /// it has. Its storage is not replaced before the transaction ends.
+    /// Checks that the collection exists, and that chunks made by the settings at hand are still
+    /// what it has. Its storage is not replaced before the transaction ends.
     fn check_not_rebuilt(&self) -> Result<(), Error> {
         partitions::join_writers(self.name.as_str());
         let found = execute_prepared(
