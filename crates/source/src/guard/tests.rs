@@ -48,9 +48,11 @@ fn a_name_that_changes_its_address_does_not_bypass_the_guard() {
         port,
         lookup,
     };
+    let tls = crate::http::tls().unwrap();
+    let tls = tls.with_root_certificates(rustls::RootCertStore::empty());
     let client = blocking::Client::builder()
         .no_proxy()
-        .tls_backend_preconfigured(crate::http::tls().unwrap());
+        .tls_backend_preconfigured(tls.with_no_client_auth());
     let client = client.dns_resolver(Arc::new(resolver)).build().unwrap();
     let url = format!("http://rebinding.example:{port}/");
     assert_eq!(client.get(&url).send().unwrap().text().unwrap(), "allowed");

@@ -19,9 +19,10 @@
 //!   (`CONNECT`), and requests over http are sent to the proxy with their headers
 //!   (`GET http://host/path`).
 //! * A resolver gets names without ports, but allowed hosts may have one. Hence there is one set of
-//!   connections, with its own thread, for each port of an allowed host, and one for all others.
+//!   connections, with its own thread, for each port of an allowed host, and one for all others:
+//!   of http and of https.
 //! * Certificates are verified against the system's authorities, or Mozilla's if the system has
-//!   none.
+//!   none. They are read when the first connection needs them, which takes milliseconds.
 
 mod error;
 mod response;
@@ -29,7 +30,7 @@ mod response;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -46,7 +47,7 @@ use reqwest::{
     header::{self, HeaderValue},
     redirect::Policy,
 };
-use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, crypto::ring};
 use url::{Origin, Url};
 
 pub use self::{
@@ -123,9 +124,10 @@ impl HttpRequest<'_> {
 pub struct HttpClient {
     guard: Arc<Guard>,
     proxy: Option<Proxy>,
-    tls: ClientConfig,
-    /// By the [scope](Guard::scope) of their ports.
-    connections: Mutex<BTreeMap<u16, blocking::Client>>,
+    tls: ConfigBuilder<ClientConfig, WantsVerifier>,
+    authorities: OnceLock<RootCertStore>,
+    /// By the [scope](Guard::scope) of their ports, and whether they know no authority.
+    connections: Mutex<BTreeMap<(u16, bool), blocking::Client>>,
     credentials: Option<(Origin, HeaderName, HeaderValue)>,
     /// Servers that limit the rate of requests, and when the next request may be sent.
     rate_limited: Mutex<HashMap<Origin, Instant>>,
@@ -214,22 +216,32 @@ impl HttpClient {
             guard,
             proxy,
             tls,
+            authorities: OnceLock::new(),
             connections: Mutex::default(),
             credentials: None,
             rate_limited: Mutex::default(),
         })
     }
 
-    /// Returns the connections for a port.
-    fn connections(&self, port: u16) -> reqwest::Result<blocking::Client> {
-        let scope = self.guard.scope(port);
+    /// Returns the connections for a scheme and port.
+    fn connections(&self, url: &Url) -> reqwest::Result<blocking::Client> {
+        let scope = self
+            .guard
+            .scope(url.port_or_known_default().unwrap_or_default());
+        // without authorities no certificate would be accepted
+        let is_plain = url.scheme() == "http" && self.proxy.is_none();
         let mut connections = self
             .connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = connections.get(&scope) {
+        if let Some(client) = connections.get(&(scope, is_plain)) {
             return Ok(client.clone());
         }
+        let authorities = match is_plain {
+            true => RootCertStore::empty(),
+            false => self.authorities.get_or_init(authorities).clone(),
+        };
+        let tls = self.tls.clone().with_root_certificates(authorities);
         let mut builder = blocking::Client::builder()
             .no_proxy()
             .redirect(Policy::none())
@@ -238,7 +250,7 @@ impl HttpClient {
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(READ_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .tls_backend_preconfigured(self.tls.clone())
+            .tls_backend_preconfigured(tls.with_no_client_auth())
             .dns_resolver(Arc::new(GuardedResolver::new(
                 Arc::clone(&self.guard),
                 scope,
@@ -247,7 +259,7 @@ impl HttpClient {
             builder = builder.proxy(proxy.clone());
         }
         let client = builder.build()?;
-        connections.insert(scope, client.clone());
+        connections.insert((scope, is_plain), client.clone());
         Ok(client)
     }
 
@@ -335,8 +347,7 @@ impl HttpClient {
                 HttpError::of(host, self.proxy.is_some(), "response", &error)
             }
         };
-        let connections = self.connections(url.port_or_known_default().unwrap_or_default());
-        let connections = connections.map_err(|error| HttpError::Connect {
+        let connections = self.connections(url).map_err(|error| HttpError::Connect {
             host: host.into(),
             reason: innermost(&error),
         })?;
@@ -407,12 +418,9 @@ fn authorization(credentials: &Credentials) -> String {
     }
 }
 
-pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    Ok(builder
-        .with_root_certificates(authorities())
-        .with_no_client_auth())
+pub(crate) fn tls() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, rustls::Error> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
 }
 
 fn authorities() -> RootCertStore {
