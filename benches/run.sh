@@ -12,7 +12,8 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-all_steps="$usual_steps rerank hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
+named_steps="rerank remote answers hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
+all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
     case " $all_steps " in
@@ -69,7 +70,9 @@ model=$pg_sharedir/rag/models/$MODEL
 
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
-        embedding | query | scifact | rerank) needs=$data/ir/scifact/corpus.jsonl ;;
+        embedding | query | scifact | rerank | remote | answers)
+            needs=$data/ir/scifact/corpus.jsonl
+            ;;
         exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
