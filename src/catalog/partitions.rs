@@ -80,12 +80,20 @@ impl Partition {
 
     /// Creates the relation with its keys, not attached yet. Runs as the extension's owner.
     ///
+    /// `rows_of` is the partition that the rows are for: this one, or the one that it becomes by
+    /// [`Partition::become_partition`].
+    ///
     /// `only` is the collection that has it for itself. Its CHECKs let ATTACH skip its scan, and
     /// reject vectors of other dimensions, which would make every search fail. They also let the
     /// planner skip the partition if a statement of a user names another collection. The chunks of
     /// a collection among others are found by an index.
-    pub fn create_detached(&self, only: Option<&str>, dimensions: usize) -> Result<(), Error> {
-        let (partition, name) = (self.qualified(), quote_literal(&self.0));
+    pub fn create_detached(
+        &self,
+        rows_of: &Self,
+        only: Option<&str>,
+        dimensions: usize,
+    ) -> Result<(), Error> {
+        let (partition, name) = (self.qualified(), quote_literal(&rows_of.0));
         let of_one = only.map_or_else(String::new, |only| {
             format!(
                 "CONSTRAINT partition_collection CHECK (collection = {}),",
@@ -129,6 +137,22 @@ impl Partition {
             &[],
         )?;
         Ok(())
+    }
+
+    /// Gives the relation, which is not attached, the name of the partition that its rows are for,
+    /// and attaches it. Runs as the extension's owner.
+    pub fn become_partition(&self, of: &Self) -> Result<(), Error> {
+        if self != of {
+            execute(
+                &format!(
+                    "ALTER TABLE {} RENAME TO {}",
+                    self.qualified(),
+                    of.quoted_name()
+                ),
+                &[],
+            )?;
+        }
+        of.attach()
     }
 
     /// Drops the relation with all of its chunks. Runs as the extension's owner.

@@ -57,7 +57,7 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
     }
     let is_new = partition.oid().is_none();
     if is_new {
-        partition.create_detached((!is_shared).then_some(name), dimensions)?;
+        partition.create_detached(&partition, (!is_shared).then_some(name), dimensions)?;
         partition.attach()?;
     } else {
         check_place(collection, &partition, Some(dimensions))?;
@@ -84,6 +84,19 @@ pub fn is_alone(collection: &Collection) -> Result<bool, Error> {
     match &collection.partition {
         Some(partition) => Ok(others(collection.name.as_str(), partition)?.is_empty()),
         None => Ok(true),
+    }
+}
+
+/// Returns true if the partition that the strategy of the retriever names does not exist, or has no
+/// other collection than this one.
+pub fn is_wanted_alone(collection: &Collection) -> Result<bool, Error> {
+    let partition = wanted(collection);
+    match partition.oid() {
+        None => Ok(true),
+        Some(_) if collection.partition.as_ref() == Some(&partition) => {
+            Ok(others(collection.name.as_str(), &partition)?.is_empty())
+        }
+        Some(_) => Ok(false),
     }
 }
 

@@ -47,6 +47,40 @@ is( $sql->(
 	'0',
 	'the indexes are complete');
 
+# -- into a partition that others may join: the first one brings its indexes, and others join them
+my $indexes = q{SELECT string_agg(DISTINCT a.amname, ' ' ORDER BY a.amname), count(*) FROM pg_index i
+	JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+	WHERE i.indrelid = 'rag.together'::regclass};
+$sql->(
+	q{SELECT rag_create_retriever('together',
+		'{"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "together"}}}');
+	SELECT rag_alter_collection('large', text_config => 'english', retriever => 'together');
+	CALL rag_rebuild_collection('large')});
+is($sql->($contents), $before, 'all chunks are in a shared partition');
+is($sql->(q{SELECT partition, has_vector_index, state FROM rag_collection_status('large')}),
+	'rag.together|t|ready', 'which has the index of vectors at once');
+my $of_first = $sql->($indexes);
+like($of_first, qr/rag_bm25 rag_hnsw/, 'and that of words');
+is($sql->($nearest), $found, 'searches find the same');
+$sql->(
+	q{SELECT rag_create_collection('small');
+	SELECT rag_add_document('Milk is fetched in the evening.', 'milk', collection => 'small');
+	SELECT rag_alter_collection('small', retriever => 'together');
+	CALL rag_rebuild_collection('small')});
+is($sql->($indexes), $of_first, 'a second collection uses the same indexes');
+is($sql->(q{SELECT uri FROM rag_search('milk', 'small', top_k => 1)}), 'milk', 'and is found');
+$sql->(q{SELECT rag_alter_collection('large', text_config => 'english', retriever => 'default');
+	CALL rag_rebuild_collection('large')});
+is($sql->(q{SELECT partition, has_vector_index, state FROM rag_collection_status('large')}),
+	'rag.rag_kb_large|t|ready', 'the first one leaves again');
+is($sql->($contents), $before, 'with all its chunks');
+$sql->(q{SELECT rag_alter_collection('small', chunk_size => 90);
+	CALL rag_rebuild_collection('small')});
+is($sql->(q{SELECT partition, chunk_count, state FROM rag_collection_status('small')}),
+	'rag.together|1|ready', 'the last one in it is rebuilt');
+is($sql->(q{SELECT uri FROM rag_search('milk', 'small', mode => 'keyword')}),
+	'milk', 'and searched by words');
+
 # -- progress, and a dump that is taken meanwhile
 my $folder = write_documents(temp_folder(), 12, 6);
 $sql->(
@@ -89,7 +123,7 @@ is( $copy->(
 		q{SELECT state FROM rag_collection_status('books');
 		SELECT count(*) FROM rag.rebuild;
 		SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-			WHERE nspname = 'rag' AND relname ~ '^rag_rebuild_'}),
+			WHERE nspname = 'rag' AND relkind = 'r' AND relname ~ '^rag_rebuild_'}),
 	"ready\n0\n0",
 	'nothing is left of the interrupted one');
 $sql->('DROP DATABASE copy');

@@ -178,13 +178,16 @@ pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
 /// Returns the statement that inserts the chunks `c` of `from` into the new storage. `others` are
 /// columns with other values.
 fn copy_statement(
+    target: &Target,
     relation: &Partition,
     others: &[(&str, &str)],
     from: &str,
 ) -> Result<String, Error> {
     let except: Vec<&str> = others.iter().map(|(column, _)| *column).collect();
     let (mut into, mut values) = (vec!["partition".to_owned()], vec![]);
-    values.push(pgrx::spi::quote_literal(relation.name()));
+    values.push(pgrx::spi::quote_literal(
+        target.partition_of(relation).name(),
+    ));
     for column in columns(&except)? {
         values.push(format!("c.{column}"));
         into.push(column);
@@ -242,7 +245,7 @@ fn copy_rows(
         target.present.rows("c.")
     );
     execute(
-        &copy_statement(relation, &[("metadata", &metadata)], &from)?,
+        &copy_statement(target, relation, &[("metadata", &metadata)], &from)?,
         &[
             ids(documents).into(),
             target.wanted.metadata_whitelist.clone().into(),
@@ -303,7 +306,7 @@ fn embed_again(
         target.present.rows("c.")
     );
     let written = execute(
-        &copy_statement(relation, &others, &from)?,
+        &copy_statement(target, relation, &others, &from)?,
         &[of.into(), chunks.into(), keys.into(), vectors.into()],
     )?;
     Ok(Counts { written, embedded })

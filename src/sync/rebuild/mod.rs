@@ -25,8 +25,9 @@
 //! that waits for it blocks all searches. So it is tried for a moment, and everything is given up
 //! and tried again, for as long as `rag.lock_timeout`. Then the rebuild fails, and what is built
 //! stays. A search that has read the former name of the partition finds that it does not exist, and
-//! begins again with a new snapshot ([`crate::search`]). The lock comes last, after the rows are
-//! moved into a partition that others share. It is not needed if others share the former one, too.
+//! begins again with a new snapshot ([`crate::search`]). A relation that becomes a partition that
+//! others may join gets its name at last. If others are there already, its rows are copied to them,
+//! and the lock comes after that. It is not needed if others share the former partition, too.
 
 mod documents;
 mod swap;
@@ -201,6 +202,10 @@ fn advance(
     let name = target.wanted.name.as_str();
     match (rebuild.stage, progress) {
         (Stage::Swap, progress) => {
+            if target.has_own_relation()? && lacks_index(target, &rebuild.relation)? {
+                create_index(target, &rebuild.relation)?;
+                return Ok(Some(progress));
+            }
             let attempts = match progress {
                 Progress::Swapping(attempts) => attempts,
                 _ => swap::Attempts::default(),
@@ -209,7 +214,8 @@ fn advance(
             Ok(failed.map(Progress::Swapping))
         }
         (Stage::Index, _) => {
-            if !create_index(target, &rebuild.relation)? {
+            // those of a partition of others exist
+            if !target.has_own_relation()? || !create_index(target, &rebuild.relation)? {
                 rebuilds::set_stage(name, Stage::Swap)?;
             }
             Ok(Some(progress))
@@ -236,7 +242,9 @@ fn start(target: &Target) -> Result<(), Error> {
     placement::check_wanted(&target.wanted)?;
     rebuilds::discard(name)?;
     let relation = target.new_relation()?;
-    relation.create_detached(Some(name), target.model.dimensions)?;
+    let partition = target.partition_of(&relation);
+    let only = (!target.joins_shared()).then_some(name);
+    relation.create_detached(&partition, only, target.model.dimensions)?;
     check_space(target, &relation)?;
     rebuilds::start(name, target.description.clone(), &relation)
 }
@@ -262,14 +270,20 @@ fn check_space(target: &Target, relation: &Partition) -> Result<(), Error> {
     disk_space::require_in(folder.as_ref(), needed, &purpose)
 }
 
+/// Returns true if a relation lacks an index that searches use.
+fn lacks_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
+    let Some(relation) = partition.oid() else {
+        return Ok(false);
+    };
+    Ok(keyword_index::is_missing(&target.wanted, relation)
+        || !index::missing(&target.wanted, partition, relation)?.is_empty())
+}
+
 /// Creates one of the missing indexes. Returns false if there is none.
 fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
     let Some(relation) = partition.oid() else {
         return Ok(false);
     };
-    if target.joins_shared() {
-        return Ok(false);
-    }
     if target.has_given_chunks()? && given_chunks::create_index_on(partition)? {
         return Ok(true);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgrx::PgSqlErrorCode;
 use rag_protocol::{embed::Precision, identity::DocumentId};
 
-use super::{documents, target::Target};
+use super::{documents, lacks_index, target::Target};
 use crate::{
     catalog::{
         collections::Collection,
@@ -195,9 +195,9 @@ fn replace(
         if former.is_empty() || !unchanged {
             return Ok(Some(Obstacle::Changes));
         }
-        let is_shared = target.joins_shared();
         // what follows may take long, and would be lost
-        if (!is_shared || placement::is_alone(&target.present)?) && !is_lock_free()? {
+        let needs_lock = target.has_own_relation()? || placement::is_alone(&target.present)?;
+        if needs_lock && !is_lock_free()? {
             return Ok(Some(Obstacle::Locks));
         }
         rebuilds::remove_vanished(name, relation)?;
@@ -218,27 +218,30 @@ fn replace(
         }
         move_places(target, rebuild)?;
         storage::of(&target.present).release(&target.present)?;
+        // from here on, no collection joins a partition
         let former = placement::leave(&target.present)?;
         set_model(target)?;
-        // readers do not see these rows before the commit, and do not wait
-        let is_moved = is_shared && former.as_ref() != Some(&placement::wanted(&target.wanted));
-        if is_moved {
+        let becomes_partition = target.has_own_relation()?;
+        // others have left the partition, or there are more chunks now
+        if becomes_partition && lacks_index(target, relation)? {
+            return Ok(Some(Obstacle::Changes));
+        }
+        if !becomes_partition {
+            // readers do not see these rows before the commit, and do not wait
             move_to_shared(target, relation)?;
         }
-        if former.is_some() || !is_shared {
+        if former.is_some() || becomes_partition {
             // readers must not see chunks twice: from here on they wait
             lock_chunks()?;
         }
         if let Some(former) = former {
             former.drop()?;
         }
-        if !is_shared {
-            relation.attach()?;
-            partitions::set(name, relation, target.wanted.strategy.mode())?;
+        if becomes_partition {
+            let partition = target.partition_of(relation);
+            relation.become_partition(&partition)?;
+            partitions::set(name, &partition, target.wanted.strategy.mode())?;
             wanted::adopt(name)?;
-        } else if !is_moved {
-            // the only collection of its partition, which is created again by its name
-            move_to_shared(target, relation)?;
         }
         execute(
             "DELETE FROM rag.index_damage WHERE collection = $1",

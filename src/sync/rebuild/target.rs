@@ -101,9 +101,23 @@ impl Target {
         Ok(!found.is_empty())
     }
 
-    /// Returns true if the rows end in a partition that has those of other collections, too.
+    /// Returns true if the rows end in a partition that may have those of other collections, too.
     pub fn joins_shared(&self) -> bool {
         self.wanted.strategy.is_shared()
+    }
+
+    /// Returns true if the rows do not end in the partition of other collections: the relation that
+    /// is filled becomes their partition, with its indexes.
+    pub fn has_own_relation(&self) -> Result<bool, Error> {
+        Ok(!self.joins_shared() || placement::is_wanted_alone(&self.wanted)?)
+    }
+
+    /// Returns the partition that the rows in a relation are for.
+    pub fn partition_of(&self, relation: &Partition) -> Partition {
+        match self.joins_shared() {
+            true => placement::wanted(&self.wanted),
+            false => relation.clone(),
+        }
     }
 
     /// Returns the name of a relation that does not exist yet, for the new rows.

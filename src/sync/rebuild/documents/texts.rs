@@ -96,7 +96,7 @@ pub fn split_again(
         for key in &rows.keys {
             rows.vectors.push(vector(&embeddings, *key)?);
         }
-        let written = rows.write(relation)?;
+        let written = rows.write(relation, &target.partition_of(relation))?;
         Ok(Counts { written, embedded })
     })
 }
@@ -205,7 +205,7 @@ impl Rows {
     }
 
     /// Inserts the chunks, with the columns that they share with their documents.
-    fn write(self, relation: &Partition) -> Result<usize, Error> {
+    fn write(self, relation: &Partition, partition: &Partition) -> Result<usize, Error> {
         if self.ids.is_empty() {
             return Ok(0);
         }
@@ -260,7 +260,7 @@ impl Rows {
                            headings, content, metadata, key, embedding)
                  JOIN rag.documents d ON d.document_id = c.document_id",
                 relation.qualified(),
-                name = pgrx::spi::quote_literal(relation.name()),
+                name = pgrx::spi::quote_literal(partition.name()),
             ),
             &arguments,
             |_| Ok(()),
