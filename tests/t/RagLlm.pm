@@ -45,6 +45,9 @@ sub requests
 # The number of requests to a name.
 sub count { my ($name) = @_; my @requests = requests($name); return scalar @requests }
 
+# The number of all requests to a name.
+sub seen { my ($name) = @_; return -s "$folder/count-$name" // 0 }
+
 sub serve
 {
 	$folder = RagCluster::temp_folder();
@@ -299,6 +302,23 @@ sub _missing
 	my @texts = @{ inputs($record) };
 	return embedded($connection, $record, [ map { vector($_, 16) } @texts[ 1 .. $#texts ] ],
 		\@texts);
+}
+
+# One vector more than texts.
+sub _surplus
+{
+	my ($connection, $record) = @_;
+	my @texts = @{ inputs($record) };
+	return embedded($connection, $record, [ map { vector($_, 16) } @texts, 'more' ], \@texts);
+}
+
+# Answers the requests that follow the first two when it is told to.
+sub _held
+{
+	my ($connection, $record, $seen, $name) = @_;
+	my $waits = $seen > 2 || $name eq 'held-embed';
+	Time::HiRes::sleep(0.05) while $waits && !-e "$folder/healed-held";
+	return _good(@_);
 }
 
 # The last vector is longer.

@@ -76,7 +76,8 @@ pub fn of_status(call: &Call, response: HttpResponse) -> EngineError {
         _ => error(
             ErrorKind::InvalidRequest,
             format!("the server of model \"{name}\" refuses the request"),
-        ),
+        )
+        .hint("Change the settings of the model to what its server accepts."),
     }
 }
 

@@ -65,8 +65,7 @@ impl Model {
         let mut settings = Settings::read(dir)?;
         options::apply(&reference.options, dir, &mut settings)?;
         let tokenizer_path = dir.join("tokenizer.json");
-        let tokenizer_json =
-            fs::read(&tokenizer_path).map_err(|e| unreadable(&tokenizer_path, &e))?;
+        let tokenizer_json = ModelTokenizer::read_file(&tokenizer_path)?;
         let tokenizer = ModelTokenizer::parse(&tokenizer_path, &tokenizer_json, &settings)?;
         if let Some(words) = settings.words {
             tokenizer.check_words(&tokenizer_path, words)?;
@@ -151,16 +150,17 @@ impl Model {
     /// # Errors
     /// `InvalidModel` if it embeds and is to score pairs, or the other way round.
     pub fn require(&self, scores: bool) -> Result<(), EngineError> {
-        let (does, is_asked) = match (self.is_scorer(), scores) {
-            (true, false) => ("scores pairs of texts", "to embed"),
-            (false, true) => ("embeds texts", "to score pairs"),
+        let (does, is_asked, kind) = match (self.is_scorer(), scores) {
+            (true, false) => ("scores pairs of texts", "to embed", "rerank"),
+            (false, true) => ("embeds texts", "to score pairs", "embedding"),
             _ => return Ok(()),
         };
         Err(EngineError::new(
             ErrorKind::InvalidModel,
             format!("model \"{}\" cannot be used {is_asked}", self.info.name),
         )
-        .detail(format!("The graph of the model {does}.")))
+        .detail(format!("The graph of the model {does}."))
+        .hint(format!("Create the model with the kind \"{kind}\".")))
     }
 
     /// A graph can load and still belong to another model than the tokenizer. The first run shows

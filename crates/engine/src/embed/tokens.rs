@@ -195,8 +195,19 @@ impl ModelTokenizer {
     /// `FileNotFound`, `InvalidModel`.
     pub fn read_with_limit(dir: &Path, limit: usize) -> Result<Self, EngineError> {
         let path = dir.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(|e| unreadable(&path, &e))?;
+        let bytes = Self::read_file(&path)?;
         Self::parse_with_limit(&path, &bytes, limit)
+    }
+
+    /// Reads `tokenizer.json`.
+    ///
+    /// # Errors
+    /// `FileNotFound`, or another one of the file.
+    pub fn read_file(path: &Path) -> Result<Vec<u8>, EngineError> {
+        std::fs::read(path).map_err(|e| {
+            unreadable(path, &e)
+                .hint("The folder of a model contains the tokenizer.json of its publisher.")
+        })
     }
 
     pub fn parse(path: &Path, bytes: &[u8], settings: &Settings) -> Result<Self, EngineError> {
