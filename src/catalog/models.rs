@@ -61,6 +61,11 @@ impl Model {
         })
     }
 
+    /// Returns false for the reranker that is built in.
+    pub fn is_registered(&self) -> bool {
+        self.name != LATE
+    }
+
     /// Returns the reranker that compares the tokens of the default model. All roles may use it, as
     /// they may embed texts with that model.
     fn late() -> Result<Self, Error> {

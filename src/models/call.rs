@@ -12,10 +12,9 @@ use rag_protocol::{
     frame::{self, FrameBuffer},
     ingest::Credentials,
 };
-use rag_usage::UsageLimits;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::usage::CountedCall;
+use super::usage::{CountedCall, limits};
 use crate::{
     catalog::{models::Model, secrets::SecretRef},
     engine::process::{self, EngineProcess},
@@ -122,11 +121,6 @@ impl ModelCall {
         if let Some(credentials) = &mut call.credentials {
             credentials.secret.zeroize();
         }
-        let limits = UsageLimits {
-            requests_per_minute: settings.requests_per_minute,
-            tokens_per_minute: settings.tokens_per_minute,
-            tokens_per_day: settings.tokens_per_day,
-        };
         let args: [&OsStr; 3] = [
             "call".as_ref(),
             "--sandbox".as_ref(),
@@ -136,7 +130,7 @@ impl ModelCall {
         let requests = requests(&call.request);
         let is_embedding = matches!(call.request, CallRequest::Embed { .. });
         let uid = model.uid.to_string();
-        let mut counted = CountedCall::begin(&model.name, uid, &limits, requests, bytes)?;
+        let mut counted = CountedCall::begin(&model.name, uid, &limits(settings), requests, bytes)?;
         let process = EngineProcess::spawn(&args).inspect_err(|_| {
             counted.end(true, Some(0), Some(0));
         })?;

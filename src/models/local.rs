@@ -5,6 +5,7 @@ use std::time::Instant;
 use rag_manifest::ModelSpec;
 use rag_protocol::embed::{ModelOptions, ModelRef};
 
+use super::usage::{CountedCall, limits};
 use crate::{catalog::models::Model, engine::client::with_client, error::Error, settings};
 
 /// Returns the scores of a model on this server. Those of a cross-encoder are 0 to 1, the logistic
@@ -31,7 +32,11 @@ pub fn scores(
             ..ModelOptions::default()
         },
     };
+    let mut counted = count(model, settings, query, &documents)?;
     let scored = with_client(|client| client.score(&folder, query, documents, deadline));
+    if let Some(counted) = &mut counted {
+        counted.end(scored.is_err(), None, Some(0));
+    }
     let scores = scored.map_err(|error| match Instant::now() >= deadline {
         true => Error::engine_unavailable(format!(
             "model \"{}\" did not answer within {} s",
@@ -45,4 +50,24 @@ pub fn scores(
     }
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
     Ok(scores.into_iter().map(logistic).collect())
+}
+
+/// Counts a call of a model of the registry that begins. The query is read with each document.
+///
+/// # Errors
+/// A limit of the model is used up.
+fn count(
+    model: &Model,
+    settings: &ModelSpec,
+    query: &str,
+    documents: &[String],
+) -> Result<Option<CountedCall>, Error> {
+    if !model.is_registered() {
+        return Ok(None);
+    }
+    let bytes = documents
+        .iter()
+        .map(|document| query.len() + document.len());
+    let (uid, limits) = (model.uid.to_string(), limits(settings));
+    CountedCall::begin(&model.name, uid, &limits, 1, bytes.sum()).map(Some)
 }

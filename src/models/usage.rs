@@ -12,6 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use rag_manifest::ModelSpec;
 use rag_usage::{CallRecord, Counts, Exhausted, Ledger, UsageLimits};
 
 use crate::{
@@ -120,6 +121,15 @@ fn unusable(error: &io::Error) -> Error {
         "could not count calls of models",
     )
     .detail(format!("{}: {error}", folder().display()))
+}
+
+/// Returns the limits of a model.
+pub fn limits(settings: &ModelSpec) -> UsageLimits {
+    UsageLimits {
+        requests_per_minute: settings.requests_per_minute,
+        tokens_per_minute: settings.tokens_per_minute,
+        tokens_per_day: settings.tokens_per_day,
+    }
 }
 
 /// A call that is counted. It counts as failed if it is dropped before [`CountedCall::end`].

@@ -64,6 +64,10 @@ my $late = start_sql($node, 'SELECT score FROM rag_rerank(\'a\', \'{b}\', \'slow
 thaw($pid);
 error_like($late, '08006', 'model "slow" did not answer within 0.1 s', undef, 'a deadline');
 
+is( ask($node, q{SELECT calls, errors, tokens > 0, estimated = calls FROM rag.model_usage
+		WHERE model = 'slow'}),
+	'1|1|t|t', 'calls of models on this server are counted');
+
 # -- what is no reranker
 create_reranker('embeds', $embedder, ', "timeout": 60');
 error_like(run_sql($node, q{SELECT rag_rerank('a', '{b}', 'embeds')}),
