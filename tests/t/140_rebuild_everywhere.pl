@@ -48,8 +48,8 @@ is( $sql->(
 	'the indexes are complete');
 
 # -- into a partition that others may join: the first one brings its indexes, and others join them
-my $indexes = q{SELECT string_agg(DISTINCT a.amname, ' ' ORDER BY a.amname), count(*) FROM pg_index i
-	JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+my $indexes = q{SELECT string_agg(DISTINCT a.amname, ' ' ORDER BY a.amname), count(*)
+	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
 	WHERE i.indrelid = 'rag.together'::regclass};
 $sql->(
 	q{SELECT rag_create_retriever('together',
