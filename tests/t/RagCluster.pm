@@ -399,14 +399,16 @@ SELECT count(*), md5(string_agg(c::text, '' ORDER BY c)) FROM (
 SQL
 }
 
-# Deletes the contents of a collection by SQL, so that the next sync indexes everything.
+# Deletes the contents of a collection by SQL, and what is cached, so that the next sync indexes and
+# embeds everything.
 sub forget_collection
 {
 	my ($node, $collection) = @_;
 	$collection //= 'default';
 	$node->safe_psql(
 		'postgres', "DELETE FROM rag.chunks WHERE collection = '$collection';
-		DELETE FROM rag.documents WHERE collection = '$collection'");
+		DELETE FROM rag.documents WHERE collection = '$collection';
+		SELECT rag_clear_embedding_cache()");
 	return;
 }
 
