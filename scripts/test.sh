@@ -136,7 +136,7 @@ test_clusters() {
     fi
     count clusters "$status" \
         "$(grep -c '^ok ' "$log" || true)" \
-        "$(grep -c '^not ok ' "$log" || true)"
+        "$(grep -cE '^not ok |\(Wstat: .* Failed: 0\)$' "$log" || true)" # or a file died
     for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do
         # Only the test's own log tells why it died.
         for file in "$scratch"/output/tmp_check/log/regress_log_"$name" \
