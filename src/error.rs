@@ -215,7 +215,7 @@ impl From<EngineError> for Error {
             ErrorKind::Throttled => Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION,
             ErrorKind::Unauthorized => Code::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION,
             ErrorKind::InvalidAnswer => Code::ERRCODE_PROTOCOL_VIOLATION,
-            ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            ErrorKind::Refused | ErrorKind::InvalidRequest => Code::ERRCODE_INVALID_PARAMETER_VALUE,
             ErrorKind::LimitExceeded => Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             ErrorKind::Io => Code::ERRCODE_IO_ERROR,
             ErrorKind::Unsupported => Code::ERRCODE_FEATURE_NOT_SUPPORTED,

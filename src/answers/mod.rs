@@ -222,7 +222,7 @@ impl RunningAnswer {
                         return Ok(Some(AnswerPart::Text(rest)));
                     }
                 }
-                ModelEvent::Scored(_) | ModelEvent::Embedded { .. } => return Err(unexpected()),
+                _ => return Err(unexpected()),
             }
         }
         Ok(self.end.take().map(AnswerPart::End))

@@ -70,6 +70,11 @@ pub enum ModelEvent {
         first: usize,
         arrived: Vec<Vec<f32>>,
     },
+    /// The server refuses a text, and accepts others.
+    Refused {
+        place: usize,
+        error: Error,
+    },
 }
 
 /// The tokens of a call.
@@ -127,7 +132,7 @@ impl ModelCall {
             settings::sandbox().as_ref(),
         ];
         let input = input?;
-        let requests = requests(&call.request);
+        let requests = call.request.requests(call.provider) as u64;
         let is_embedding = matches!(call.request, CallRequest::Embed { .. });
         let uid = model.uid.to_string();
         let mut counted = CountedCall::begin(&model.name, uid, &limits(settings), requests, bytes)?;
@@ -179,21 +184,26 @@ impl ModelCall {
             CallEvent::Answered {
                 usage,
                 finish_reason,
-            } => Ok(ModelEvent::Answered {
-                finish_reason,
-                tokens: match self.is_embedding {
-                    true => self.end(self.embedded.usage()),
-                    false => self.end(usage),
-                },
-            }),
+            } => {
+                let usage = match self.is_embedding {
+                    true => {
+                        self.embedded.add(usage);
+                        self.embedded.usage()
+                    }
+                    false => usage,
+                };
+                Ok(ModelEvent::Answered {
+                    finish_reason,
+                    tokens: self.end(usage),
+                })
+            }
             CallEvent::Embedded {
                 first,
                 count,
                 usage,
                 ..
             } => {
-                self.embedded.counted += usage.input.unwrap_or(0);
-                self.embedded.is_partial |= usage.input.is_none();
+                self.embedded.add(usage);
                 let elements: Vec<f32> = payload
                     .chunks_exact(4)
                     .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
@@ -208,6 +218,10 @@ impl ModelCall {
                     arrived: arrived.collect(),
                 })
             }
+            CallEvent::Refused { place, error } => Ok(ModelEvent::Refused {
+                place,
+                error: Error::from(error),
+            }),
             CallEvent::Scored { scores, usage } => {
                 self.end(TokenUsage {
                     output: Some(0),
@@ -288,6 +302,7 @@ impl ModelCall {
         Error::engine_unavailable(format!(
             "model \"{name}\" did not answer within {seconds} s"
         ))
+        .hint("Repeat the command, or raise timeout in the settings of the model.")
     }
 }
 
@@ -323,15 +338,12 @@ fn size(request: &CallRequest) -> usize {
     }
 }
 
-/// Returns the number of requests that a call sends at most, if none is repeated.
-fn requests(request: &CallRequest) -> u64 {
-    match request {
-        CallRequest::Embed { texts, batch, .. } => texts.len().div_ceil((*batch).max(1)) as u64,
-        _ => 1,
-    }
-}
-
 impl EmbeddedTokens {
+    fn add(&mut self, usage: TokenUsage) {
+        self.counted += usage.input.unwrap_or(0);
+        self.is_partial |= usage.input.is_none();
+    }
+
     fn usage(&self) -> TokenUsage {
         TokenUsage {
             input: (!self.is_partial).then_some(self.counted),

@@ -53,6 +53,10 @@ is($used->{title}, 'Key rotation', 'context_used: title');
 is($used->{uri}, 'keys', 'context_used: uri');
 is($used->{snippet}, substr($long, 0, 200) . '...', 'context_used: snippet');
 is($used->{citation}, '[1] Key rotation (keys)', 'context_used: citation');
+my $scores = json_of("SELECT json_agg(score ORDER BY rank)
+	FROM rag_search('when are keys rotated?', top_k => 2)");
+is_deeply([ map { $_->{score} } @{ $answer->{context_used} } ],
+	$scores, 'context_used: the scores are those of a search');
 my $metadata = $answer->{metadata};
 is($metadata->{search_query}, 'when are keys rotated?', 'metadata: search_query');
 is($metadata->{results_count}, 2, 'metadata: results_count');
@@ -345,6 +349,9 @@ error_like(run_sql($node, q{SELECT rag_rerank('a', '{b,NULL}', 'ranks')}), '2200
 	undef, 'no NULL');
 error_like(run_sql($node, q{SELECT rag_rerank('a', array_fill('b'::text, '{1001}'), 'ranks')}),
 	'54000', 'too many documents', undef, 'a limit');
+is( ask($node, "SELECT calls || ' ' || errors || ' ' || (tokens > 0) FROM rag.model_usage
+		WHERE model = 'ranks'"),
+	'5 0 true', 'each request is counted');
 is(ask($node, "SELECT uri FROM rag_search('the canteen opens bicycles are kept in the cellar',
 		top_k => 1, rerank => 'ranks')"),
 	'bikes', 'rag_search');

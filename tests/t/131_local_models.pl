@@ -46,6 +46,12 @@ is(ask($node, q{SELECT count(*) FROM rag_rerank('a', array_fill('b'::text, '{300
 	'300', 'several requests');
 is(ask($node, q{SELECT count(*) FROM rag_rerank('a', '{}', 'cross')}), '0', 'nothing to rerank');
 
+my $usage = q{SELECT calls, errors, tokens FROM rag.model_usage WHERE model = 'cross'};
+my ($calls, $errors, $tokens) = split /\|/, ask($node, $usage);
+ask($node, q{SELECT score FROM rag_rerank('a', '{b, c}', 'cross')});
+like(ask($node, $usage), qr/^${\($calls + 1)}\|$errors\|(?!$tokens$)\d+$/,
+	'a call that succeeds is counted');
+
 # -- a search
 $node->safe_psql('postgres', "SELECT rag_add_document('Key $_ of the server.', 'key:$_',
 	document_type => 'text')") for 1 .. 4;

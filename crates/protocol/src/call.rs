@@ -1,9 +1,9 @@
 //! A call of a model on another server: what `rag-engine call` reads from its standard input, and
 //! the events that it writes to its standard output.
 //!
-//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`] or
-//! [`CallEvent::Embedded`], then one of the other events. A stream that ends without that one means
-//! that the engine died.
+//! The engine reads one [`Call`]. It writes any number of [`CallEvent::Text`],
+//! [`CallEvent::Embedded`] or [`CallEvent::Refused`], then one of the other events. A stream that
+//! ends without that one means that the engine died.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -114,6 +114,10 @@ pub const RESERVED_PARAMETERS: [&str; 12] = [
     "tools",
 ];
 
+/// The maximum number of documents of a request to rerank that Text Embeddings Inference accepts
+/// as installed.
+pub const TEI_DOCUMENTS: usize = 32;
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// The name of the model in the database, for messages.
@@ -177,6 +181,17 @@ impl CallRequest {
             (Self::Embed { .. }, Provider::Ollama) => "api/embed",
             (Self::Embed { .. }, Provider::Cohere | Provider::Tei) => "embed",
             (Self::Embed { .. }, _) => "embeddings",
+        }
+    }
+
+    /// Returns the number of requests that are sent if none is repeated.
+    pub fn requests(&self, provider: Provider) -> usize {
+        match (self, provider) {
+            (Self::Embed { texts, batch, .. }, _) => texts.len().div_ceil((*batch).max(1)),
+            (Self::Rerank { documents, .. }, Provider::Tei) => {
+                documents.len().div_ceil(TEI_DOCUMENTS)
+            }
+            _ => 1,
         }
     }
 }
@@ -248,6 +263,7 @@ pub enum CallEvent {
     Text { text: String },
     /// The answer is complete.
     Answered {
+        /// Without the tokens of former events.
         usage: TokenUsage,
         /// Why the model stopped: `stop`, `length`, ...
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -264,6 +280,8 @@ pub enum CallEvent {
         vectors: Vec<f32>,
         usage: TokenUsage,
     },
+    /// The server refuses a text, and accepts others.
+    Refused { place: usize, error: EngineError },
     Failed {
         error: EngineError,
         /// True if a server may have been at work on the answer, and counts its tokens.

@@ -27,6 +27,9 @@ pub enum ErrorKind {
     Unauthorized,
     /// A server sent something that is not an answer (08P01 protocol_violation).
     InvalidAnswer,
+    /// A server refuses what it was sent, and may accept something else (22023
+    /// invalid_parameter_value).
+    Refused,
     /// The request is invalid (22023 invalid_parameter_value).
     InvalidRequest,
     /// A limit on size, time or memory was reached (54000 program_limit_exceeded).

@@ -4,13 +4,19 @@
 //! The texts are sent in batches, several at the same time. Each batch is reported when it has
 //! arrived. After a failure no further batch is sent, and those that were sent are still reported:
 //! they may have to be paid for.
+//!
+//! A server may refuse a batch for one of its texts. Its halves are sent then, and so on, until
+//! that text is alone. It is reported as refused, and all others have their vectors. A server that
+//! has accepted nothing so far is asked for the vector of a short text first: if it refuses that
+//! one as well, the call fails.
 
 mod answer;
 
 use std::{
     sync::{
+        OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc,
+        mpsc::{self, Sender},
     },
     thread,
     time::{Duration, Instant},
@@ -18,16 +24,19 @@ use std::{
 
 use rag_protocol::{
     EngineError, ErrorKind,
+    baseline::TEXTS,
     call::{Call, CallEvent, CallRequest, Provider, Purpose, TokenUsage},
 };
+use rag_source::http::HttpClient;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use crate::{attempt::Attempts, failure, request};
 
 /// The maximum size of an answer, in bytes.
 const MAX_BODY: u64 = 64 << 20;
 
-/// Emits the vectors of all texts. Returns the last event.
+/// Emits the vectors of all texts that the server does not refuse. Returns the last event.
 ///
 /// # Errors
 /// A batch has no vectors. Those of other batches have been emitted.
@@ -51,52 +60,36 @@ pub fn embed(
     let batch = (*batch).max(1);
     let batches: Vec<&[String]> = texts.chunks(batch).collect();
     let next = AtomicUsize::new(0);
-    let has_failed = AtomicBool::new(false);
+    let server = Server {
+        call,
+        client: attempts.client,
+        url: attempts.url,
+        until: attempts.until,
+        has_failed: AtomicBool::new(false),
+        has_accepted: AtomicBool::new(false),
+        short_text: OnceLock::new(),
+    };
     let (sender, receiver) = mpsc::channel();
-    let (client, url, until) = (attempts.client, attempts.url, attempts.until);
     let mut failed = None;
     thread::scope(|scope| {
         for _ in 0..(*concurrency).clamp(1, batches.len().max(1)) {
             let sender = sender.clone();
-            let (batches, next, has_failed) = (&batches, &next, &has_failed);
+            let (batches, next, server) = (&batches, &next, &server);
             scope.spawn(move || {
                 loop {
                     let place = next.fetch_add(1, Ordering::Relaxed);
                     let Some(texts) = batches.get(place) else {
                         return;
                     };
-                    if has_failed.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let mut was_sent = false;
-                    let mut attempts = Attempts {
-                        call,
-                        client,
-                        url,
-                        until: until.min(Instant::now() + timeout(call)),
-                        was_sent: &mut was_sent,
-                    };
-                    let result = embed_batch(&mut attempts, texts);
-                    has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    if sender.send((place, texts.len(), was_sent, result)).is_err() {
-                        return;
-                    }
+                    server.embed(place * batch, texts, &sender);
                 }
             });
         }
         drop(sender);
-        for (place, count, was_sent, result) in receiver {
-            match result {
-                Ok((vectors, tokens)) => emit(CallEvent::Embedded {
-                    first: place * batch,
-                    count,
-                    vectors,
-                    usage: TokenUsage {
-                        input: tokens,
-                        output: tokens.map(|_| 0),
-                    },
-                }),
-                Err(error) => {
+        for reply in receiver {
+            match reply {
+                Reply::Event(event) => emit(event),
+                Reply::Failed { error, was_sent } => {
                     *attempts.was_sent |= was_sent;
                     failed = failed.take().or(Some(error));
                 }
@@ -106,9 +99,128 @@ pub fn embed(
     match failed {
         Some(error) => Err(error),
         None => Ok(CallEvent::Answered {
-            usage: TokenUsage::default(),
+            usage: server.unreported(),
             finish_reason: None,
         }),
+    }
+}
+
+/// The server, and what is known of it.
+struct Server<'a> {
+    call: &'a Call,
+    client: &'a HttpClient,
+    url: &'a Url,
+    until: Instant,
+    has_failed: AtomicBool,
+    has_accepted: AtomicBool,
+    /// The answer to a short text, once it was sent: the tokens that the server counted.
+    short_text: OnceLock<Result<Option<u64>, EngineError>>,
+}
+
+/// What has become of some texts.
+enum Reply {
+    Event(CallEvent),
+    Failed {
+        error: EngineError,
+        /// See [`CallEvent::Failed`].
+        was_sent: bool,
+    },
+}
+
+impl Server<'_> {
+    /// Replies with the vectors of texts, the first of which has the place `first`. After a failure
+    /// nothing is sent.
+    fn embed(&self, first: usize, texts: &[String], replies: &Sender<Reply>) {
+        if self.has_failed.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut was_sent = false;
+        let error = match self.request(texts, &mut was_sent) {
+            Ok((vectors, tokens)) => {
+                self.has_accepted.store(true, Ordering::Relaxed);
+                return reply(
+                    replies,
+                    CallEvent::Embedded {
+                        first,
+                        count: texts.len(),
+                        vectors,
+                        usage: input(tokens),
+                    },
+                );
+            }
+            Err(error) if error.kind == ErrorKind::Refused => match self.accepts_others() {
+                Ok(true) => match texts {
+                    [text] => {
+                        let error = failure::of_text(self.call, text, error);
+                        let place = first;
+                        return reply(replies, CallEvent::Refused { place, error });
+                    }
+                    _ => {
+                        let (left, right) = texts.split_at(texts.len() / 2);
+                        self.embed(first, left, replies);
+                        return self.embed(first + left.len(), right, replies);
+                    }
+                },
+                Ok(false) => error,
+                Err(other) => other,
+            },
+            Err(error) => error,
+        };
+        self.has_failed.store(true, Ordering::Relaxed);
+        // nobody waits for replies after a panic only
+        let _ = replies.send(Reply::Failed { error, was_sent });
+    }
+
+    /// Returns false if the server refuses a short text as well.
+    ///
+    /// # Errors
+    /// It has failed.
+    fn accepts_others(&self) -> Result<bool, EngineError> {
+        if self.has_accepted.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let answer = self.short_text.get_or_init(|| {
+            let text = TEXTS[0].0.to_owned();
+            self.request(&[text], &mut false).map(|(_, tokens)| tokens)
+        });
+        match answer {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == ErrorKind::Refused => Ok(false),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Returns the tokens that no event of vectors tells.
+    fn unreported(&self) -> TokenUsage {
+        let answer = self.short_text.get().and_then(|it| it.as_ref().ok());
+        input(answer.map_or(Some(0), |tokens| *tokens))
+    }
+
+    fn request(
+        &self,
+        texts: &[String],
+        was_sent: &mut bool,
+    ) -> Result<(Vec<f32>, Option<u64>), EngineError> {
+        let mut attempts = Attempts {
+            call: self.call,
+            client: self.client,
+            url: self.url,
+            until: self.until.min(Instant::now() + timeout(self.call)),
+            was_sent,
+        };
+        embed_batch(&mut attempts, texts)
+    }
+}
+
+fn reply(replies: &Sender<Reply>, event: CallEvent) {
+    // nobody waits for replies after a panic only
+    let _ = replies.send(Reply::Event(event));
+}
+
+fn input(tokens: Option<u64>) -> TokenUsage {
+    TokenUsage {
+        input: tokens,
+        output: tokens.map(|_| 0),
     }
 }
 

@@ -11,6 +11,9 @@ use serde_json::Value;
 const MAX_ERROR: u64 = 64 << 10;
 /// The maximum number of characters of a server's own words.
 const MAX_WORDS: usize = 300;
+/// The number of characters of a text that an error shows.
+const MAX_BEGIN: usize = 60;
+const ANSWERED: &str = "The server answered ";
 
 /// Returns true if the same request may succeed later.
 pub fn is_temporary(status: u16) -> bool {
@@ -23,9 +26,7 @@ pub fn of_status(call: &Call, response: HttpResponse) -> EngineError {
     let status = response.status.as_u16();
     let wait = response.retry_after().map(|wait| wait.as_secs());
     let reason = response.status.canonical_reason().unwrap_or_default();
-    let answered = format!("The server answered {status} {reason}")
-        .trim_end()
-        .to_owned();
+    let answered = format!("{ANSWERED}{status} {reason}").trim_end().to_owned();
     let words = response
         .bytes(MAX_ERROR)
         .ok()
@@ -73,12 +74,32 @@ pub fn of_status(call: &Call, response: HttpResponse) -> EngineError {
             format!("the server of model \"{name}\" redirects requests"),
         )
         .hint("Write the address that it redirects to as base_url."),
-        _ => error(
-            ErrorKind::InvalidRequest,
-            format!("the server of model \"{name}\" refuses the request"),
-        )
-        .hint("Change the settings of the model to what its server accepts."),
+        _ => {
+            let kind = match status {
+                400 | 413 | 422 => ErrorKind::Refused,
+                _ => ErrorKind::InvalidRequest,
+            };
+            let refuses = format!("the server of model \"{name}\" refuses the request");
+            error(kind, refuses)
+                .hint("Change the settings of the model to what its server accepts.")
+        }
     }
+}
+
+/// Returns the error for a text whose request was refused, while the server accepts others.
+pub fn of_text(call: &Call, text: &str, refused: EngineError) -> EngineError {
+    let detail = refused.detail.unwrap_or_default();
+    let answer = detail.strip_prefix(ANSWERED).unwrap_or(&detail);
+    let answer = answer.trim_end_matches('.');
+    EngineError::new(
+        ErrorKind::Refused,
+        format!(
+            "the server of model \"{}\" refuses a text: {answer}",
+            call.name
+        ),
+    )
+    .detail(format!("The text begins with \"{}\".", begin(text)))
+    .hint("If it is too long, use smaller chunks, or lower maxTokens in the settings of the model.")
 }
 
 /// Returns the error for a request without a response.
@@ -167,6 +188,16 @@ pub fn too_long(call: &Call, what: &str, limit: usize) -> EngineError {
     )
     .detail(format!("{what} exceeds the limit of {limit} bytes."))
     .hint("Lower max_tokens in the settings of the model.")
+}
+
+/// Returns the first characters of a text, in one line.
+fn begin(text: &str) -> String {
+    let begin: String = text.chars().take(MAX_BEGIN).collect();
+    let begin = begin.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.chars().nth(MAX_BEGIN) {
+        Some(_) => begin + "...",
+        None => begin,
+    }
 }
 
 /// Returns the words of an error in JSON.

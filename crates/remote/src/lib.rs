@@ -41,8 +41,8 @@ use url::Url;
 use self::attempt::Attempts;
 pub use self::failure::timeout;
 
-/// Executes a call. The last event is neither [`CallEvent::Text`] nor [`CallEvent::Embedded`]:
-/// after all vectors it is [`CallEvent::Answered`].
+/// Executes a call. The last event is [`CallEvent::Answered`], [`CallEvent::Scored`] or
+/// [`CallEvent::Failed`].
 pub fn perform(call: &Call, emit: &mut dyn FnMut(CallEvent)) {
     let until = Instant::now() + Duration::from_millis(call.timeout_ms);
     let mut was_sent = false;

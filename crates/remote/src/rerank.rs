@@ -2,14 +2,11 @@
 
 use rag_protocol::{
     EngineError,
-    call::{Call, CallEvent, Provider, TokenUsage},
+    call::{Call, CallEvent, Provider, TEI_DOCUMENTS, TokenUsage},
 };
 use serde_json::{Map, Value, json};
 
 use crate::{attempt::Attempts, failure, lines::MAX_BODY, request};
-
-/// The number of documents that Text Embeddings Inference accepts in one request by default.
-const TEI_BATCH: usize = 32;
 
 /// Returns a score for each document, in their order.
 ///
@@ -22,7 +19,7 @@ pub fn score(
 ) -> Result<CallEvent, EngineError> {
     let call = attempts.call;
     let batch = match call.provider {
-        Provider::Tei => TEI_BATCH,
+        Provider::Tei => TEI_DOCUMENTS,
         _ => documents.len().max(1),
     };
     let mut scores = vec![];

@@ -265,31 +265,40 @@ impl EmbeddingModel {
     /// Waits for the embeddings of [`Self::start`]. They are cached as they arrive.
     ///
     /// # Errors
-    /// The model is unavailable, or answers with something else.
+    /// The model is unavailable, or answers with something else. A server that refuses some texts
+    /// is no error.
     pub fn finish(
         &self,
         client: &mut Client,
         mut pending: PendingEmbeddings,
     ) -> Result<FinishedEmbeddings, Error> {
-        let answer = match (pending.request.take(), &self.place) {
-            (None, _) => None,
+        let places = &pending.places;
+        let finished = match (pending.request.take(), &self.place) {
+            (None, _) => FinishedEmbeddings::default(),
             (Some(pending::Request::Local(ticket)), _) => {
                 let answer = client.finish_embedding(ticket)?;
-                let model = self.info(answer.model);
-                let places = &pending.places;
-                places.keep(self.tag, &model.fingerprint, 0, &answer.vectors);
-                Some(Embeddings { model, ..answer })
+                let fingerprint = self.info(answer.model).fingerprint;
+                places.keep(self.tag, &fingerprint, 0, &answer.vectors);
+                FinishedEmbeddings {
+                    fingerprint: Some(fingerprint),
+                    vectors: answer.vectors.into_iter().map(Ok).collect(),
+                }
             }
             (Some(pending::Request::Remote(call)), Place::Remote(remote)) => {
-                let places = &pending.places;
                 let mut keep = |first, vectors: &[Vec<f32>]| {
                     places.keep(self.tag, &remote.fingerprint, first, vectors);
                 };
-                Some(remote.finish(*call, &mut keep)?)
+                FinishedEmbeddings {
+                    vectors: remote.finish(*call, &mut keep)?,
+                    fingerprint: Some(remote.fingerprint.clone()),
+                }
             }
             (Some(pending::Request::Remote(_)), Place::Local(_)) => return Err(unexpected()),
         };
-        pending.merge(answer)
+        match finished.vectors.len() == pending.texts {
+            true => Ok(finished),
+            false => Err(unexpected()),
+        }
     }
 
     /// Caches what a server still sends for [`Self::start`]: it may have to be paid for. Does not
@@ -308,7 +317,7 @@ impl EmbeddingModel {
     /// Embeds passages.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// As [`Self::finish`], or a server refuses a text.
     pub fn embed(
         &self,
         client: &mut Client,
@@ -316,13 +325,14 @@ impl EmbeddingModel {
         places: CachePlaces,
     ) -> Result<Vec<Vec<f32>>, Error> {
         let pending = self.start(client, texts, places)?;
-        Ok(self.finish(client, pending)?.vectors)
+        let finished = self.finish(client, pending)?;
+        finished.vectors.into_iter().collect()
     }
 
     /// Embeds texts of a session.
     ///
     /// # Errors
-    /// As [`Self::finish`].
+    /// As [`Self::embed`].
     pub fn embed_now(
         &self,
         priority: Priority,

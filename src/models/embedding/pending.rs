@@ -1,10 +1,7 @@
 //! Embeddings that were asked for.
 
-use super::{cache::CachePlaces, remote::RemoteCall, unexpected};
-use crate::{
-    engine::client::{Embeddings, Ticket},
-    error::Error,
-};
+use super::{cache::CachePlaces, remote::RemoteCall};
+use crate::{engine::client::Ticket, error::Error};
 
 /// What was sent for the texts.
 pub enum Request {
@@ -13,10 +10,12 @@ pub enum Request {
 }
 
 /// The embeddings of all texts, in their order.
+#[derive(Default)]
 pub struct FinishedEmbeddings {
     /// The fingerprint of the model that computed them. None: there were no texts.
     pub fingerprint: Option<String>,
-    pub vectors: Vec<Vec<f32>>,
+    /// An error tells why a server refuses a text.
+    pub vectors: Vec<Result<Vec<f32>, Error>>,
 }
 
 /// Texts that are being embedded.
@@ -27,24 +26,4 @@ pub struct PendingEmbeddings {
     pub places: CachePlaces,
     /// None: there are no texts.
     pub request: Option<Request>,
-}
-
-impl PendingEmbeddings {
-    /// Returns the embeddings of all texts, in their order.
-    ///
-    /// # Errors
-    /// One is missing.
-    pub fn merge(self, answer: Option<Embeddings>) -> Result<FinishedEmbeddings, Error> {
-        let (fingerprint, vectors) = match answer {
-            Some(answer) => (Some(answer.model.fingerprint), answer.vectors),
-            None => (None, vec![]),
-        };
-        match vectors.len() == self.texts {
-            true => Ok(FinishedEmbeddings {
-                fingerprint,
-                vectors,
-            }),
-            false => Err(unexpected()),
-        }
-    }
 }

@@ -49,6 +49,19 @@ pub struct RemoteCall {
     texts: Vec<String>,
 }
 
+/// What a server answers to some texts of a call.
+enum Answer {
+    Vectors {
+        /// The place of the first of these texts.
+        first: usize,
+        arrived: Vec<Vec<f32>>,
+    },
+    Refused {
+        place: usize,
+        error: Error,
+    },
+}
+
 impl RemoteModel {
     pub fn new(model: Model, spec: ModelSpec) -> Self {
         let number = |n: Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
@@ -187,40 +200,45 @@ impl RemoteModel {
 
     /// Embeds texts, which have their prefixes.
     pub fn embed(&self, purpose: Purpose, texts: Vec<String>) -> Result<Embeddings, Error> {
-        self.finish(self.start(purpose, texts)?, &mut |_, _| {})
-    }
-
-    /// Waits for the vectors. Hands those that arrive to `keep`, with the place of the first one:
-    /// also if the call fails later.
-    pub fn finish(
-        &self,
-        mut call: RemoteCall,
-        keep: &mut dyn FnMut(usize, &[Vec<f32>]),
-    ) -> Result<Embeddings, Error> {
-        let mut vectors: Vec<Option<Vec<f32>>> = vec![];
-        let mut dimensions = self.known_dimensions();
-        while let Some(current) = call.call.take() {
-            let offset = vectors.len();
-            vectors.resize(call.begun, None);
-            self.receive(current, &mut dimensions, &mut |first, arrived| {
-                keep(offset + first, &arrived);
-                for (i, vector) in arrived.into_iter().enumerate() {
-                    let place = vectors.get_mut(offset + first + i);
-                    *place.ok_or_else(unexpected)? = Some(vector);
-                }
-                Ok(())
-            })?;
-            call.call = self.begin(&mut call)?;
-        }
-        let vectors: Option<Vec<Vec<f32>>> = vectors.into_iter().collect();
-        let vectors = vectors.ok_or_else(unexpected)?;
-        let dimensions = dimensions.unwrap_or_default();
+        let vectors = self.finish(self.start(purpose, texts)?, &mut |_, _| {})?;
+        let vectors: Vec<Vec<f32>> = vectors.into_iter().collect::<Result<_, Error>>()?;
         Ok(Embeddings {
-            model: self.info(dimensions, 0.0),
+            model: self.info(vectors.first().map_or(0, Vec::len), 0.0),
             // the server reads as much as it can
             tokens: vec![0; vectors.len()],
             vectors,
         })
+    }
+
+    /// Waits for the vectors, or for the reasons why the server refuses texts. Hands vectors that
+    /// arrive to `keep`, with the place of the first one: also if the call fails later.
+    pub fn finish(
+        &self,
+        mut call: RemoteCall,
+        keep: &mut dyn FnMut(usize, &[Vec<f32>]),
+    ) -> Result<Vec<Result<Vec<f32>, Error>>, Error> {
+        let mut answers: Vec<Option<Result<Vec<f32>, Error>>> = vec![];
+        let mut dimensions = self.known_dimensions();
+        while let Some(current) = call.call.take() {
+            let offset = answers.len();
+            answers.resize_with(call.begun, || None);
+            let mut take = |place: usize, answer| {
+                let place = answers.get_mut(offset + place).ok_or_else(unexpected)?;
+                *place = Some(answer);
+                Ok(())
+            };
+            self.receive(current, &mut dimensions, &mut |answer| match answer {
+                Answer::Vectors { first, arrived } => {
+                    keep(offset + first, &arrived);
+                    let mut places = (first..).zip(arrived);
+                    places.try_for_each(|(place, vector)| take(place, Ok(vector)))
+                }
+                Answer::Refused { place, error } => take(place, Err(error)),
+            })?;
+            call.call = self.begin(&mut call)?;
+        }
+        let answers: Option<Vec<_>> = answers.into_iter().collect();
+        answers.ok_or_else(unexpected)
     }
 
     fn known_dimensions(&self) -> Option<usize> {
@@ -233,7 +251,7 @@ impl RemoteModel {
         &self,
         mut call: ModelCall,
         dimensions: &mut Option<usize>,
-        take: &mut dyn FnMut(usize, Vec<Vec<f32>>) -> Result<(), Error>,
+        take: &mut dyn FnMut(Answer) -> Result<(), Error>,
     ) -> Result<(), Error> {
         loop {
             match call.next()? {
@@ -244,8 +262,9 @@ impl RemoteModel {
                             return Err(self.wrong_dimensions(vector.len(), expected));
                         }
                     }
-                    take(first, arrived)?;
+                    take(Answer::Vectors { first, arrived })?;
                 }
+                ModelEvent::Refused { place, error } => take(Answer::Refused { place, error })?,
                 ModelEvent::Answered { .. } => return Ok(()),
                 _ => return Err(unexpected()),
             }
@@ -258,8 +277,10 @@ impl RemoteModel {
         let Some(current) = call.call.take() else {
             return;
         };
-        let mut take = |first, arrived: Vec<Vec<f32>>| {
-            keep(first, &arrived);
+        let mut take = |answer| {
+            if let Answer::Vectors { first, arrived } = answer {
+                keep(first, &arrived);
+            }
             Ok(())
         };
         let mut dimensions = self.known_dimensions();

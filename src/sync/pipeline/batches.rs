@@ -63,7 +63,11 @@ impl Pipeline<'_> {
             .collect();
         let keys: Vec<EmbeddingKey> = order
             .into_iter()
-            .filter(|key| !reused.contains_key(key) && !under_way.contains(key))
+            .filter(|key| {
+                !reused.contains_key(key)
+                    && !under_way.contains(key)
+                    && !self.refused.contains_key(key)
+            })
             .collect();
         let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
         let pending = match wanted.is_empty() {
@@ -125,13 +129,12 @@ impl Pipeline<'_> {
                 )
                 .hint("Sync again."));
             }
-            fresh.extend(
-                batch
-                    .keys
-                    .iter()
-                    .copied()
-                    .zip(vectors.vectors.into_iter().map(Rc::new)),
-            );
+            for (key, vector) in batch.keys.iter().zip(vectors.vectors) {
+                match vector {
+                    Ok(vector) => drop(fresh.insert(*key, Rc::new(vector))),
+                    Err(error) => drop(self.refused.insert(*key, error)),
+                }
+            }
         }
         let recent = self
             .recent
@@ -142,6 +145,9 @@ impl Pipeline<'_> {
         let mut embedded: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
         embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
         for document in &batch.documents {
+            if self.fail_refused(document)? {
+                continue;
+            }
             self.report.current_uri = Some(document.uri.clone());
             self.store(document, &embeddings, &mut embedded)?;
             self.report.tick()?;
@@ -151,6 +157,22 @@ impl Pipeline<'_> {
             self.recent.pop_front();
         }
         Ok(())
+    }
+
+    /// Records a document as failed if the model's server refuses one of its texts. Returns true
+    /// then.
+    fn fail_refused(&mut self, document: &PreparedDocument) -> Result<bool, Error> {
+        if self.refused.is_empty() {
+            return Ok(false);
+        }
+        let texts = document.texts(&self.model)?;
+        let refusal = texts.iter().find_map(|(key, _)| self.refused.get(key));
+        let Some(Error { message, hint, .. }) = refusal else {
+            return Ok(false);
+        };
+        let failure = Failure::new(&*document.uri, Stage::Embed, message.clone(), hint.clone());
+        self.fail(&failure)?;
+        Ok(true)
     }
 
     /// Writes one document. An error that concerns only this document is recorded and does not end

@@ -84,6 +84,8 @@ struct Pipeline<'a> {
     /// The embeddings of the batches that were stored last. A batch in flight relies on the
     /// embeddings of those that were in flight before it.
     recent: VecDeque<HashMap<EmbeddingKey, Rc<Vec<f32>>>>,
+    /// The texts that the model's server refuses.
+    refused: HashMap<EmbeddingKey, Error>,
     /// The documents that the source still has.
     seen: HashSet<DocumentId>,
     /// The new validators of unchanged documents.
@@ -159,6 +161,7 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
         report,
         in_flight: VecDeque::new(),
         recent: VecDeque::new(),
+        refused: HashMap::new(),
         seen: HashSet::new(),
         validators: vec![],
         removed: vec![],
