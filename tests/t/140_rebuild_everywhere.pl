@@ -47,6 +47,10 @@ is( $sql->(
 	'0',
 	'the indexes are complete');
 
+my $storage = q{SELECT string_agg(DISTINCT attstorage::text, '') FROM pg_attribute
+	JOIN pg_inherits ON inhrelid = attrelid WHERE attname = 'content'};
+is($sql->($storage), 'x', 'texts are compressed again');
+
 # -- into a partition that others may join: the first one brings its indexes, and others join them
 my $indexes = q{SELECT string_agg(DISTINCT a.amname, ' ' ORDER BY a.amname), count(*)
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam

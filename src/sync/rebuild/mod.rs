@@ -227,6 +227,7 @@ fn advance(
             };
             let last = documents::copy_some(target, &rebuild.relation, after)?;
             if last.is_none() {
+                rebuild.relation.set_compresses(true)?;
                 rebuilds::set_stage(name, Stage::Index)?;
             }
             Ok(Some(Progress::Copying(last)))
@@ -245,6 +246,7 @@ fn start(target: &Target) -> Result<(), Error> {
     let partition = target.partition_of(&relation);
     let only = (!target.joins_shared()).then_some(name);
     relation.create_detached(&partition, only, target.model.dimensions)?;
+    relation.set_compresses(target.changes_texts())?;
     check_space(target, &relation)?;
     rebuilds::start(name, target.description.clone(), &relation)
 }
@@ -299,6 +301,9 @@ fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
         )?;
         return Ok(true);
     }
-    execute(&format!("ANALYZE {}", partition.qualified()), &[])?;
+    // autovacuum does the same for the texts, which take as long as all else together
+    let columns = documents::columns(&["content"])?.join(", ");
+    let table = partition.qualified();
+    execute(&format!("ANALYZE {table} (partition, {columns})"), &[])?;
     Ok(false)
 }

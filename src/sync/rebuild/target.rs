@@ -84,11 +84,14 @@ impl Target {
         self.wanted.detects_language() && !self.present.detects_language()
     }
 
+    /// Returns true if texts are split otherwise than before.
+    pub fn changes_texts(&self) -> bool {
+        self.present.splitting != self.wanted.splitting
+    }
+
     /// Returns true if new chunks of the same texts would be others than before.
     pub fn changes_chunks(&self) -> bool {
-        !self.keeps_model()
-            || self.changes_metadata()
-            || self.present.splitting != self.wanted.splitting
+        !self.keeps_model() || self.changes_metadata() || self.changes_texts()
     }
 
     /// Returns true if chunks were copied with changes.
