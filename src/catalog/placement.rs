@@ -69,7 +69,11 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
 /// Keeps out others that create, join or drop partitions, until the transaction ends. Searches and
 /// writers of documents go on.
 fn lock_partitions() -> Result<(), Error> {
-    execute("LOCK TABLE rag.chunks IN SHARE UPDATE EXCLUSIVE MODE", &[])?;
+    // ONLY: a VACUUM of some partition does not matter
+    execute(
+        "LOCK TABLE ONLY rag.chunks IN SHARE UPDATE EXCLUSIVE MODE",
+        &[],
+    )?;
     Ok(())
 }
 

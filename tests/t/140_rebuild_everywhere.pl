@@ -170,6 +170,27 @@ for my $kind ('qdrant', 'elasticsearch')
 	is($sql->(qq{SELECT state FROM rag_collection_status('$kind')}),
 		'syncing', "$kind: the state tells that the server lacks the changes");
 }
+
+# -- statements that use partitions of other collections do not matter
+$sql->(
+	q{SELECT rag_add_document('Other text.', 'other', collection => 'other')
+		FROM (SELECT rag_create_collection('other')) c;
+	SELECT rag_add_document('A text.', 'own', collection => 'own')
+		FROM (SELECT rag_create_collection('own')) c;
+	SELECT rag_alter_collection('own', text_config => 'simple')});
+my $other = $sql->(q{SELECT partition FROM rag.collections WHERE name = 'other'});
+my $reader = session($node);
+$reader->query("BEGIN");
+$reader->query("LOCK TABLE rag.$other IN SHARE UPDATE EXCLUSIVE MODE");
+my $rebuilt = run_sql($node,
+	q{SET rag.lock_timeout = '10s'; CALL rag_rebuild_collection('own')});
+is($rebuilt->{rc}, 0, 'a rebuild does not wait for a VACUUM of another collection')
+  or diag $rebuilt->{err};
+is( run_sql($node, q{SET lock_timeout = '10s'; SELECT rag_drop_collection('own');
+		SELECT count(*) FROM rag.collections WHERE name = 'own'})->{out} =~ s/\s//gr,
+	'0', 'nor does a drop');
+$reader->query('COMMIT');
+
 same_cluster($witness, 'rebuilds');
 $node->stop;
 done_testing();

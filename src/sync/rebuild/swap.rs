@@ -196,8 +196,10 @@ fn replace(
             return Ok(Some(Obstacle::Changes));
         }
         // what follows may take long, and would be lost
-        let needs_lock = target.has_own_relation()? || placement::is_alone(&target.present)?;
-        if needs_lock && !is_lock_free()? {
+        let is_alone = placement::is_alone(&target.present)?;
+        let dropped = target.present.partition.as_ref().filter(|_| is_alone);
+        let needs_lock = target.has_own_relation()? || dropped.is_some();
+        if needs_lock && !is_lock_free(dropped)? {
             return Ok(Some(Obstacle::Locks));
         }
         rebuilds::remove_vanished(name, relation)?;
@@ -232,7 +234,7 @@ fn replace(
         }
         if former.is_some() || becomes_partition {
             // readers must not see chunks twice: from here on they wait
-            lock_chunks()?;
+            lock_chunks(former.as_ref())?;
         }
         if let Some(former) = former {
             former.drop()?;
@@ -260,15 +262,21 @@ fn waiting_for<R>(time: Duration, f: impl FnOnce() -> R) -> R {
     with_settings(&[(c"lock_timeout", time.as_c_str())], f)
 }
 
-/// Keeps readers and writers of all collections out until the transaction ends.
-fn lock_chunks() -> Result<(), Error> {
-    execute("LOCK TABLE rag.chunks IN ACCESS EXCLUSIVE MODE", &[])?;
+/// Keeps readers and writers of all collections out until the transaction ends, and those that name
+/// the partition to drop. Does not wait for statements that name another one.
+fn lock_chunks(dropped: Option<&Partition>) -> Result<(), Error> {
+    let dropped = dropped.filter(|partition| partition.oid().is_some());
+    let also = dropped.map_or_else(String::new, |it| format!(", ONLY {}", it.qualified()));
+    execute(
+        &format!("LOCK TABLE ONLY rag.chunks{also} IN ACCESS EXCLUSIVE MODE"),
+        &[],
+    )?;
     Ok(())
 }
 
 /// Returns true if [`lock_chunks`] would succeed now.
-fn is_lock_free() -> Result<bool, Error> {
-    match read_without_keeping_locks(lock_chunks) {
+fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
+    match read_without_keeping_locks(|| lock_chunks(dropped)) {
         Err(error) if is_locked(&error) => Ok(false),
         tried => tried.map(|()| true),
     }
