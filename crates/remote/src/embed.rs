@@ -148,22 +148,24 @@ impl Server<'_> {
                     },
                 );
             }
-            Err(error) if error.kind == ErrorKind::Refused => match self.accepts_others() {
-                Ok(true) => match texts {
-                    [text] => {
-                        let error = failure::of_text(self.call, text, error);
-                        let place = first;
-                        return reply(replies, CallEvent::Refused { place, error });
-                    }
-                    _ => {
-                        let (left, right) = texts.split_at(texts.len() / 2);
-                        self.embed(first, left, replies);
-                        return self.embed(first + left.len(), right, replies);
-                    }
-                },
-                Ok(false) => error,
-                Err(other) => other,
-            },
+            Err(error) if error.kind == ErrorKind::Refused => {
+                match self.accepts_others(&mut was_sent) {
+                    Ok(true) => match texts {
+                        [text] => {
+                            let error = failure::of_text(self.call, text, error);
+                            let place = first;
+                            return reply(replies, CallEvent::Refused { place, error });
+                        }
+                        _ => {
+                            let (left, right) = texts.split_at(texts.len() / 2);
+                            self.embed(first, left, replies);
+                            return self.embed(first + left.len(), right, replies);
+                        }
+                    },
+                    Ok(false) => error,
+                    Err(other) => other,
+                }
+            }
             Err(error) => error,
         };
         self.has_failed.store(true, Ordering::Relaxed);
@@ -175,13 +177,13 @@ impl Server<'_> {
     ///
     /// # Errors
     /// It has failed.
-    fn accepts_others(&self) -> Result<bool, EngineError> {
+    fn accepts_others(&self, was_sent: &mut bool) -> Result<bool, EngineError> {
         if self.has_accepted.load(Ordering::Relaxed) {
             return Ok(true);
         }
         let answer = self.short_text.get_or_init(|| {
             let text = TEXTS[0].0.to_owned();
-            self.request(&[text], &mut false).map(|(_, tokens)| tokens)
+            self.request(&[text], was_sent).map(|(_, tokens)| tokens)
         });
         match answer {
             Ok(_) => Ok(true),
