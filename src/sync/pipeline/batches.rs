@@ -131,8 +131,12 @@ impl Pipeline<'_> {
             }
             for (key, vector) in batch.keys.iter().zip(vectors.vectors) {
                 match vector {
-                    Ok(vector) => drop(fresh.insert(*key, Rc::new(vector))),
-                    Err(error) => drop(self.refused.insert(*key, error)),
+                    Ok(vector) => {
+                        fresh.insert(*key, Rc::new(vector));
+                    }
+                    Err(error) => {
+                        self.refused.insert(*key, error);
+                    }
                 }
             }
         }
@@ -145,9 +149,6 @@ impl Pipeline<'_> {
         let mut embedded: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
         embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
         for document in &batch.documents {
-            if self.fail_refused(document)? {
-                continue;
-            }
             self.report.current_uri = Some(document.uri.clone());
             self.store(document, &embeddings, &mut embedded)?;
             self.report.tick()?;
@@ -157,22 +158,6 @@ impl Pipeline<'_> {
             self.recent.pop_front();
         }
         Ok(())
-    }
-
-    /// Records a document as failed if the model's server refuses one of its texts. Returns true
-    /// then.
-    fn fail_refused(&mut self, document: &PreparedDocument) -> Result<bool, Error> {
-        if self.refused.is_empty() {
-            return Ok(false);
-        }
-        let texts = document.texts(&self.model)?;
-        let refusal = texts.iter().find_map(|(key, _)| self.refused.get(key));
-        let Some(Error { message, hint, .. }) = refusal else {
-            return Ok(false);
-        };
-        let failure = Failure::new(&*document.uri, Stage::Embed, message.clone(), hint.clone());
-        self.fail(&failure)?;
-        Ok(true)
     }
 
     /// Writes one document. An error that concerns only this document is recorded and does not end
@@ -189,6 +174,10 @@ impl Pipeline<'_> {
             .into_iter()
             .map(|(key, _)| key)
             .collect();
+        if let Some(refusal) = keys.iter().find_map(|key| self.refused.get(key)) {
+            let (message, hint) = (refusal.message.clone(), refusal.hint.clone());
+            return self.fail(&Failure::new(&*document.uri, Stage::Embed, message, hint));
+        }
         let vectors: HashMap<EmbeddingKey, Vec<f32>> = keys
             .iter()
             .filter_map(|key| Some((*key, embeddings.get(key)?.to_vec())))
