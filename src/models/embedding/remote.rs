@@ -49,19 +49,6 @@ pub struct RemoteCall {
     texts: Vec<String>,
 }
 
-/// What a server answers to some texts of a call.
-enum Answer {
-    Vectors {
-        /// The place of the first of these texts.
-        first: usize,
-        arrived: Vec<Vec<f32>>,
-    },
-    Refused {
-        place: usize,
-        error: Error,
-    },
-}
-
 impl RemoteModel {
     pub fn new(model: Model, spec: ModelSpec) -> Self {
         let number = |n: Option<usize>| n.map(|n| n.to_string()).unwrap_or_default();
@@ -227,13 +214,14 @@ impl RemoteModel {
                 *place = Some(answer);
                 Ok(())
             };
-            self.receive(current, &mut dimensions, &mut |answer| match answer {
-                Answer::Vectors { first, arrived } => {
+            self.receive(current, &mut dimensions, &mut |event| match event {
+                ModelEvent::Embedded { first, arrived } => {
                     keep(offset + first, &arrived);
                     let mut places = (first..).zip(arrived);
                     places.try_for_each(|(place, vector)| take(place, Ok(vector)))
                 }
-                Answer::Refused { place, error } => take(place, Err(error)),
+                ModelEvent::Refused { place, error } => take(place, Err(error)),
+                _ => Err(unexpected()),
             })?;
             call.call = self.begin(&mut call)?;
         }
@@ -246,28 +234,28 @@ impl RemoteModel {
         known.or(self.spec.embedding.dimensions)
     }
 
-    /// Waits for what a call sends, and hands it to `take`.
+    /// Waits for the events of a call before the last one, and hands them to `take`.
     fn receive(
         &self,
         mut call: ModelCall,
         dimensions: &mut Option<usize>,
-        take: &mut dyn FnMut(Answer) -> Result<(), Error>,
+        take: &mut dyn FnMut(ModelEvent) -> Result<(), Error>,
     ) -> Result<(), Error> {
         loop {
-            match call.next()? {
-                ModelEvent::Embedded { first, arrived } => {
-                    for vector in &arrived {
+            let event = call.next()?;
+            match &event {
+                ModelEvent::Embedded { arrived, .. } => {
+                    for vector in arrived {
                         let expected = *dimensions.get_or_insert(vector.len());
                         if vector.len() != expected {
                             return Err(self.wrong_dimensions(vector.len(), expected));
                         }
                     }
-                    take(Answer::Vectors { first, arrived })?;
                 }
-                ModelEvent::Refused { place, error } => take(Answer::Refused { place, error })?,
                 ModelEvent::Answered { .. } => return Ok(()),
-                _ => return Err(unexpected()),
+                _ => {}
             }
+            take(event)?;
         }
     }
 
@@ -277,8 +265,8 @@ impl RemoteModel {
         let Some(current) = call.call.take() else {
             return;
         };
-        let mut take = |answer| {
-            if let Answer::Vectors { first, arrived } = answer {
+        let mut take = |event| {
+            if let ModelEvent::Embedded { first, arrived } = event {
                 keep(first, &arrived);
             }
             Ok(())
