@@ -69,6 +69,11 @@ impl<'s> TermCursor<'s> {
         self.documents as usize
     }
 
+    /// Returns the units that no document exceeds.
+    pub fn most(&self) -> u32 {
+        self.bounds.iter().copied().max().unwrap_or(0)
+    }
+
     /// Moves back to the first posting.
     pub fn restart(&mut self) {
         self.current = 0;

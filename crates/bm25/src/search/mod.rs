@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`opened`] | the parts of an index that a query reads, as at one moment |
 //! | [`window`] | finds the best documents of a segment |
+//! | [`given`] | finds the best of given documents |
 //! | [`cursor`] | moves along the postings of a term |
 //! | [`whole`] | postings of a rare term, which are read before |
 //! | [`lengths`] | lengths of documents |
@@ -11,6 +12,7 @@
 
 mod best;
 mod cursor;
+mod given;
 mod lengths;
 mod opened;
 mod whole;
@@ -24,6 +26,7 @@ use rag_pages::{
 use self::{
     best::{Best, Found, Hit},
     cursor::TermCursor,
+    given::GivenDocuments,
     opened::OpenedQuery,
     window::{SegmentSearch, Windows},
 };
@@ -36,6 +39,7 @@ use crate::{
     terms::Terms,
 };
 
+pub use given::GivenRows;
 pub use opened::SegmentCache;
 
 /// Number of documents that a search finds at first. Most queries want ten rows, and one or two of
@@ -90,6 +94,8 @@ pub struct Scan {
     opened: OpenedQuery,
     scorer: Scorer,
     windows: Box<Windows>,
+    /// The documents that the search is restricted to.
+    given: Option<GivenDocuments>,
     /// Documents that are returned next, the best last.
     hits: Vec<Hit>,
     /// Documents of the batch that come after these, in any order.
@@ -127,6 +133,7 @@ impl Scan {
             opened,
             scorer,
             windows: Box::default(),
+            given: None,
             hits: vec![],
             rest: vec![],
             portion: 0,
@@ -140,6 +147,15 @@ impl Scan {
     /// Makes the first batch as large as the number of rows that the caller is going to request.
     pub fn expect(&mut self, rows: usize) {
         self.batch = rows.max(FIRST_BATCH);
+    }
+
+    /// Restricts the search to given rows. It has returned none yet.
+    ///
+    /// # Errors
+    /// The index is corrupted, or memory runs out.
+    pub fn restrict(&mut self, pages: &impl ReadPages, rows: &GivenRows) -> Result<(), IndexError> {
+        self.given = Some(GivenDocuments::find(pages, &self.opened, rows)?);
+        Ok(())
     }
 
     /// Returns the statistics that scores depend on.
@@ -194,7 +210,13 @@ impl Scan {
 
     /// Offers all documents that may be among the best.
     fn best(&mut self, pages: &impl ReadPages, mut best: Best) -> Result<Best, IndexError> {
-        self.opened.pending.offer(&self.scorer, &mut best)?;
+        if let Some(given) = &self.given {
+            given.offer(pages, &self.opened, &self.scorer, &mut best)?;
+            return Ok(best);
+        }
+        self.opened
+            .pending
+            .offer(&self.scorer, |_| true, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
             let search = SegmentSearch {
                 pages,

@@ -238,9 +238,22 @@ impl PendingMatches {
         units.saturating_add(scorer.term(term as usize).units(frequency, norm))
     }
 
-    /// Offers all documents.
-    pub fn offer(&self, scorer: &Scorer, best: &mut Best) -> Result<(), IndexError> {
+    /// Returns the rows of all documents.
+    pub fn rows(&self) -> impl Iterator<Item = Tid> {
+        self.documents.iter().map(|(row, _)| *row)
+    }
+
+    /// Offers all documents for which `is_offered` returns true.
+    pub fn offer(
+        &self,
+        scorer: &Scorer,
+        is_offered: impl Fn(u32) -> bool,
+        best: &mut Best,
+    ) -> Result<(), IndexError> {
         for (document, units) in (0..).zip(self.units(scorer)?) {
+            if !is_offered(document) {
+                continue;
+            }
             let found = Found { part: 0, document };
             best.offer(Hit { units, found })
                 .map_err(IndexError::of_memory)?;
@@ -250,7 +263,6 @@ impl PendingMatches {
 
     /// Returns all rows with their units.
     pub fn scored(&self, scorer: &Scorer) -> Result<impl Iterator<Item = (Tid, u32)>, IndexError> {
-        let rows = self.documents.iter().map(|(row, _)| *row);
-        Ok(rows.zip(self.units(scorer)?))
+        Ok(self.rows().zip(self.units(scorer)?))
     }
 }

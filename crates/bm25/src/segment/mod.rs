@@ -9,6 +9,7 @@
 //! | [`dictionary`] | from terms to their postings: a B-tree that is written once |
 //! | [`writer`] | writes a segment, term by term |
 //! | [`reader`] | opens a segment: its documents and its lists |
+//! | [`rows`] | the heap rows of its documents |
 //! | [`inverted`] | an inverted index in memory, before it is written |
 //! | [`merge`] | one segment of several |
 //! | [`verify`] | checks everything in a segment |
@@ -20,6 +21,7 @@ pub mod merge;
 pub mod owned;
 pub mod postings;
 pub mod reader;
+pub mod rows;
 pub mod verify;
 pub mod writer;
 

@@ -29,13 +29,13 @@ const MAX_KEPT_PAGES: usize = if cfg!(test) { 1 } else { 600 };
 pub struct SegmentReader {
     pub owned: OwnedPages,
     pub dictionary: Dictionary,
-    documents: u32,
+    pub(super) documents: u32,
     total_length: u64,
     terms: u64,
     postings: u64,
     header_blocks: Vec<Block>,
     document_blocks: Vec<Block>,
-    row_blocks: Vec<Block>,
+    pub(super) row_blocks: Vec<Block>,
     /// The lengths of all documents, page by page, once a search has read them.
     norms: OnceCell<Vec<[u8; DOCUMENTS_PER_PAGE]>>,
 }
@@ -274,103 +274,7 @@ impl SegmentReader {
         Ok(marked)
     }
 
-    /// Calls `f` with the rows of each page of rows, and the number of the first of its documents.
-    pub fn each_rows(&self, pages: &impl ReadPages, f: VisitRows<'_>) -> Result<(), IndexError> {
-        let mut rows = vec![];
-        for number in 0..self.row_blocks.len() {
-            pages.check_interrupts();
-            self.read_rows(pages, number, &mut rows)?;
-            f((number * ROWS_PER_PAGE) as u32, &rows)?;
-        }
-        Ok(())
-    }
-
-    /// Reads a page of rows.
-    pub fn read_rows(
-        &self,
-        pages: &impl ReadPages,
-        number: usize,
-        rows: &mut Vec<Tid>,
-    ) -> Result<(), IndexError> {
-        let block = self.page_of(&self.row_blocks, number)?;
-        let count = (self.documents as usize - number * ROWS_PER_PAGE).min(ROWS_PER_PAGE);
-        rows.clear();
-        self.owned.read_page(pages, block, PageKind::Rows, |page| {
-            let content = format::content(page).as_chunks::<{ Tid::BYTES }>().0;
-            for bytes in &content[..count] {
-                push(rows, Tid::read(bytes)).map_err(IndexError::of_memory)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Returns the row of a document.
-    pub fn row(&self, pages: &impl ReadPages, document: u32) -> Result<Tid, IndexError> {
-        let block = self.page_of(&self.row_blocks, document as usize / ROWS_PER_PAGE)?;
-        let offset = document as usize % ROWS_PER_PAGE * Tid::BYTES;
-        self.owned.read_page(pages, block, PageKind::Rows, |page| {
-            Ok(Tid::read(&format::content(page)[offset..]))
-        })
-    }
-
-    /// Returns the documents of those rows that are in this segment, with what comes with each row.
-    /// The rows are in ascending order, and so are the documents.
-    pub fn documents_of<T: Copy>(
-        &self,
-        pages: &impl ReadPages,
-        rows: &[(Tid, T)],
-    ) -> Result<Vec<(u32, T)>, IndexError> {
-        let mut found = vec![];
-        let mut rest = if self.documents > 0 { rows } else { &[] };
-        let mut page = 0;
-        while let Some((row, _)) = rest.first() {
-            pages.check_interrupts();
-            // the last page that begins with this row or an earlier one
-            let mut after = self.row_blocks.len();
-            while page + 1 < after {
-                let middle = usize::midpoint(page, after);
-                if self.row(pages, (middle * ROWS_PER_PAGE) as u32)? <= *row {
-                    page = middle;
-                } else {
-                    after = middle;
-                }
-            }
-            let first = page * ROWS_PER_PAGE;
-            let count = (self.documents as usize)
-                .saturating_sub(first)
-                .min(ROWS_PER_PAGE);
-            let block = self.page_of(&self.row_blocks, page)?;
-            let passed = self.owned.read_page(pages, block, PageKind::Rows, |page| {
-                let content = format::content(page);
-                let stored = |place: usize| Tid::read(&content[place * Tid::BYTES..]);
-                let mut from = 0;
-                for (passed, (row, with)) in rest.iter().enumerate() {
-                    let mut end = count;
-                    while from < end {
-                        let middle = usize::midpoint(from, end);
-                        if stored(middle) < *row {
-                            from = middle + 1;
-                        } else {
-                            end = middle;
-                        }
-                    }
-                    if from == count {
-                        return Ok(passed);
-                    }
-                    if stored(from) == *row {
-                        push(&mut found, ((first + from) as u32, *with))
-                            .map_err(IndexError::of_memory)?;
-                    }
-                }
-                Ok(rest.len())
-            })?;
-            // a row between two pages is in none
-            rest = &rest[passed.max(1)..];
-        }
-        Ok(found)
-    }
-
-    fn page_of(&self, blocks: &[Block], number: usize) -> Result<Block, IndexError> {
+    pub(super) fn page_of(&self, blocks: &[Block], number: usize) -> Result<Block, IndexError> {
         let block = blocks.get(number).copied();
         block.ok_or_else(|| self.without_page(number))
     }

@@ -7,7 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use rag_bm25::{
-    Builder, Creation, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
+    Builder, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
     score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, Tid};
@@ -70,6 +70,49 @@ fn the_best_rows_are_the_first_of_all() {
             score_rows(&pages, &cache, &query, None, &rows).unwrap(),
             scores
         );
+    }
+}
+
+#[test]
+fn given_rows_are_found_exactly() {
+    let mut random = Random(6);
+    for (documents, length, words) in [(1, 1, 1), (5, 20, 10), (2000, 40, 20), (40_000, 30, 3000)] {
+        let (pages, mut model) = built(&mut random, documents, length, words);
+        let cache = SegmentCache::default();
+        for round in 0..2 {
+            for query_length in [1, 2, 5, 12] {
+                let query = random_terms(&mut random, query_length, words);
+                for share in [0.0, 0.0005, 0.01, 0.2, 1.0] {
+                    model.verify_given(&pages, &cache, &query, &mut random, share);
+                }
+            }
+            if round == 0 {
+                let kept = |tid: &Tid| tid.block % 3 != 1 && tid.offset % 5 != 2;
+                model.documents.retain(|tid, _| kept(tid));
+                remove(&pages, &mut |tid| !kept(&tid)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn given_rows_of_an_index_without_documents_are_not_found() {
+    let pages = MemoryPages::new();
+    create(&pages, &CREATION);
+    let cache = SegmentCache::default();
+    let mut given = GivenRows::default();
+    given.add_block(0).unwrap();
+    given.add_rows(7, &[1, 2]).unwrap();
+    let query = terms_of("a");
+    for inserted in [false, true] {
+        let mut scan = Scan::begin(&pages, &cache, &query, None, 1 << 20).unwrap();
+        scan.restrict(&pages, &given).unwrap();
+        let found = scan.next(&pages).unwrap();
+        assert_eq!(found.map(|(tid, _)| tid), inserted.then_some(row(351)));
+        assert_eq!(scan.next(&pages).unwrap(), None);
+        for number in [349, 351, 352] {
+            rag_bm25::insert(&pages, row(number), &terms_of("a")).unwrap();
+        }
     }
 }
 
@@ -207,6 +250,8 @@ fn inserts_deletes_spills_and_merges_keep_answers_exact() {
         let length = 1 + random.below(10);
         let query = random_terms(&mut random, length, 2000);
         model.verify(&pages, &cache, &query);
+        let share = [0.0, 0.001, 0.02, 0.3, 1.0][round % 5];
+        model.verify_given(&pages, &cache, &query, &mut random, share);
         if round % 20 == 19 {
             model.verify_statistics(&pages, &query);
         }

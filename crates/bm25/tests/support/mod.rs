@@ -1,10 +1,10 @@
 //! Documents for tests, and what an index of them must answer.
 #![allow(dead_code, clippy::unwrap_used)] // each test uses a part, and panics if it fails
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
-    Builder, Creation, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove, score_rows,
+    Builder, Creation, GivenRows, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove, score_rows,
     statistics, top,
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
@@ -100,6 +100,53 @@ impl Model {
         }
     }
 
+    /// Checks that a search that is restricted to rows returns those of them that match. The rows
+    /// are given one by one, or as whole blocks, at random.
+    pub fn verify_given(
+        &self,
+        pages: &impl ReadPages,
+        cache: &SegmentCache,
+        query: &Terms,
+        random: &mut Random,
+        share: f64,
+    ) {
+        let (mut given, mut is_given) = (GivenRows::default(), BTreeSet::new());
+        let is_chosen = |random: &mut Random| (random.next() >> 11) as f64 / 2_f64.powi(53) < share;
+        let last = self.documents.keys().next_back().map_or(0, |tid| tid.block);
+        for block in 0..=last + 1 {
+            // also rows that no document has
+            let rows = (1..=60).map(|offset| Tid { block, offset });
+            if random.below(4) == 0 {
+                if is_chosen(random) {
+                    given.add_block(block).unwrap();
+                    is_given.extend(rows);
+                }
+                continue;
+            }
+            let rows: Vec<Tid> = rows.filter(|_| is_chosen(random)).collect();
+            let offsets: Vec<u16> = rows.iter().map(|tid| tid.offset).collect();
+            given.add_rows(block, &offsets).unwrap();
+            is_given.extend(rows);
+        }
+        let mut all = Scan::begin(pages, cache, query, None, 1 << 20).unwrap();
+        let mut expected = vec![];
+        while let Some((tid, score)) = all.next(pages).unwrap() {
+            assert!(self.documents.contains_key(&tid));
+            if is_given.contains(&tid) {
+                expected.push((tid, score));
+            }
+        }
+        for memory in [1 << 20, 1 << 14] {
+            let mut scan = Scan::begin(pages, cache, query, None, memory).unwrap();
+            scan.restrict(pages, &given).unwrap();
+            let mut found = vec![];
+            while let Some(hit) = scan.next(pages).unwrap() {
+                found.push(hit);
+            }
+            assert_eq!(found, expected);
+        }
+    }
+
     /// Checks that all documents, and no others, count.
     pub fn verify_statistics(&self, pages: &impl ReadPages, query: &Terms) {
         let found = statistics(pages, &SegmentCache::default(), query).unwrap();
@@ -153,6 +200,18 @@ pub fn use_damaged(pages: &MemoryPages) {
     if let Ok(mut scan) = Scan::begin(pages, &cache, &query, None, 1 << 20) {
         // a damaged index may return a row again and again
         for _ in 0..5000 {
+            if !matches!(scan.next(pages), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
+    if let Ok(mut scan) = Scan::begin(pages, &cache, &query, None, 1 << 20) {
+        let mut given = GivenRows::default();
+        given.add_block(1).unwrap();
+        given.add_rows(6, &[1, 5, 50]).unwrap();
+        given.add_block(28).unwrap();
+        let _ = scan.restrict(pages, &given);
+        for _ in 0..500 {
             if !matches!(scan.next(pages), Ok(Some(_))) {
                 break;
             }
