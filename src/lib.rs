@@ -175,6 +175,7 @@ pub extern "C-unwind" fn _PG_init() {
     secrets::install_log_hook();
     source::table::identity::watch_statements();
     index::define_options();
+    index::offer_plans();
     if pg::process::is_preloading() {
         workers::register();
     }

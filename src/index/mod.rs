@@ -21,6 +21,11 @@ use std::ffi::CStr;
 use self::am::{AccessMethod, callbacks, open::OpenIndex};
 use crate::error::Error;
 
+/// Offers the planner plans of its own. Called while the library is loaded.
+pub fn offer_plans() {
+    bm25::offer_plans();
+}
+
 /// An access method as the functions see it that users call for an index (`src/api/index.rs`).
 pub struct Method {
     pub name: &'static CStr,

@@ -7,11 +7,13 @@
 //! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
 //! | [`cursor`] | cursors with the snapshot of the client's statement |
+//! | [`executor`] | functions of the executor that run nodes of a plan |
 //! | [`hooks`] | hooks of the server |
 //! | [`json`] | `jsonb` arguments |
 //! | [`lock`] | heavyweight locks: all lock tags of the extension, and locks on relations |
 //! | [`lookup`] | the system caches and the relation cache |
 //! | [`memory`] | the allocator |
+//! | [`planner`] | the hook for further paths of a relation |
 //! | [`process`] | this process: variables, settings, signals, exit callbacks, children |
 //! | [`text_search`] | text search configurations, and the lexemes of texts |
 //! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
@@ -24,6 +26,7 @@ pub mod calls;
 pub mod compat;
 pub mod cursor;
 pub mod disk_space;
+pub mod executor;
 pub mod explain;
 pub mod extension;
 pub mod guc;
@@ -33,6 +36,7 @@ pub mod json;
 pub mod lock;
 pub mod lookup;
 pub mod memory;
+pub mod planner;
 pub mod process;
 pub mod roles;
 pub mod security;

@@ -24,25 +24,7 @@ pub unsafe extern "C-unwind" fn estimate_cost<M: AccessMethod>(
     // answer. The planner holds a lock on the index.
     unsafe {
         guard(|| {
-            let info = &*(*path).indexinfo;
-            let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
-            let index = pg_sys::index_open(info.indexoid, no_lock);
-            let mut random_page_cost = 0.0;
-            let no_answer = std::ptr::null_mut();
-            pg_sys::get_tablespace_page_costs(info.reltablespace, &mut random_page_cost, no_answer);
-            let cost = M::scan_cost(&PlannedScan {
-                root,
-                path: &*path,
-                index: Index::from_raw(index),
-                index_rows: info.tuples,
-                table_rows: (*info.rel).tuples,
-                matching_rows: (*info.rel).rows,
-                limit_rows: (*root).limit_tuples,
-                fetched_fraction: (*root).tuple_fraction,
-                operator_cost: pg_sys::cpu_operator_cost,
-                random_page_cost,
-            });
-            pg_sys::index_close(index, no_lock);
+            let cost = with_planned_scan(root, path, M::scan_cost);
             *correlation = 0.0;
             *selectivity = 0.0;
             let Some(cost) = cost else {
@@ -61,8 +43,42 @@ pub unsafe extern "C-unwind" fn estimate_cost<M: AccessMethod>(
             *startup_cost = cost.startup;
             *total_cost = cost.total;
             *selectivity = cost.fetched_fraction.unwrap_or(generic.indexSelectivity);
-            *pages = f64::from(info.pages).min(cost.pages);
+            *pages = f64::from((*(*path).indexinfo).pages).min(cost.pages);
         });
+    }
+}
+
+/// Calls `f` with what the planner knows of a scan.
+///
+/// # Safety
+/// The planner's path of an index. The planner holds a lock on the index.
+pub unsafe fn with_planned_scan<R>(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    f: impl FnOnce(&PlannedScan<'_>) -> R,
+) -> R {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let info = &*(*path).indexinfo;
+        let no_lock = pg_sys::NoLock as pg_sys::LOCKMODE;
+        let index = pg_sys::index_open(info.indexoid, no_lock);
+        let mut random_page_cost = 0.0;
+        let no_answer = std::ptr::null_mut();
+        pg_sys::get_tablespace_page_costs(info.reltablespace, &mut random_page_cost, no_answer);
+        let result = f(&PlannedScan {
+            root,
+            path: &*path,
+            index: Index::from_raw(index),
+            index_rows: info.tuples,
+            table_rows: (*info.rel).tuples,
+            matching_rows: (*info.rel).rows,
+            limit_rows: (*root).limit_tuples,
+            fetched_fraction: (*root).tuple_fraction,
+            operator_cost: pg_sys::cpu_operator_cost,
+            random_page_cost,
+        });
+        pg_sys::index_close(index, no_lock);
+        result
     }
 }
 

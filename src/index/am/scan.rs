@@ -113,6 +113,16 @@ unsafe fn state_of<'a, S>(descriptor: pg_sys::IndexScanDesc) -> &'a mut ScanStat
     unsafe { &mut *(*descriptor).opaque.cast::<ScanState<S>>() }
 }
 
+/// Returns the scan of a descriptor.
+///
+/// # Safety
+/// A scan of an access method with this type of scans that has not ended. The reference is not kept
+/// beyond the call that needs it.
+pub unsafe fn scan_of<'a, S: IndexScan>(descriptor: pg_sys::IndexScanDesc) -> &'a mut S {
+    // SAFETY: the caller's promise.
+    unsafe { &mut state_of::<S>(descriptor).scan }
+}
+
 /// `ambeginscan`
 pub unsafe extern "C-unwind" fn begin_scan<M: AccessMethod>(
     index: pg_sys::Relation,

@@ -39,6 +39,13 @@ const ROW_COST: f64 = 1000.0;
 /// about 1.5 microseconds a term.
 const TEXT_COST: f64 = 4000.0;
 const TEXT_TERM_COST: f64 = 400.0;
+/// Cost of each given row of a search that is restricted to rows, and of each term for it, in units
+/// of `cpu_operator_cost`: to find its document, and to look it up in a list of postings.
+const GIVEN_ROW_COST: f64 = 20.0;
+const GIVEN_TERM_COST: f64 = 8.0;
+/// Cost of reading a block of postings for that, in the same units.
+const BLOCK_COST: f64 = 70.0;
+const BLOCK: f64 = 128.0;
 /// Number of terms that a query has if it is not known.
 const DEFAULT_TERMS: f64 = 4.0;
 
@@ -105,6 +112,36 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
         pages: f64::from(scan.index.block_count()).min(terms * 4.0 + postings / 128.0),
         fetched_fraction,
     })
+}
+
+/// Returns the cost until the first row and until the last of an ordered scan that is restricted to
+/// the rows that a bitmap has, without the bitmap's cost. Returns `None` if the index cannot answer
+/// it. The planner's share of the cost for LIMIT is right: see [`fetched_fraction`].
+pub fn filtered_cost(scan: &PlannedScan<'_>, given: f64) -> Option<(f64, f64)> {
+    let orders = scan.orders();
+    let (terms, postings, fraction) = match known_ranking(scan.index, orders.first()?) {
+        KnownRanking::Known(known) => {
+            let terms = known.terms.len() as f64;
+            let postings: u64 = known.statistics.frequencies.iter().sum();
+            (terms, postings as f64, known.matching_fraction())
+        }
+        KnownRanking::Unknown => {
+            let postings = DEFAULT_TERMS * DEFAULT_FRACTION * scan.index_rows;
+            (DEFAULT_TERMS, postings, DEFAULT_FRACTION)
+        }
+        KnownRanking::OfAnotherIndex => return None,
+    };
+    let blocks = (postings / BLOCK).min(given * terms);
+    let search = TERM_COST * terms
+        + (GIVEN_ROW_COST + GIVEN_TERM_COST * terms) * given
+        + BLOCK_COST * blocks;
+    let startup = scan.operator_cost * search;
+    let filtered = scan.matching_rows.max(1.0);
+    let wanted = scan.wanted_rows().max(1.0);
+    let fetched = wanted.min((fraction * filtered).max(1.0));
+    let share = (wanted / filtered).min(1.0);
+    let row = scan.operator_cost * ROW_COST + scan.random_page_cost;
+    Some((startup, startup + row * fetched / share))
 }
 
 /// Returns the fraction of the table's rows that an ordered scan would fetch if the planner's share

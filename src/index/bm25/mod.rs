@@ -11,6 +11,7 @@
 //! | [`query`], [`ranking`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`] | the planner's questions about the operators |
+//! | [`filtered`] | a plan that restricts a scan to the rows that another index has for a filter |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
 //! | [`info`], [`search`] | the functions that users call for an index |
@@ -20,6 +21,7 @@ mod cache;
 mod column;
 mod config;
 mod cost;
+mod filtered;
 pub mod info;
 mod insert;
 pub mod languages;
@@ -62,6 +64,11 @@ pub const METHOD: Method = Method {
     info_function: "rag_bm25_info",
     recall: None,
 };
+
+/// Offers the planner the plans of [`filtered`]. Called while the library is loaded.
+pub fn offer_plans() {
+    filtered::offer();
+}
 
 /// PostgreSQL calls it without the argument that it is declared with.
 #[pg_extern(sql = false)]

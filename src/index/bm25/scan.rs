@@ -11,7 +11,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use pgrx::pg_sys;
-use rag_bm25::{Scan, score_rows};
+use rag_bm25::{GivenRows, Scan, score_rows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
@@ -42,6 +42,15 @@ const PORTION: usize = 256;
 #[derive(Default)]
 pub struct Bm25Scan {
     search: Option<Search>,
+    /// The rows that searches are restricted to.
+    given: Option<GivenRows>,
+}
+
+impl Bm25Scan {
+    /// Restricts the next searches to rows.
+    pub fn restrict(&mut self, rows: GivenRows) {
+        self.given = Some(rows);
+    }
 }
 
 /// The search for one query, and conditions on others.
@@ -59,7 +68,7 @@ struct Search {
 
 impl IndexScan for Bm25Scan {
     fn start(&mut self, index: Index<'_>, keys: &ScanKeys<'_>) -> Result<bool, Error> {
-        self.search = Search::start(index, keys)?;
+        self.search = Search::start(index, keys, self.given.as_ref())?;
         Ok(self.search.is_some())
     }
 
@@ -111,7 +120,11 @@ pub fn last_score(text: Value<'_>, query: &Bm25Query) -> Option<f64> {
 
 impl Search {
     /// Starts a search. Returns `None` if no row can match.
-    fn start(index: Index<'_>, keys: &ScanKeys<'_>) -> Result<Option<Self>, Error> {
+    fn start(
+        index: Index<'_>,
+        keys: &ScanKeys<'_>,
+        given: Option<&GivenRows>,
+    ) -> Result<Option<Self>, Error> {
         let mut conditions = vec![];
         for value in keys.conditions() {
             let Some(query) = query_of(value)? else {
@@ -161,9 +174,13 @@ impl Search {
             }
             others.push(other);
         }
-        let Some(scan) = begin(index, &opened, rules.clone(), &query)? else {
+        let Some(mut scan) = begin(index, &opened, rules.clone(), &query)? else {
             return Ok(None);
         };
+        if let Some(given) = given {
+            scan.restrict(&opened.pages(index), given)
+                .map_err(|damage| damaged(*index, damage))?;
+        }
         let mut search = Self {
             opened: Rc::clone(&opened),
             query: Rc::new(query),

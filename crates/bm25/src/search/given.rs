@@ -151,9 +151,7 @@ impl GivenDocuments {
     ) -> Result<(), IndexError> {
         let is_given = |document: u32| self.pending.get(document as usize) == Some(&true);
         opened.pending.offer(scorer, is_given, best)?;
-        for (part, (segment, documents)) in
-            (1..).zip(opened.segments.iter().zip(&self.segments))
-        {
+        for (part, (segment, documents)) in (1..).zip(opened.segments.iter().zip(&self.segments)) {
             let search = SegmentSearch {
                 pages,
                 segment: &segment.reader,
@@ -237,7 +235,13 @@ mod tests {
         given.add_block(5).unwrap();
         given.add_rows(u32::MAX, &[1]).unwrap();
         assert_eq!(given.count(), (1, 3));
-        let inside = [tid(3, 2), tid(3, 7), tid(5, 1), tid(5, 291), tid(u32::MAX, 1)];
+        let inside = [
+            tid(3, 2),
+            tid(3, 7),
+            tid(5, 1),
+            tid(5, 291),
+            tid(u32::MAX, 1),
+        ];
         let outside = [tid(2, 2), tid(3, 1), tid(3, 8), tid(4, 1), tid(6, 1)];
         assert!(inside.into_iter().all(|row| given.contains(row)));
         assert!(!outside.into_iter().any(|row| given.contains(row)));

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
-    Builder, Creation, GivenRows, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove, score_rows,
-    statistics, top,
+    Builder, Creation, GivenRows, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove,
+    score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
 

@@ -1,0 +1,320 @@
+//! How the plan is executed and explained.
+#![allow(unsafe_code)] // nodes of a plan
+
+use std::ffi::{c_int, c_void};
+
+use pgrx::{PgList, pg_guard, pg_sys};
+use rag_bm25::GivenRows;
+
+use super::{Methods, NAME};
+use crate::{
+    error::Error,
+    index::{
+        am::scan::scan_of,
+        bm25::{opclass::Strategy, scan::Bm25Scan},
+    },
+    pg::executor,
+};
+
+static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(create_state),
+});
+
+static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
+    CustomName: NAME.as_ptr(),
+    BeginCustomScan: Some(begin),
+    ExecCustomScan: Some(next_row),
+    EndCustomScan: Some(end),
+    ReScanCustomScan: Some(rescan),
+    MarkPosCustomScan: None,
+    RestrPosCustomScan: None,
+    EstimateDSMCustomScan: None,
+    InitializeDSMCustomScan: None,
+    ReInitializeDSMCustomScan: None,
+    InitializeWorkerCustomScan: None,
+    ShutdownCustomScan: None,
+    ExplainCustomScan: Some(explain),
+});
+
+/// Makes the node known to the server. Called while the library is loaded.
+pub fn register() {
+    // SAFETY: a constant.
+    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+}
+
+pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
+    &raw const SCAN_METHODS.0
+}
+
+/// The state of a node. It is in the executor's memory context, and has nothing to drop.
+#[repr(C)]
+struct FilteredScan {
+    node: pg_sys::CustomScanState,
+    index: pg_sys::Relation,
+    /// Null until the first row is wanted.
+    scan: pg_sys::IndexScanDesc,
+    /// The operator that rows are ordered by, then the conditions: as many as `key_count`.
+    keys: *mut pg_sys::ScanKeyData,
+    /// The right arguments of the operators.
+    arguments: *mut *mut pg_sys::ExprState,
+    key_count: usize,
+    /// Its memory holds the values of the arguments, until the next search.
+    key_context: *mut pg_sys::ExprContext,
+    /// Whether the scan has its keys and rows.
+    is_started: bool,
+    /// Rows of the bitmaps so far, and blocks of which all rows may be meant.
+    given_rows: i64,
+    given_blocks: i64,
+}
+
+/// `CreateCustomScanState`
+#[pg_guard]
+unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
+    // SAFETY: zeros are a valid state.
+    unsafe {
+        let state: *mut FilteredScan = pg_sys::palloc0(size_of::<FilteredScan>()).cast();
+        (*state).node.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
+        (*state).node.methods = &raw const EXEC_METHODS.0;
+        state.cast()
+    }
+}
+
+/// `BeginCustomScan`
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    flags: c_int,
+) {
+    // SAFETY: a state of `create_state`'s, and a plan of `super::path`.
+    unsafe {
+        let state = &mut *node.cast::<FilteredScan>();
+        executor::use_slot_of_table(&raw mut state.node.ss, estate);
+        let plan = state.node.ss.ps.plan.cast::<pg_sys::CustomScan>();
+        let unsupported = pg_sys::EXEC_FLAG_BACKWARD | pg_sys::EXEC_FLAG_MARK;
+        for child in PgList::<pg_sys::Plan>::from_pg((*plan).custom_plans).iter_ptr() {
+            let child = pg_sys::ExecInitNode(child, estate, flags & !(unsupported as c_int));
+            state.node.custom_ps = pg_sys::lappend(state.node.custom_ps, child.cast());
+        }
+        if flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int != 0 {
+            return;
+        }
+        let entry = pg_sys::exec_rt_fetch((*plan).scan.scanrelid, estate);
+        state.index = pg_sys::index_open(index_of(plan), (*entry).rellockmode);
+
+        let operators = PgList::<pg_sys::OpExpr>::from_pg((*plan).custom_exprs);
+        state.key_count = operators.len();
+        state.keys = pg_sys::palloc0(size_of::<pg_sys::ScanKeyData>() * state.key_count).cast();
+        state.arguments = pg_sys::palloc0(size_of::<*mut c_void>() * state.key_count).cast();
+        state.key_context = pg_sys::CreateExprContext(estate);
+        for (number, operator) in operators.iter_ptr().enumerate() {
+            let arguments = PgList::<pg_sys::Expr>::from_pg((*operator).args);
+            let argument = arguments.get_ptr(1).unwrap_or(std::ptr::null_mut());
+            let (flags, strategy) = match number {
+                0 => (pg_sys::SK_ORDER_BY, Strategy::Order),
+                _ => (0, Strategy::Matches),
+            };
+            pg_sys::ScanKeyEntryInitialize(
+                state.keys.add(number),
+                flags as c_int,
+                1,
+                strategy as pg_sys::StrategyNumber,
+                pg_sys::exprType(argument.cast()),
+                (*operator).inputcollid,
+                pg_sys::get_opcode((*operator).opno),
+                pg_sys::Datum::null(),
+            );
+            *state.arguments.add(number) =
+                pg_sys::ExecInitExpr(argument, &raw mut state.node.ss.ps);
+        }
+    }
+}
+
+/// Returns the index that a plan scans.
+///
+/// # Safety
+/// A plan of `super::path`.
+unsafe fn index_of(plan: *mut pg_sys::CustomScan) -> pg_sys::Oid {
+    // SAFETY: the caller's promise.
+    unsafe {
+        PgList::<pg_sys::Oid>::from_pg((*plan).custom_private)
+            .get_oid(0)
+            .unwrap_or(pg_sys::InvalidOid)
+    }
+}
+
+/// `ExecCustomScan`. See [`executor`] for why it is not guarded.
+unsafe extern "C-unwind" fn next_row(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: a node that has begun.
+    unsafe { executor::ExecScan(&raw mut (*node).ss, Some(access), Some(recheck)) }
+}
+
+/// Returns the next row, or null at the end. An ERROR leaps over this frame.
+unsafe extern "C-unwind" fn access(node: *mut pg_sys::ScanState) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: a node that has begun. Its first child makes a bitmap.
+    unsafe {
+        let state = node.cast::<FilteredScan>();
+        if !(*state).is_started {
+            compute_keys(state);
+            let bitmap = executor::MultiExecProcNode(bitmap_node(state));
+            start(state, bitmap.cast());
+        }
+        let slot = (*node).ss_ScanTupleSlot;
+        let forward = pg_sys::ScanDirection::ForwardScanDirection;
+        if executor::index_getnext_slot((*state).scan, forward, slot) {
+            return slot;
+        }
+        std::ptr::null_mut()
+    }
+}
+
+/// Tells that a row that was locked and has changed may still be returned: its conditions are
+/// checked again, and its order is not, as in other index scans.
+unsafe extern "C-unwind" fn recheck(
+    _node: *mut pg_sys::ScanState,
+    _slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    true
+}
+
+/// # Safety
+/// A node that has begun.
+unsafe fn bitmap_node(state: *mut FilteredScan) -> *mut pg_sys::PlanState {
+    // SAFETY: the caller's promise. `begin` has added one child.
+    unsafe { pg_sys::list_nth((*state).node.custom_ps, 0).cast() }
+}
+
+/// Computes the arguments of the operators. An ERROR leaps over this frame.
+///
+/// # Safety
+/// A node that has begun.
+unsafe fn compute_keys(state: *mut FilteredScan) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let context = (*state).key_context;
+        pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+        for number in 0..(*state).key_count {
+            let key = (*state).keys.add(number);
+            let mut is_null = false;
+            let argument = *(*state).arguments.add(number);
+            (*key).sk_argument = executor::evaluate(argument, context, &mut is_null);
+            let null = pg_sys::SK_ISNULL as c_int;
+            (*key).sk_flags = ((*key).sk_flags & !null) | if is_null { null } else { 0 };
+        }
+    }
+}
+
+/// Starts a search that is restricted to the rows of a bitmap, and frees the bitmap.
+#[pg_guard]
+unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys::TIDBitmap) {
+    // SAFETY: a node that has begun, and the bitmap that its child has made.
+    unsafe {
+        let state = &mut *state;
+        let estate = state.node.ss.ps.state;
+        let conditions = state.key_count - 1;
+        if state.scan.is_null() {
+            // in the memory context of the node, and not that of a row
+            let before = pg_sys::CurrentMemoryContext;
+            pg_sys::CurrentMemoryContext = (*estate).es_query_cxt;
+            let table = state.node.ss.ss_currentRelation;
+            let snapshot = (*estate).es_snapshot;
+            state.scan = executor::begin_index_scan(table, state.index, snapshot, conditions, 1);
+            pg_sys::CurrentMemoryContext = before;
+        }
+        let mut given = GivenRows::default();
+        let filled = executor::each_block(bitmap, |block, offsets| match offsets {
+            Some(offsets) => given.add_rows(block, offsets),
+            None => given.add_block(block),
+        });
+        if filled.is_err() {
+            Error::out_of_memory("the rows of a filter").raise();
+        }
+        pg_sys::tbm_free(bitmap);
+        let (blocks, rows) = given.count();
+        state.given_rows += rows as i64;
+        state.given_blocks += blocks as i64;
+        pg_sys::index_rescan(
+            state.scan,
+            state.keys.add(1),
+            conditions as c_int,
+            state.keys,
+            1,
+        );
+        scan_of::<Bm25Scan>(state.scan).restrict(given);
+        state.is_started = true;
+    }
+}
+
+/// `ReScanCustomScan`
+#[pg_guard]
+unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: a node that has begun.
+    unsafe {
+        executor::rescan_children(&raw mut (*node).ss.ps, (*node).custom_ps);
+        pg_sys::ExecScanReScan(&raw mut (*node).ss);
+        (*node.cast::<FilteredScan>()).is_started = false;
+    }
+}
+
+/// `EndCustomScan`
+#[pg_guard]
+unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: a node that has begun, and has not ended.
+    unsafe {
+        let state = &mut *node.cast::<FilteredScan>();
+        if !state.scan.is_null() {
+            pg_sys::index_endscan(state.scan);
+            state.scan = std::ptr::null_mut();
+        }
+        if !state.index.is_null() {
+            pg_sys::index_close(state.index, pg_sys::NoLock as pg_sys::LOCKMODE);
+            state.index = std::ptr::null_mut();
+        }
+        for child in PgList::<pg_sys::PlanState>::from_pg(state.node.custom_ps).iter_ptr() {
+            pg_sys::ExecEndNode(child);
+        }
+    }
+}
+
+/// `ExplainCustomScan`
+#[pg_guard]
+unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    output: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: a node that has begun.
+    unsafe {
+        let state = &*node.cast::<FilteredScan>();
+        let plan = state.node.ss.ps.plan.cast::<pg_sys::CustomScan>();
+        let name = pg_sys::get_rel_name(index_of(plan));
+        if !name.is_null() {
+            pg_sys::ExplainPropertyText(c"Index Name".as_ptr(), name, output);
+        }
+        let context =
+            pg_sys::set_deparse_context_plan((*output).deparse_cxt, plan.cast(), ancestors);
+        let with_prefix = pg_sys::list_length((*output).rtable) > 1 || (*output).verbose;
+        let operators = PgList::<pg_sys::Node>::from_pg((*plan).custom_exprs);
+        for (number, operator) in operators.iter_ptr().enumerate() {
+            let label = if number == 0 {
+                c"Order By"
+            } else {
+                c"Index Cond"
+            };
+            let text = pg_sys::deparse_expression(operator, context, with_prefix, false);
+            pg_sys::ExplainPropertyText(label.as_ptr(), text, output);
+        }
+        if (*output).analyze {
+            let no_unit = std::ptr::null();
+            let label = c"Filtered Rows".as_ptr();
+            pg_sys::ExplainPropertyInteger(label, no_unit, state.given_rows, output);
+            if state.given_blocks > 0 {
+                let label = c"Lossy Heap Blocks".as_ptr();
+                pg_sys::ExplainPropertyInteger(label, no_unit, state.given_blocks, output);
+            }
+        }
+    }
+}
