@@ -48,6 +48,9 @@ SELECT regress_plan($$SELECT id FROM paper WHERE (bucket = 7 OR id BETWEEN 100 A
     AND body @@@ 'w1' ORDER BY body <@> 'w1' LIMIT 10$$);
 SELECT regress_plan($$SELECT id FROM paper WHERE bucket < 10 AND now() > '2000-01-01'
     ORDER BY body <@> 'w1' LIMIT 10 FOR UPDATE$$);
+-- other formats
+EXPLAIN (COSTS OFF, VERBOSE, FORMAT YAML) SELECT id FROM paper WHERE bucket < 10
+    ORDER BY body <@> 'w1' LIMIT 10;
 -- settings
 BEGIN;
 SET LOCAL enable_sort = off;
@@ -70,12 +73,13 @@ FROM unnest(ARRAY['bucket < 0', 'bucket = 1 AND id < 200', 'bucket < 1', 'bucket
     'id > 19990 OR bucket = 5', 'bucket < 100 AND id < 3000 AND kind <> ''k2''']) AS filter,
     unnest(ARRAY['w1', 'w1 w5 w17']) AS words;
 -- With unknown bounds the planner expects few rows to pass, so that the same plan serves all.
-CREATE FUNCTION regress_plain(low int, high int, words text, first int, count int) RETURNS text[]
-LANGUAGE plpgsql SET rag.enable_filtered_scan = off SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION regress_plain(low int, high int, words text, first int, count int)
+RETURNS text[] LANGUAGE plpgsql SET rag.enable_filtered_scan = off
+SET plan_cache_mode = force_generic_plan AS $$
 BEGIN RETURN array(SELECT s::text FROM (SELECT id, body <@> words FROM paper
     WHERE bucket BETWEEN low AND high ORDER BY body <@> words LIMIT count OFFSET first) s); END $$;
-CREATE FUNCTION regress_filtered(low int, high int, words text, first int, count int) RETURNS text[]
-LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION regress_filtered(low int, high int, words text, first int, count int)
+RETURNS text[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 BEGIN RETURN array(SELECT s::text FROM (SELECT id, body <@> words FROM paper
     WHERE bucket BETWEEN low AND high ORDER BY body <@> words LIMIT count OFFSET first) s); END $$;
 SET plan_cache_mode = force_generic_plan;
@@ -94,7 +98,8 @@ GROUP BY high ORDER BY high;
 -- other conditions on the words, and other queries
 SELECT (regress_both($$SELECT id FROM paper WHERE bucket < 20 AND body @@@ 'w2'
     ORDER BY body <@> 'w3 w11' LIMIT 20$$)).*;
-SELECT (regress_both($$SELECT id FROM paper WHERE bucket < 20 AND body @@@ 'w3 w11' AND body @@@ 'w2'
+SELECT (regress_both($$SELECT id FROM paper
+    WHERE bucket < 20 AND body @@@ 'w3 w11' AND body @@@ 'w2'
     ORDER BY body <@> 'w3 w11' LIMIT 20$$)).*;
 SELECT (regress_both($$SELECT id, body <@> 'w9' FROM paper WHERE bucket < 10
     ORDER BY body <@> rag_bm25_query('w3', 'paper_body') LIMIT 20$$)).*;
@@ -237,7 +242,8 @@ GRANT EXECUTE ON FUNCTION regress_leak TO regress_reader;
 CREATE POLICY of_reader ON paper TO regress_reader USING (bucket < 20 AND kind = 'k1');
 ALTER TABLE paper ENABLE ROW LEVEL SECURITY;
 SET ROLE regress_reader;
-SELECT regress_plan($$SELECT id FROM paper WHERE regress_leak(kind) ORDER BY body <@> 'w3' LIMIT 2$$);
+SELECT regress_plan($$SELECT id FROM paper WHERE regress_leak(kind)
+    ORDER BY body <@> 'w3' LIMIT 2$$);
 SELECT id FROM paper WHERE regress_leak(kind) ORDER BY body <@> 'w3' LIMIT 2;
 RESET ROLE;
 REVOKE SELECT ON paper FROM regress_reader;

@@ -1,7 +1,7 @@
 # Keyword searches that are restricted to the rows that another index finds return the same rows as
-# other plans: while the table is changed, vacuumed and rebuilt, on a standby and after a crash. Rows
-# that change while a search waits for them are checked again. Searches can be cancelled, and fail
-# without enough memory; other sessions are undisturbed.
+# other plans: while the table is changed, vacuumed and rebuilt, on a standby and after a crash.
+# Rows that change while a search waits for them are checked again. Searches can be cancelled, and
+# fail without enough memory; other sessions are undisturbed.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -32,8 +32,8 @@ $node->safe_psql(
 	END $$;
 	CREATE FUNCTION expected(words text, low int, high int) RETURNS int[] STABLE LANGUAGE plpgsql
 		SET enable_indexscan = off AS $$
-	BEGIN RETURN array(SELECT id FROM t WHERE kind BETWEEN low AND high AND body @@@ words OFFSET 0);
-	END $$;
+	BEGIN RETURN array(SELECT id FROM t WHERE kind BETWEEN low AND high AND body @@@ words
+		OFFSET 0); END $$;
 	-- what is wrong with the rows of the queries for some bounds, or ''
 	CREATE FUNCTION wrong() RETURNS text STABLE LANGUAGE sql AS $$
 		SELECT coalesce(string_agg(format('"%s" up to %s: %s instead of %s', query, high, f, e),
@@ -76,8 +76,8 @@ for my $case (
 	my ($what, $change, $skipped) = @$case;
 	my ($first, $second) = map { (split /\|/)[0] } split /\n/, sql("$best LIMIT 2");
 	my $writer = session($node);
-	$writer->query('BEGIN; '
-		  . (defined $change ? "UPDATE t $change WHERE id = $first" : "DELETE FROM t WHERE id = $first"));
+	my $write = defined $change ? "UPDATE t $change" : 'DELETE FROM t';
+	$writer->query("BEGIN; $write WHERE id = $first");
 	my $search = start_sql($node, "$best LIMIT 1 FOR UPDATE");
 	$search->await_locked;
 	$writer->query('COMMIT');
@@ -113,10 +113,12 @@ is(sql('SELECT wrong()'), '', 'the plan returns the rows that match after the lo
 # -- cancelled, and without memory
 # ----------------------------------------
 
-sql('INSERT INTO t SELECT nextval(\'t_id\'), i % 1000, sentence(20) FROM generate_series(1, 20000) i');
+sql("INSERT INTO t SELECT nextval('t_id'), i % 1000, sentence(20)
+	FROM generate_series(1, 20000) i");
 sql('VACUUM ANALYZE t');
 my $witness = witness($node);
-my $long = "SELECT sum(cardinality(filtered('w1 w2 w' || g, 0, 1000))) FROM generate_series(1, 100000) g";
+my $long = "SELECT sum(cardinality(filtered('w1 w2 w' || g, 0, 1000)))
+	FROM generate_series(1, 100000) g";
 error_like(run_sql($node, "SET statement_timeout = '300ms'; $long"),
 	'57014', 'statement timeout', undef, 'a search can time out');
 my $session = start_sql($node, $long);
