@@ -48,8 +48,8 @@ SELECT regress_plan($$SELECT id FROM paper WHERE (bucket = 7 OR id BETWEEN 100 A
     AND body @@@ 'w1' ORDER BY body <@> 'w1' LIMIT 10$$);
 SELECT regress_plan($$SELECT id FROM paper WHERE bucket < 10 AND now() > '2000-01-01'
     ORDER BY body <@> 'w1' LIMIT 10 FOR UPDATE$$);
--- other formats
-EXPLAIN (COSTS OFF, VERBOSE, FORMAT YAML) SELECT id FROM paper WHERE bucket < 10
+-- with the names of columns
+EXPLAIN (COSTS OFF, VERBOSE) SELECT id FROM paper WHERE bucket < 10
     ORDER BY body <@> 'w1' LIMIT 10;
 -- settings
 BEGIN;
