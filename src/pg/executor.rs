@@ -21,6 +21,20 @@ unsafe extern "C-unwind" {
         direction: pg_sys::ScanDirection::Type,
         slot: *mut pg_sys::TupleTableSlot,
     ) -> bool;
+    // nodes/tidbitmap.h; raises no ERROR
+    #[cfg(not(feature = "pg18"))]
+    fn tbm_iterate(iterator: *mut pg_sys::TBMIterator) -> *mut pg_sys::TBMIterateResult;
+    #[cfg(feature = "pg18")]
+    fn tbm_private_iterate(
+        iterator: *mut pg_sys::TBMPrivateIterator,
+        found: *mut pg_sys::TBMIterateResult,
+    ) -> bool;
+    #[cfg(feature = "pg18")]
+    fn tbm_extract_page_tuple(
+        found: *mut pg_sys::TBMIterateResult,
+        offsets: *mut pg_sys::OffsetNumber,
+        room: u32,
+    ) -> i32;
 }
 
 /// Computes an expression in a memory context.
@@ -107,7 +121,7 @@ pub unsafe fn each_block<E>(
         {
             let iterator = pg_sys::tbm_begin_iterate(bitmap);
             let mut result = Ok(());
-            while let Some(found) = pg_sys::tbm_iterate(iterator).as_ref()
+            while let Some(found) = tbm_iterate(iterator).as_ref()
                 && result.is_ok()
             {
                 let offsets = usize::try_from(found.ntuples).ok();
@@ -123,13 +137,13 @@ pub unsafe fn each_block<E>(
             let mut result = Ok(());
             let mut found = pg_sys::TBMIterateResult::default();
             let mut offsets = [0_u16; pg_sys::BLCKSZ as usize / size_of::<pg_sys::ItemIdData>()];
-            while result.is_ok() && pg_sys::tbm_private_iterate(iterator, &mut found) {
+            while result.is_ok() && tbm_private_iterate(iterator, &mut found) {
                 if found.lossy {
                     result = f(found.blockno, None);
                     continue;
                 }
                 let room = offsets.len() as u32;
-                let count = pg_sys::tbm_extract_page_tuple(&mut found, offsets.as_mut_ptr(), room);
+                let count = tbm_extract_page_tuple(&mut found, offsets.as_mut_ptr(), room);
                 let count = usize::try_from(count).unwrap_or(0).min(offsets.len());
                 result = f(found.blockno, Some(&offsets[..count]));
             }

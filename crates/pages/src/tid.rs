@@ -21,6 +21,20 @@ impl Tid {
         }
     }
 
+    /// Returns a number that has the order of places.
+    #[inline]
+    pub const fn key(self) -> u64 {
+        (self.block as u64) << 16 | self.offset as u64
+    }
+
+    /// Returns that number of a place that [`write`](Self::write) has written.
+    #[inline]
+    pub const fn read_key(bytes: &[u8; Self::BYTES]) -> u64 {
+        let block = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let offset = u16::from_le_bytes([bytes[4], bytes[5]]);
+        (block as u64) << 16 | offset as u64
+    }
+
     /// Returns the bytes of a place.
     #[inline]
     pub fn to_bytes(self) -> [u8; Self::BYTES] {

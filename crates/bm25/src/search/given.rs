@@ -3,8 +3,6 @@
 //! The given documents of each segment are scored one after the other. Nothing is read of blocks of
 //! postings between them, nor of a term that cannot make a document good enough.
 
-use std::ops::RangeInclusive;
-
 use rag_pages::{
     IndexError, ReadPages, Tid,
     memory::{OutOfMemory, append, push},
@@ -22,6 +20,7 @@ use crate::{
     segment::{layout::DOCUMENTS_PER_PAGE, reader::PostingsList},
 };
 
+const PER_PAGE: u32 = DOCUMENTS_PER_PAGE as u32;
 /// Number of documents between two checks whether the search is interrupted.
 const CHECKED: usize = 1024;
 
@@ -96,17 +95,55 @@ impl GivenRows {
         })
     }
 
-    /// Returns ranges of rows in ascending order.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = RangeInclusive<Tid>> {
-        self.blocks.iter().enumerate().flat_map(|(place, given)| {
-            let block = given.block;
-            let tid = move |offset| Tid { block, offset };
-            let whole = given.is_whole.then(|| tid(0)..=tid(u16::MAX));
-            let rows = self.offsets_of(place).iter();
-            whole
-                .into_iter()
-                .chain(rows.map(move |offset| tid(*offset)..=tid(*offset)))
-        })
+    /// Returns ranges of rows in ascending order: the first and the last, as [`Tid::key`] numbers
+    /// them.
+    pub(crate) fn ranges(&self) -> Ranges<'_> {
+        Ranges {
+            blocks: self.blocks.iter(),
+            rows: self.offsets.iter(),
+            block: 0,
+            left: 0,
+            taken: 0,
+        }
+    }
+}
+
+/// See [`GivenRows::ranges`].
+pub(crate) struct Ranges<'a> {
+    blocks: std::slice::Iter<'a, GivenBlock>,
+    rows: std::slice::Iter<'a, u16>,
+    /// The block of the next rows, and how many are left of it.
+    block: u32,
+    left: usize,
+    /// Number of rows of all blocks so far.
+    taken: usize,
+}
+
+impl Iterator for Ranges<'_> {
+    type Item = (u64, u64);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u64, u64)> {
+        loop {
+            let block = self.block;
+            if self.left > 0 {
+                self.left -= 1;
+                let offset = *self.rows.next()?;
+                let key = Tid { block, offset }.key();
+                return Some((key, key));
+            }
+            let given = self.blocks.next()?;
+            self.block = given.block;
+            self.left = given.end - self.taken;
+            self.taken = given.end;
+            if given.is_whole {
+                let first = Tid {
+                    block: given.block,
+                    offset: 0,
+                };
+                return Some((first.key(), first.key() | u64::from(u16::MAX)));
+            }
+        }
     }
 }
 
@@ -193,8 +230,6 @@ fn offer_documents<'t, P: ReadPages>(
                 document,
             };
             let needed = best.needed(found);
-            let page = document as usize / DOCUMENTS_PER_PAGE;
-            let norm = lengths.of_page(search, page)?[document as usize % DOCUMENTS_PER_PAGE];
             let mut units = 0_u32;
             for (cursor, others) in cursors.iter_mut().zip(&others) {
                 let missing = needed.saturating_sub(units.saturating_add(*others));
@@ -202,7 +237,11 @@ fn offer_documents<'t, P: ReadPages>(
                 let frequency = cursor.frequency(search, document, missing)?;
                 let added = match frequency {
                     0 => 0,
-                    _ => cursor.scores.units(frequency, norm),
+                    _ => {
+                        let (page, place) = (document / PER_PAGE, document % PER_PAGE);
+                        let norms = lengths.of_page(search, page as usize)?;
+                        cursor.scores.units(frequency, norms[place as usize])
+                    }
                 };
                 if added < missing {
                     units = 0;
@@ -246,11 +285,11 @@ mod tests {
         assert!(inside.into_iter().all(|row| given.contains(row)));
         assert!(!outside.into_iter().any(|row| given.contains(row)));
         let ranges: Vec<_> = given.ranges().collect();
-        let row = |row: Tid| row..=row;
+        let row = |row: Tid| (row.key(), row.key());
         let expected = [
             row(tid(3, 2)),
             row(tid(3, 7)),
-            tid(5, 0)..=tid(5, u16::MAX),
+            (tid(5, 0).key(), tid(5, u16::MAX).key()),
             row(tid(u32::MAX, 1)),
         ];
         assert_eq!(ranges, expected);

@@ -1,7 +1,5 @@
 //! The heap rows of a segment's documents.
 
-use std::ops::RangeInclusive;
-
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
@@ -108,32 +106,33 @@ impl SegmentReader {
     }
 
     /// Returns the documents whose rows are in ranges of rows, which are in ascending order. The
-    /// documents are, too.
+    /// documents are, too. A range is its first and its last row, as [`Tid::key`] numbers them.
     pub fn documents_within(
         &self,
         pages: &impl ReadPages,
-        ranges: impl Iterator<Item = RangeInclusive<Tid>>,
+        ranges: impl Iterator<Item = (u64, u64)>,
     ) -> Result<Vec<u32>, IndexError> {
         let mut found = vec![];
         let mut ranges = ranges.peekable();
         let mut number = 0;
-        while let Some(range) = ranges.peek()
+        while let Some((next, _)) = ranges.peek()
             && number < self.row_blocks.len()
         {
             pages.check_interrupts();
-            number = self.row_page_of(pages, number, *range.start())?;
+            number = self.row_page_of(pages, number, *next)?;
             let first = number * ROWS_PER_PAGE;
             let count = (self.documents as usize)
                 .saturating_sub(first)
                 .min(ROWS_PER_PAGE);
             let block = self.page_of(&self.row_blocks, number)?;
             self.owned.read_page(pages, block, PageKind::Rows, |page| {
-                let content = format::content(page);
-                let stored = |place: usize| Tid::read(&content[place * Tid::BYTES..]);
+                let rows = &format::content(page).as_chunks::<{ Tid::BYTES }>().0[..count];
                 let mut place = 0;
-                while let Some(range) = ranges.peek() {
-                    place = first_from(place, count, |place| stored(place) < *range.start());
-                    while place < count && stored(place) <= *range.end() {
+                while let Some((from, to)) = ranges.peek() {
+                    place = first_from(rows, place, *from);
+                    while let Some(row) = rows.get(place)
+                        && Tid::read_key(row) <= *to
+                    {
                         push(&mut found, (first + place) as u32).map_err(IndexError::of_memory)?;
                         place += 1;
                     }
@@ -155,11 +154,11 @@ impl SegmentReader {
         &self,
         pages: &impl ReadPages,
         number: usize,
-        row: Tid,
+        row: u64,
     ) -> Result<usize, IndexError> {
         let begins_before = |page: usize| {
             let first = self.row(pages, (page * ROWS_PER_PAGE) as u32)?;
-            Ok::<bool, IndexError>(first <= row)
+            Ok::<bool, IndexError>(first.key() <= row)
         };
         let (mut from, mut step) = (number, 1);
         while from + step < self.row_blocks.len() && begins_before(from + step)? {
@@ -179,15 +178,20 @@ impl SegmentReader {
     }
 }
 
-/// Returns the first place from `from` on, below `end`, that does not come before what is sought,
-/// or `end`. It is mostly near.
-fn first_from(from: usize, end: usize, comes_before: impl Fn(usize) -> bool) -> usize {
-    let (mut from, mut step) = (from, 1);
-    while from + step < end && comes_before(from + step) {
+/// Returns the first place from `from` on whose row does not come before `row`, or the number of
+/// rows. It is mostly near.
+#[inline]
+fn first_from(rows: &[[u8; Tid::BYTES]], mut from: usize, row: u64) -> usize {
+    let comes_before = |place: usize| {
+        rows.get(place)
+            .is_some_and(|known| Tid::read_key(known) < row)
+    };
+    let mut step = 1;
+    while comes_before(from + step) {
         from += step;
         step *= 2;
     }
-    let mut after = (from + step).min(end);
+    let mut after = (from + step).min(rows.len());
     while from < after {
         let middle = usize::midpoint(from, after);
         if comes_before(middle) {
@@ -201,14 +205,20 @@ fn first_from(from: usize, end: usize, comes_before: impl Fn(usize) -> bool) -> 
 
 #[cfg(test)]
 mod tests {
+    use rag_pages::Tid;
+
     use super::first_from;
 
     #[test]
     fn the_first_place_is_found_from_anywhere() {
         for end in 0..20 {
+            let tid = |block| Tid { block, offset: 7 };
+            let rows: Vec<_> = (0..end as u32).map(|block| tid(block).to_bytes()).collect();
             for from in 0..=end {
                 for sought in from..=end {
-                    assert_eq!(first_from(from, end, |place| place < sought), sought);
+                    let row = tid(sought as u32).key();
+                    assert_eq!(first_from(&rows, from, row), sought);
+                    assert_eq!(first_from(&rows, from, row - 7), sought);
                 }
             }
         }
