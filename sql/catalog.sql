@@ -384,6 +384,8 @@ CREATE TABLE rag.run (
     extract_seconds double precision NOT NULL DEFAULT 0,
     embed_seconds double precision NOT NULL DEFAULT 0,
     store_seconds double precision NOT NULL DEFAULT 0,
+    model_tokens bigint NOT NULL DEFAULT 0,
+    model_cost numeric,
     commit text,
     current_uri text,
     note text,
@@ -842,7 +844,7 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
            chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit, note,
            CASE WHEN started_at IS NOT NULL AND NOT is_lost
                     THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
-           fetch_seconds, extract_seconds, embed_seconds, store_seconds,
+           fetch_seconds, extract_seconds, embed_seconds, store_seconds, model_tokens, model_cost,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
                 WHEN is_lost THEN jsonb_build_array(rag.lost_run_error())
                 ELSE '[]'::jsonb END AS errors,
@@ -891,6 +893,10 @@ COMMENT ON COLUMN rag.runs.extract_seconds IS
 COMMENT ON COLUMN rag.runs.embed_seconds IS 'seconds spent on waiting for embeddings';
 COMMENT ON COLUMN rag.runs.store_seconds IS
     'seconds spent on writing and deleting documents and chunks';
+COMMENT ON COLUMN rag.runs.model_tokens IS
+    'tokens that calls of a model on another server used; 0 for models on this server';
+COMMENT ON COLUMN rag.runs.model_cost IS
+    'what these calls cost by the prices of the model; NULL if it has none';
 COMMENT ON COLUMN rag.runs.errors IS
     'why the run failed: {sqlstate, message, detail, hint, throttled, retry_after_seconds}; '
     'errors of single documents are in rag.run_errors';

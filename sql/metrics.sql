@@ -21,6 +21,8 @@ CREATE TABLE rag.run_total (
     extract_seconds double precision NOT NULL,
     embed_seconds double precision NOT NULL,
     store_seconds double precision NOT NULL,
+    model_tokens bigint NOT NULL,
+    model_cost numeric,
     PRIMARY KEY (source, collection, phase)
 );
 COMMENT ON TABLE rag.run_total IS
@@ -36,7 +38,8 @@ BEGIN
                sum(documents_added), sum(documents_updated), sum(documents_deleted),
                sum(documents_unchanged), sum(documents_failed),
                sum(chunks_written), sum(chunks_embedded), sum(chunks_reused), sum(bytes_fetched),
-               sum(fetch_seconds), sum(extract_seconds), sum(embed_seconds), sum(store_seconds)
+               sum(fetch_seconds), sum(extract_seconds), sum(embed_seconds), sum(store_seconds),
+               sum(model_tokens), sum(model_cost)
         FROM deleted WHERE phase IN ('Completed', 'Failed')
         GROUP BY source, collection, phase
     ON CONFLICT (source, collection, phase) DO UPDATE SET
@@ -53,7 +56,10 @@ BEGIN
         fetch_seconds = t.fetch_seconds + excluded.fetch_seconds,
         extract_seconds = t.extract_seconds + excluded.extract_seconds,
         embed_seconds = t.embed_seconds + excluded.embed_seconds,
-        store_seconds = t.store_seconds + excluded.store_seconds;
+        store_seconds = t.store_seconds + excluded.store_seconds,
+        model_tokens = t.model_tokens + excluded.model_tokens,
+        model_cost = coalesce(t.model_cost + excluded.model_cost, t.model_cost,
+                              excluded.model_cost);
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION rag.total_deleted_runs() IS 'adds deleted runs to rag.run_total';
@@ -68,13 +74,14 @@ CREATE VIEW rag.run_sums WITH (security_barrier) AS
            sum(documents_failed) AS documents_failed, sum(chunks_written) AS chunks_written,
            sum(chunks_embedded) AS chunks_embedded, sum(chunks_reused) AS chunks_reused,
            sum(bytes_fetched) AS bytes_fetched, sum(fetch_seconds) AS fetch_seconds,
-           sum(extract_seconds) AS extract_seconds, sum(embed_seconds) AS embed_seconds,
-           sum(store_seconds) AS store_seconds
+           sum(extract_seconds) AS extract_seconds,
+           sum(embed_seconds) AS embed_seconds, sum(store_seconds) AS store_seconds,
+           sum(model_tokens) AS model_tokens, sum(model_cost) AS model_cost
     FROM (SELECT r.source, r.collection, r.phase, 1::bigint AS runs, r.documents_added,
                  r.documents_updated, r.documents_deleted, r.documents_unchanged,
                  r.documents_failed, r.chunks_written, r.chunks_embedded, r.chunks_reused,
                  r.bytes_fetched, r.fetch_seconds, r.extract_seconds, r.embed_seconds,
-                 r.store_seconds
+                 r.store_seconds, r.model_tokens, r.model_cost
           FROM rag.visible_run r WHERE r.phase IN ('Completed', 'Failed')
           UNION ALL
           SELECT t.* FROM rag.run_total t JOIN rag.visible_source s ON s.name = t.source
@@ -115,6 +122,8 @@ CREATE VIEW rag.metrics AS
         ('rag_run_chunks_total', 'result', 'embedded', r.chunks_embedded),
         ('rag_run_chunks_total', 'result', 'reused', r.chunks_reused),
         ('rag_run_fetched_bytes_total', 'of', NULL, r.bytes_fetched),
+        ('rag_run_model_tokens_total', 'of', NULL, r.model_tokens),
+        ('rag_run_model_cost_total', 'of', NULL, coalesce(r.model_cost, 0)),
         ('rag_run_seconds_total', 'stage', 'fetch', r.fetch_seconds),
         ('rag_run_seconds_total', 'stage', 'extract', r.extract_seconds),
         ('rag_run_seconds_total', 'stage', 'embed', r.embed_seconds),

@@ -72,17 +72,17 @@ COMMENT ON FUNCTION rag.default_prompt_template() IS
 -- It leaves out models that the current role may not see.
 CREATE FUNCTION rag.model_counts()
     RETURNS TABLE (model text, day integer, calls bigint, errors bigint, input_tokens bigint,
-                   output_tokens bigint, estimated bigint)
+                   output_tokens bigint, estimated bigint, cost bigint)
     AS 'MODULE_PATHNAME', 'model_counts_wrapper' LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION rag.model_counts() IS
-    'calls and tokens of models that the caller may see, by days since 1970-01-01; '
-    'use rag.model_usage instead';
+    'calls, tokens and cost in billionths of models that the caller may see, by days since '
+    '1970-01-01; use rag.model_usage instead';
 
 CREATE VIEW rag.model_usage AS
     SELECT model, date '1970-01-01' + day AS day, calls, errors, input_tokens, output_tokens,
-           input_tokens + output_tokens AS tokens, estimated
+           input_tokens + output_tokens AS tokens, estimated, trim_scale(cost * 1e-9) AS cost
     FROM rag.model_counts();
-COMMENT ON VIEW rag.model_usage IS 'calls and tokens of models, by day';
+COMMENT ON VIEW rag.model_usage IS 'calls, tokens and cost of models, by day';
 COMMENT ON COLUMN rag.model_usage.model IS 'name of the model';
 COMMENT ON COLUMN rag.model_usage.day IS 'day in UTC; the last 100 days with calls are kept';
 COMMENT ON COLUMN rag.model_usage.calls IS 'number of calls that began on this day';
@@ -92,6 +92,8 @@ COMMENT ON COLUMN rag.model_usage.output_tokens IS 'tokens that were received';
 COMMENT ON COLUMN rag.model_usage.tokens IS 'sum of both';
 COMMENT ON COLUMN rag.model_usage.estimated IS
     'calls whose tokens the server did not count; they are then a quarter of the bytes';
+COMMENT ON COLUMN rag.model_usage.cost IS
+    'what calls cost by the prices that the model had at the time; NULL if it had none';
 
 CREATE VIEW rag.models WITH (security_barrier) AS
     SELECT m.name, m.kind, m.provider, m.spec ->> 'model' AS model,
@@ -115,10 +117,10 @@ CREATE VIEW rag.models WITH (security_barrier) AS
            CASE WHEN m.kind = 'chat'
                 THEN coalesce(m.spec ->> 'promptTemplate', rag.default_prompt_template())
                 END AS prompt_template,
-           u.calls, u.errors, u.tokens, m.namespace, m.created_at, m.updated_at
+           u.calls, u.errors, u.tokens, u.cost, m.namespace, m.created_at, m.updated_at
     FROM rag.model m
          LEFT JOIN (SELECT c.model, sum(c.calls)::bigint AS calls, sum(c.errors)::bigint AS errors,
-                           sum(c.tokens)::bigint AS tokens
+                           sum(c.tokens)::bigint AS tokens, sum(c.cost) AS cost
                     FROM rag.model_usage c GROUP BY c.model) u ON u.model = m.name
     WHERE m.name = ANY ((SELECT rag.visible_models())::text[]);
 COMMENT ON VIEW rag.models IS 'embedding models, rerankers and chat models';
@@ -148,6 +150,8 @@ COMMENT ON COLUMN rag.models.calls IS
     'number of calls in rag.model_usage; NULL if there are none';
 COMMENT ON COLUMN rag.models.errors IS 'calls that failed or were cancelled';
 COMMENT ON COLUMN rag.models.tokens IS 'tokens that were sent and received';
+COMMENT ON COLUMN rag.models.cost IS
+    'what calls cost by the prices that the model had at the time; NULL if it had none';
 COMMENT ON COLUMN rag.models.namespace IS 'namespace, taken from the name';
 COMMENT ON COLUMN rag.models.created_at IS 'time when the model was created';
 COMMENT ON COLUMN rag.models.updated_at IS 'time of the last change';

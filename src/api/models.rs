@@ -177,6 +177,7 @@ fn model_counts() -> Result<
             name!(input_tokens, i64),
             name!(output_tokens, i64),
             name!(estimated, i64),
+            name!(cost, Option<i64>),
         ),
     >,
     ErrorReport,
@@ -196,6 +197,7 @@ fn model_counts() -> Result<
                 counts.input_tokens as i64,
                 counts.output_tokens as i64,
                 counts.estimated as i64,
+                counts.cost.map(|cost| cost as i64),
             ))
         });
     Ok(TableIterator::new(rows))

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use rag_protocol::ingest::{Failure, Warning};
+use rag_usage::Spent;
 use serde_json::json;
 
 use super::sources;
@@ -304,6 +305,7 @@ pub fn progress(
     stage: &str,
     counts: &RunCounts,
     times: &StageTimes,
+    spent: Spent,
     current_uri: Option<&str>,
 ) -> Result<(), Error> {
     as_owner(|| {
@@ -314,7 +316,8 @@ pub fn progress(
                  documents_failed = $9, files_skipped = $10, chunks_written = $11,
                  chunks_embedded = $12, chunks_reused = $13, bytes_fetched = $14,
                  documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
-                 embed_seconds = $18, store_seconds = $19
+                 embed_seconds = $18, store_seconds = $19, model_tokens = $20,
+                 model_cost = pg_catalog.trim_scale($21::bigint * 1e-9)
              WHERE run_id = $1",
             &[
                 run_id.into(),
@@ -336,10 +339,29 @@ pub fn progress(
                 times.extract.into(),
                 times.embed.into(),
                 times.store.into(),
+                (spent.tokens as i64).into(),
+                spent.cost.map(|cost| cost as i64).into(),
             ],
         )
     })?;
     Ok(())
+}
+
+/// Returns what calls of models have used in the run.
+pub fn spent(run_id: i64) -> Result<Spent, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT model_tokens, (model_cost * 1e9)::bigint FROM rag.run WHERE run_id = $1",
+            &[run_id.into()],
+            |row| {
+                Ok(Spent {
+                    tokens: row.required::<i64>(1)? as u64,
+                    cost: row.get::<i64>(2)?.map(|cost| cost as u64),
+                })
+            },
+        )
+    })?;
+    Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// Deletes the oldest ended runs of a source beyond the limits of the settings. The last run always

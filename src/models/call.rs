@@ -14,7 +14,7 @@ use rag_protocol::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-use super::usage::{CountedCall, limits};
+use super::usage::CountedCall;
 use crate::{
     catalog::{models::Model, secrets::SecretRef},
     engine::process::{self, EngineProcess},
@@ -134,8 +134,7 @@ impl ModelCall {
         let input = input?;
         let requests = call.request.requests(call.provider) as u64;
         let is_embedding = matches!(call.request, CallRequest::Embed { .. });
-        let uid = model.uid.to_string();
-        let mut counted = CountedCall::begin(&model.name, uid, &limits(settings), requests, bytes)?;
+        let mut counted = CountedCall::begin(model, settings, requests, bytes)?;
         let process = EngineProcess::spawn(&args).inspect_err(|_| {
             counted.end(true, Some(0), Some(0));
         })?;

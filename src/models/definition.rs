@@ -86,13 +86,14 @@ pub fn alter(name: &Name, spec: Option<&Value>, owner: Option<&str>) -> Result<(
 
 /// Returns the settings without those that change neither vectors nor chunks.
 fn vectors_depend_on(spec: &Value) -> Value {
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 11] = [
         "queryPrefix",
         "api_key",
         "timeout",
         "requestsPerMinute",
         "tokensPerMinute",
         "tokensPerDay",
+        "prices",
         "description",
         "batch",
         "concurrency",

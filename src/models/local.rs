@@ -5,7 +5,7 @@ use std::time::Instant;
 use rag_manifest::ModelSpec;
 use rag_protocol::embed::{ModelOptions, ModelRef};
 
-use super::usage::{CountedCall, limits};
+use super::usage::CountedCall;
 use crate::{catalog::models::Model, engine::client::with_client, error::Error, settings};
 
 /// Returns the scores of a model on this server. Those of a cross-encoder are 0 to 1, the logistic
@@ -68,6 +68,5 @@ fn count(
     let bytes = documents
         .iter()
         .map(|document| query.len() + document.len());
-    let (uid, limits) = (model.uid.to_string(), limits(settings));
-    CountedCall::begin(&model.name, uid, &limits, 1, bytes.sum()).map(Some)
+    CountedCall::begin(model, settings, 1, bytes.sum()).map(Some)
 }

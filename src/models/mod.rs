@@ -21,7 +21,7 @@ pub mod test;
 mod usage;
 pub mod users;
 
-pub use self::usage::counts;
+pub use self::usage::{counts, spent};
 
 /// Deletes the files of a database that the current transaction drops, or in which it drops the
 /// extension: counts of calls, and cached embeddings.

@@ -5,6 +5,7 @@
 //! file survives restarts and crashes of the server. A standby has counts of its own.
 
 use std::{
+    cell::Cell,
     fs::{self, DirBuilder, File},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -13,9 +14,10 @@ use std::{
 };
 
 use rag_manifest::ModelSpec;
-use rag_usage::{CallRecord, Counts, Exhausted, Ledger, UsageLimits};
+use rag_usage::{CallRecord, Counts, Exhausted, Ledger, Prices, Spent, UsageLimits};
 
 use crate::{
+    catalog::models::Model,
     engine::RUNTIME_DIR,
     error::Error,
     pg::{process::database, transaction::at_commit},
@@ -123,8 +125,7 @@ fn unusable(error: &io::Error) -> Error {
     .detail(format!("{}: {error}", folder().display()))
 }
 
-/// Returns the limits of a model.
-pub fn limits(settings: &ModelSpec) -> UsageLimits {
+fn limits(settings: &ModelSpec) -> UsageLimits {
     UsageLimits {
         requests_per_minute: settings.requests_per_minute,
         tokens_per_minute: settings.tokens_per_minute,
@@ -132,9 +133,20 @@ pub fn limits(settings: &ModelSpec) -> UsageLimits {
     }
 }
 
+thread_local! {
+    static SPENT: Cell<Spent> = Cell::default();
+}
+
+/// Returns what the calls used that this process has made until now.
+pub fn spent() -> Spent {
+    SPENT.get()
+}
+
 /// A call that is counted. It counts as failed if it is dropped before [`CountedCall::end`].
 pub struct CountedCall {
     uid: String,
+    prices: Option<Prices>,
+    requests: u64,
     input_bytes: u64,
     pub output_bytes: u64,
     has_ended: bool,
@@ -146,34 +158,43 @@ impl CountedCall {
     /// # Errors
     /// A limit of the model is used up.
     pub fn begin(
-        name: &str,
-        uid: String,
-        limits: &UsageLimits,
+        model: &Model,
+        settings: &ModelSpec,
         requests: u64,
         input_bytes: usize,
     ) -> Result<Self, Error> {
-        let begun = change(|ledger| ledger.begin(&uid, limits, requests, now()));
+        let (uid, limits) = (model.uid.to_string(), limits(settings));
+        let begun = change(|ledger| ledger.begin(&uid, &limits, requests, now()));
         begun
             .map_err(|e| unusable(&e))?
-            .map_err(|exhausted| used_up(name, exhausted))?;
+            .map_err(|exhausted| used_up(&model.name, exhausted))?;
         Ok(Self {
             uid,
+            prices: settings.prices,
+            requests,
             input_bytes: input_bytes as u64,
             output_bytes: 0,
             has_ended: false,
         })
     }
 
-    /// Counts the tokens of the call. Those that the server did not count are estimated.
+    /// Counts the tokens of the call. Those that the server did not count are estimated. Requests
+    /// of a call that has failed cost nothing, but its tokens do.
     pub fn end(&mut self, has_failed: bool, input: Option<u64>, output: Option<u64>) -> CallRecord {
         let estimate = |bytes: u64| bytes.div_ceil(BYTES_OF_TOKEN);
+        let input_tokens = input.unwrap_or_else(|| estimate(self.input_bytes));
+        let output_tokens = output.unwrap_or_else(|| estimate(self.output_bytes));
+        let requests = if has_failed { 0 } else { self.requests };
+        let prices = self.prices;
         let record = CallRecord {
             has_failed,
-            input_tokens: input.unwrap_or_else(|| estimate(self.input_bytes)),
-            output_tokens: output.unwrap_or_else(|| estimate(self.output_bytes)),
+            input_tokens,
+            output_tokens,
             is_estimated: input.is_none() || output.is_none(),
+            cost: prices.map(|prices| prices.cost(requests, input_tokens, output_tokens)),
         };
         self.has_ended = true;
+        SPENT.set(spent().plus(record.spent()));
         if let Err(e) = change(|ledger| ledger.end(&self.uid, &record, now())) {
             pgrx::warning!("the tokens of a model call could not be counted: {e}");
         }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rag_protocol::ingest::{Failure, Warning};
+use rag_usage::Spent;
 
 use crate::{
     catalog::{
@@ -10,6 +11,7 @@ use crate::{
         sources::Source,
     },
     error::Error,
+    models::spent,
     pg::transaction::transaction,
 };
 
@@ -21,6 +23,9 @@ pub struct Report {
     source: String,
     pub counts: RunCounts,
     pub times: StageTimes,
+    /// What calls of models used in earlier processes of the run, and in this one before it.
+    spent_earlier: Spent,
+    spent_before: Spent,
     pub commit: Option<String>,
     /// The whole source was listed.
     pub complete: bool,
@@ -32,19 +37,23 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(run_id: i64, source: &Source) -> Self {
-        Self {
+    /// # Errors
+    /// The row of the run cannot be read.
+    pub fn new(run_id: i64, source: &Source) -> Result<Self, Error> {
+        Ok(Self {
             run_id,
             source: source.name.to_string(),
             counts: RunCounts::default(),
             times: StageTimes::default(),
+            spent_earlier: transaction(|| runs::spent(run_id))?,
+            spent_before: spent(),
             commit: None,
             complete: false,
             note: None,
             stage: "fetch",
             current_uri: None,
             written: Instant::now(),
-        }
+        })
     }
 
     pub fn run_id(&self) -> i64 {
@@ -72,6 +81,7 @@ impl Report {
             self.stage,
             &self.counts,
             &self.times,
+            spent().since(self.spent_before).plus(self.spent_earlier),
             self.current_uri.as_deref(),
         )
     }

@@ -245,7 +245,7 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
     let source = &source;
     let (started, limit) = (Instant::now(), time_limit(source)?);
     compat::start_statement_timeout(limit);
-    let mut report = Report::new(run_id, source);
+    let mut report = Report::new(run_id, source)?;
     let outcome = roll_back_rest(|| {
         become_owner(source)?;
         pipeline::execute(source, &mut report)

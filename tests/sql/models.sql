@@ -22,7 +22,7 @@ SELECT * FROM rag.model_usage;
 SELECT rag_create_model('wrong', 'chat', 'openai', '{"base_url": "https://key:secret@h/v1?a=b",
     "api_key": "sk-live-123", "temperature": 3, "max_tokens": 0, "timeout": "1 min",
     "promptTemplate": "no place", "parameters": {"messages": [], "top_p": 1}, "candidates": 3,
-    "basurl": 1, "tokensPerDay": -1}'); :sqlstate
+    "basurl": 1, "tokensPerDay": -1, "prices": {"input": 1, "requests": -1}}'); :sqlstate
 SELECT rag_create_model('wrong', 'chat', 'openai', '{}'); :sqlstate
 SELECT rag_create_model('wrong', 'chat', 'openai', '[]'); :sqlstate
 SELECT rag_create_model('wrong', 'rerank', 'tei', '{"base_url": "https://h", "model": "m",

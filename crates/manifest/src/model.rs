@@ -11,6 +11,7 @@ use rag_protocol::{
     name::NameForm,
     spec::FieldProblem,
 };
+use rag_usage::Prices;
 use serde_json::{Map, Value};
 
 pub use self::embedding::EmbeddingSpec;
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// Keys of every model on another server.
-const REMOTE: [&str; 9] = [
+const REMOTE: [&str; 10] = [
     "base_url",
     "model",
     "api_key",
@@ -29,6 +30,7 @@ const REMOTE: [&str; 9] = [
     "requestsPerMinute",
     "tokensPerMinute",
     "tokensPerDay",
+    "prices",
     "description",
 ];
 /// Keys of every model on this server.
@@ -62,6 +64,8 @@ const EMBEDDING_TIMEOUT: f64 = 60.0;
 const MAX_TIMEOUT: f64 = 3600.0;
 /// The maximum length of a prompt template, in bytes.
 const MAX_TEMPLATE: usize = 64 << 10;
+/// The highest price, of a million tokens or of a thousand requests.
+const MAX_PRICE: f64 = 1_000_000.0;
 /// The maximum number of documents that are reranked.
 pub const MAX_CANDIDATES: i64 = 1000;
 
@@ -83,6 +87,8 @@ pub struct ModelSpec {
     pub requests_per_minute: Option<u64>,
     pub tokens_per_minute: Option<u64>,
     pub tokens_per_day: Option<u64>,
+    /// None: nobody knows what calls cost.
+    pub prices: Option<Prices>,
     pub max_tokens: u32,
     pub temperature: f64,
     pub stream: bool,
@@ -181,6 +187,7 @@ fn read(kind: ModelKind, provider: Provider, spec: &Object<'_>) -> Option<ModelS
         requests_per_minute: count("requestsPerMinute"),
         tokens_per_minute: count("tokensPerMinute"),
         tokens_per_day: count("tokensPerDay"),
+        prices: prices(spec),
         max_tokens: u32::try_from(max_tokens).unwrap_or(u32::MAX),
         temperature: number(spec, "temperature", 0.0, 2.0).unwrap_or(DEFAULT_TEMPERATURE),
         stream: spec.boolean("stream").unwrap_or(true),
@@ -270,6 +277,19 @@ fn parameters(spec: &Object<'_>) -> Map<String, Value> {
         }
     }
     given
+}
+
+fn prices(spec: &Object<'_>) -> Option<Prices> {
+    let prices = spec.object("prices", &["inputTokens", "outputTokens", "requests"])?;
+    let price = |key| {
+        let price = number(&prices, key, 0.0, MAX_PRICE).unwrap_or(0.0);
+        (price * Prices::BILLION).round() as u64
+    };
+    Some(Prices {
+        input_tokens: price("inputTokens"),
+        output_tokens: price("outputTokens"),
+        requests: price("requests"),
+    })
 }
 
 fn template(spec: &Object<'_>) -> String {

@@ -1,4 +1,4 @@
-//! Counts of the calls and tokens of remote models, by day, and their limits.
+//! Counts of the calls and tokens of remote models, by day, their limits, and what they cost.
 //!
 //! A [`Ledger`] has the counts of one database. It is a value that is stored as JSON; the caller
 //! stores it, and tells the time. A call is counted when it begins, its tokens when it ends. So a
@@ -19,6 +19,36 @@ pub struct UsageLimits {
     pub requests_per_minute: Option<u64>,
     pub tokens_per_minute: Option<u64>,
     pub tokens_per_day: Option<u64>,
+}
+
+/// The prices of a model. Amounts are billionths of the unit of a currency, which only the user
+/// knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// The price of a million tokens that are sent.
+    pub input_tokens: u64,
+    /// The price of a million tokens that are received.
+    pub output_tokens: u64,
+    /// The price of a thousand requests.
+    pub requests: u64,
+}
+
+impl Prices {
+    /// Number of billionths in the unit of a currency.
+    pub const BILLION: f64 = 1e9;
+
+    /// Returns what requests and their tokens cost, rounded to a billionth.
+    pub fn cost(&self, requests: u64, input_tokens: u64, output_tokens: u64) -> u64 {
+        const MILLION: u128 = 1_000_000;
+        let part = |price: u64, count: u64, per: u128| {
+            // in millionths of a billionth
+            (u128::from(price) * u128::from(count)).saturating_mul(MILLION / per)
+        };
+        let sum = part(self.input_tokens, input_tokens, MILLION)
+            .saturating_add(part(self.output_tokens, output_tokens, MILLION))
+            .saturating_add(part(self.requests, requests, 1000));
+        u64::try_from((sum.saturating_add(MILLION / 2)) / MILLION).unwrap_or(u64::MAX)
+    }
 }
 
 /// A limit that is used up.
@@ -56,6 +86,44 @@ pub struct CallRecord {
     pub output_tokens: u64,
     /// True if the server did not count the tokens.
     pub is_estimated: bool,
+    /// See [`Prices::cost`]. None: the model has no prices.
+    pub cost: Option<u64>,
+}
+
+impl CallRecord {
+    /// Returns the tokens and the cost of the call.
+    pub fn spent(&self) -> Spent {
+        Spent {
+            tokens: self.input_tokens.saturating_add(self.output_tokens),
+            cost: self.cost,
+        }
+    }
+}
+
+/// What some calls used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub tokens: u64,
+    /// See [`Prices::cost`]. None: the models have no prices.
+    pub cost: Option<u64>,
+}
+
+impl Spent {
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tokens: self.tokens.saturating_add(other.tokens),
+            cost: added(self.cost, other.cost),
+        }
+    }
+
+    /// Returns what was used since an earlier sum.
+    pub fn since(self, earlier: Self) -> Self {
+        let before = earlier.cost.unwrap_or(0);
+        Self {
+            tokens: self.tokens.saturating_sub(earlier.tokens),
+            cost: self.cost.map(|cost| cost.saturating_sub(before)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +135,9 @@ pub struct Counts {
     pub output_tokens: u64,
     /// Calls whose tokens were not counted by the server.
     pub estimated: u64,
+    /// What the calls cost for which the model had prices. None: it had none.
+    #[serde(default)]
+    pub cost: Option<u64>,
 }
 
 impl Counts {
@@ -75,10 +146,19 @@ impl Counts {
         self.estimated += u64::from(record.is_estimated);
         self.input_tokens = self.input_tokens.saturating_add(record.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(record.output_tokens);
+        self.cost = added(self.cost, record.cost);
     }
 
     fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+/// Returns the sum of two costs, as far as they are known.
+fn added(first: Option<u64>, second: Option<u64>) -> Option<u64> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(first.saturating_add(second)),
+        (known, None) | (None, known) => known,
     }
 }
 
@@ -159,8 +239,7 @@ impl Ledger {
     pub fn end(&mut self, model: &str, record: &CallRecord, now: u64) {
         let counts = self.models.entry(model.to_owned()).or_default();
         counts.at(now);
-        let tokens = record.input_tokens.saturating_add(record.output_tokens);
-        counts.tokens = counts.tokens.saturating_add(tokens);
+        counts.tokens = counts.tokens.saturating_add(record.spent().tokens);
         counts.days.entry(now / DAY).or_default().add(record);
     }
 
@@ -264,8 +343,55 @@ mod tests {
             input_tokens: 5,
             output_tokens: 0,
             estimated: 1,
+            cost: None,
         };
         assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn costs_are_rounded_once_for_a_call() {
+        // .02 for a million tokens, .08 for a million of the answer, 2 for a thousand requests
+        let prices = Prices {
+            input_tokens: 20_000_000,
+            output_tokens: 80_000_000,
+            requests: 2_000_000_000,
+        };
+        assert_eq!(prices.cost(0, 1, 0), 20);
+        assert_eq!(prices.cost(1, 0, 0), 2_000_000);
+        assert_eq!(prices.cost(3, 1_000_000, 500_000), 66_000_000);
+        let cheap = Prices {
+            input_tokens: 250_000,
+            output_tokens: 250_000,
+            requests: 0,
+        };
+        assert_eq!((cheap.cost(1, 1, 0), cheap.cost(1, 1, 1)), (0, 1));
+        let dear = Prices {
+            input_tokens: u64::MAX,
+            output_tokens: u64::MAX,
+            requests: u64::MAX,
+        };
+        assert_eq!(dear.cost(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
+        assert_eq!(Prices::default().cost(7, 7, 7), 0);
+    }
+
+    #[test]
+    fn calls_without_a_price_do_not_change_the_cost() {
+        let mut ledger = Ledger::default();
+        for cost in [None, Some(5), None, Some(7)] {
+            let record = CallRecord { cost, ..used(1) };
+            ledger.end("a", &record, NOON);
+        }
+        let (_, _, counts) = ledger.days().next().expect("a day");
+        assert_eq!(counts.cost, Some(12));
+    }
+
+    #[test]
+    fn a_ledger_from_before_costs_can_be_read() {
+        let text = r#"{"models": {"a": {"minute": 0, "requests": 0, "tokens": 0, "days": {"20000":
+            {"calls": 1, "errors": 0, "input_tokens": 2, "output_tokens": 3, "estimated": 0}}}}}"#;
+        let ledger: Ledger = serde_json::from_str(text).expect("a ledger");
+        let (_, _, counts) = ledger.days().next().expect("a day");
+        assert_eq!((counts.input_tokens, counts.cost), (2, None));
     }
 
     #[test]

@@ -54,6 +54,31 @@ fn all_faults_at_once() {
 }
 
 #[test]
+fn prices_are_billionths() {
+    let with = |prices: Value| {
+        let spec = json!({"base_url": "https://h/v1", "model": "m", "prices": prices});
+        chat(spec).map(|(_, spec)| spec.prices)
+    };
+    assert_eq!(with(Value::Null), Ok(None));
+    let prices = Prices {
+        input_tokens: 20_000_000,
+        output_tokens: 0,
+        requests: 2_500_000_000,
+    };
+    let given = json!({"inputTokens": 0.02, "outputTokens": null, "requests": 2.5});
+    assert_eq!(with(given), Ok(Some(prices)));
+    let faults = with(json!({"inputTokens": -1, "outputTokens": "1", "input": 1}));
+    let faults = faults.expect_err("wrong").join("\n");
+    for field in ["inputTokens", "outputTokens", "input"] {
+        assert!(
+            faults.contains(&format!("spec.prices.{field}:")),
+            "{faults}"
+        );
+    }
+    assert!(with(json!(0.02)).is_err());
+}
+
+#[test]
 fn urls_are_only_addresses() {
     for (url, problem) in [
         ("https://u:p@h/v1", "credentials"),
