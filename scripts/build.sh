@@ -4,6 +4,7 @@
 #   build/package/               rag.so, the control file and the SQL, in PostgreSQL's folder layout
 #   target/release/rag-engine
 #   build/model/                 ONNX Runtime, PDFium and the embedding model, fetched and converted
+#   build/model/openvino/        OpenVINO, if WITH_OPENVINO is 1
 #
 # Uses one target folder and one profile for everything. Skips what is already up to date.
 set -eu
@@ -27,6 +28,10 @@ cargo build --release -p rag-engine -p rag-model
 
 say "the model $MODEL"
 models/fetch.sh "$build/model"
+if [ "${WITH_OPENVINO:-}" = 1 ]; then
+    say "OpenVINO"
+    models/fetch.sh "$build/model" openvino
+fi
 converter=$target/release/rag-model
 dir=$build/model/$MODEL
 if [ ! "$dir/model.onnx" -nt "$converter" ] || [ ! "$dir/model_int8.onnx" -nt "$converter" ]; then

@@ -4,6 +4,7 @@
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so
+#   $(pg_config --pkglibdir)/rag/openvino   OpenVINO's libraries, if WITH_OPENVINO is 1
 #   $(pg_config --sharedir)/extension   rag.control, rag--*.sql
 #   $(pg_config --sharedir)/rag/models  a folder with the embedding model
 #
@@ -50,6 +51,11 @@ install_all() {
     put 755 "$target/release/rag-engine" "$libdir/rag/rag-engine"
     put 755 "$(echo "$build"/model/libonnxruntime.so.*)" "$libdir/rag/libonnxruntime.so"
     put 755 "$(echo "$build"/model/libpdfium.so.*)" "$libdir/rag/libpdfium.so"
+    if [ "${WITH_OPENVINO:-}" = 1 ]; then
+        for file in "$build"/model/openvino/*; do
+            put 755 "$file" "$libdir/rag/openvino/$(basename "$file")"
+        done
+    fi
     for file in $MODEL_FILES; do
         put 644 "$build/model/$MODEL/$file" "$modeldir/$file"
     done
@@ -62,11 +68,12 @@ install_all() {
 }
 
 remove_all() {
+    $as rm -f "$libdir"/rag/openvino/lib*
     $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" \
         "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
     # A folder that holds other files stays.
-    for folder in "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" \
+    for folder in "$libdir/rag/openvino" "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" \
         "$sharedir/rag"; do
         [ ! -d "$folder" ] || $as rmdir --ignore-fail-on-non-empty "$folder"
     done

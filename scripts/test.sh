@@ -57,11 +57,14 @@ mkdir "$scratch/log"
 
 test_crates() {
     say "the crates"
-    # Some tests need a server (they are ignored elsewhere), a model, ONNX Runtime or PDFium.
+    # Some tests need a server (they are ignored elsewhere), a model, ONNX Runtime, PDFium or
+    # OpenVINO. Only the last one may be missing.
+    openvino=$build/model/openvino/libopenvino_c.so
+    [ -f "$openvino" ] || openvino=
     logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" \
         PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres RAG_MODEL_DIR="$build/model/$MODEL" \
         RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
-        RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" \
+        RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" RAG_OPENVINO="$openvino" \
         cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored
     count crates "$status" \
         "$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")" \

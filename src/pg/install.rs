@@ -23,6 +23,10 @@ pub fn onnxruntime() -> PathBuf {
     library_dir().join("libonnxruntime.so")
 }
 
+pub fn openvino() -> PathBuf {
+    library_dir().join("openvino/libopenvino_c.so")
+}
+
 pub fn pdfium() -> PathBuf {
     library_dir().join("libpdfium.so")
 }

@@ -6,10 +6,10 @@ use super::{
     ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL,
     EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_FILTERED_SCAN, ENGINE_MEMORY_LIMIT, ENGINE_PATH,
     ENGINE_THREADS, EXECUTION_PROVIDER, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
-    INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
-    MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
-    MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDF_READER, PDFIUM_PATH, RETRY_DELAY,
-    SANDBOX, SCHEDULER, SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
+    INFERENCE_RUNTIME, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE,
+    MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT,
+    MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDF_READER, PDFIUM_PATH,
+    RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
 };
 
 /// Defines all settings and reserves their prefix.
@@ -57,6 +57,16 @@ pub fn define() {
           with them, which rag.onnxruntime_library names. If it is unavailable, models cannot be \
           loaded.",
         &EXECUTION_PROVIDER,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"rag.inference_runtime",
+        c"Selects the library that computes local embedding models in 32 bits.",
+        c"auto is OpenVINO where it is installed and the processor has instructions for bfloat16, \
+          and ONNX Runtime elsewhere. openvino fails where it is not installed, or computes other \
+          embeddings than ONNX Runtime. ONNX Runtime computes models in 8 bits and rerankers.",
+        &INFERENCE_RUNTIME,
         GucContext::Sighup,
         GucFlags::default(),
     );

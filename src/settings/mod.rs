@@ -45,6 +45,15 @@ enum ProviderSetting {
     openvino,
 }
 
+/// What computes 32-bit graphs of local embedding models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum RuntimeSetting {
+    auto,
+    onnxruntime,
+    openvino,
+}
+
 /// The library that reads PDFs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
@@ -76,6 +85,8 @@ static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>:
 static ONNXRUNTIME_LIBRARY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static EXECUTION_PROVIDER: GucSetting<ProviderSetting> =
     GucSetting::<ProviderSetting>::new(ProviderSetting::cpu);
+static INFERENCE_RUNTIME: GucSetting<RuntimeSetting> =
+    GucSetting::<RuntimeSetting>::new(RuntimeSetting::auto);
 static MODEL_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static PDF_READER: GucSetting<PdfReaderSetting> =
     GucSetting::<PdfReaderSetting>::new(PdfReaderSetting::auto);
@@ -196,17 +207,26 @@ fn onnxruntime_library() -> PathBuf {
 }
 
 /// Returns the engine's options for loading models.
-pub fn model_options() -> [OsString; 6] {
+pub fn model_options() -> [OsString; 10] {
     let provider = match EXECUTION_PROVIDER.get() {
         ProviderSetting::cpu => "cpu",
         ProviderSetting::cuda => "cuda",
         ProviderSetting::openvino => "openvino",
+    };
+    let runtime = match INFERENCE_RUNTIME.get() {
+        RuntimeSetting::auto => "auto",
+        RuntimeSetting::onnxruntime => "onnxruntime",
+        RuntimeSetting::openvino => "openvino",
     };
     [
         "--onnxruntime".into(),
         onnxruntime_library().into_os_string(),
         "--execution-provider".into(),
         provider.into(),
+        "--openvino".into(),
+        install::openvino().into_os_string(),
+        "--inference-runtime".into(),
+        runtime.into(),
         "--model-memory".into(),
         MODEL_MEMORY.get().to_string().into(),
     ]

@@ -75,6 +75,12 @@ enum Command {
         /// ONNX Runtime's shared library.
         #[arg(long, value_name = "PATH")]
         onnxruntime: PathBuf,
+        /// OpenVINO's shared library, libopenvino_c.so, in the folder of its other libraries.
+        #[arg(long, value_name = "PATH", default_value = "openvino/libopenvino_c.so")]
+        openvino: PathBuf,
+        /// What computes 32-bit graphs of models that embed.
+        #[arg(long, value_enum, default_value_t = embed::InferenceRuntime::Auto)]
+        inference_runtime: embed::InferenceRuntime,
         /// Number of threads that work on one batch.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
         threads: u16,
@@ -155,6 +161,8 @@ enum Command {
         process: Sandboxed,
         #[arg(long, default_value = "libonnxruntime.so")]
         onnxruntime: PathBuf,
+        #[arg(long, default_value = "openvino/libopenvino_c.so")]
+        openvino: PathBuf,
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
         #[command(flatten)]
@@ -204,6 +212,8 @@ fn main() -> ExitCode {
         Command::Embed {
             socket,
             onnxruntime,
+            openvino,
+            inference_runtime,
             threads,
             execution_provider,
             model_memory,
@@ -217,7 +227,11 @@ fn main() -> ExitCode {
             pdfs.keep();
             finish(embed::run(embed::Options {
                 socket,
-                onnxruntime,
+                libraries: embed::Libraries {
+                    onnxruntime,
+                    openvino,
+                    choice: inference_runtime,
+                },
                 threads: threads.into(),
                 provider: execution_provider,
                 model_memory: u64::from(model_memory) << 20,
@@ -267,13 +281,14 @@ fn main() -> ExitCode {
         Command::SandboxCheck {
             process,
             onnxruntime,
+            openvino,
             model_dir,
             sandbox: Sandbox { sandbox },
             path,
         } => {
             let reach = match process {
                 Sandboxed::Call => Ok(Reach::of_call()),
-                Sandboxed::Embed => Ok(Reach::of_embed(&onnxruntime, &model_dir)),
+                Sandboxed::Embed => Ok(Reach::of_embed(&onnxruntime, &openvino, &model_dir)),
                 Sandboxed::Extract => Ok(Reach::nothing()),
                 Sandboxed::Ingest => ingest::reach_of_job(),
             };

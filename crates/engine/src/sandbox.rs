@@ -2,7 +2,7 @@
 //!
 //! | process | files that can be read | files that can be written | network |
 //! |---|---|---|---|
-//! | `embed` | folders of models, ONNX Runtime, PDFium, system libraries | none | none |
+//! | `embed` | folders of models, ONNX Runtime, OpenVINO, PDFium, system libraries | none | none |
 //! | `extract` | none | none | none |
 //! | `ingest` | the files of its source, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
 //! | `call` | certificates, the resolver's settings, system libraries | none | IPv4 and IPv6 |
@@ -147,10 +147,11 @@ impl Reach {
     }
 
     /// Of `embed`.
-    pub fn of_embed(onnxruntime: &Path, models: &[PathBuf]) -> Self {
+    pub fn of_embed(onnxruntime: &Path, openvino: &Path, models: &[PathBuf]) -> Self {
         let mut reach = Self::with_programs(Calls::Local);
         reach.read.extend(HARDWARE.iter().map(PathBuf::from));
         reach.read.extend(runtime(onnxruntime));
+        reach.read.extend(openvino.parent().map(PathBuf::from));
         reach
             .read
             .extend(models.iter().flat_map(|folder| model(folder)));

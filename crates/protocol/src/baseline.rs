@@ -55,7 +55,8 @@ pub fn mean_similarity(questions: &[Vec<f32>], texts: &[Vec<f32>]) -> f32 {
     (sum / f64::from(pairs.max(1))).clamp(0.0, 1.0) as f32
 }
 
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
+/// Returns the cosine similarity of two vectors of the same length.
+pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let product = |a: &[f32], b: &[f32]| -> f64 {
         let products = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
         products.sum()

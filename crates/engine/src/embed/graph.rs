@@ -1,10 +1,10 @@
-//! A graph in ONNX Runtime: its session, and which of its inputs and outputs are used.
+//! A graph: its session in ONNX Runtime, which of its inputs and outputs are used, and its runs.
 
-use std::path::Path;
+use std::{fmt, path::Path};
 
 use ort::{
-    session::{Session, builder::GraphOptimizationLevel},
-    value::{TensorElementType, ValueType},
+    session::{Session, SessionInputValue, builder::GraphOptimizationLevel},
+    value::{Tensor, TensorElementType, ValueType},
 };
 use rag_model::{
     invalid,
@@ -34,6 +34,53 @@ pub enum Output {
     Scores(String),
     /// One vector per token, to be compared with those of another text.
     Tokens(String),
+}
+
+/// Names and elements of inputs.
+pub type GraphInputs = Vec<(&'static str, Vec<i64>)>;
+
+/// An output of a run.
+#[derive(Debug)]
+pub struct GraphValues {
+    pub shape: Vec<i64>,
+    pub values: Vec<f32>,
+}
+
+/// A graph that a runtime has loaded.
+pub trait Graph: fmt::Debug + Send {
+    /// Returns the output of that name. `shape` is that of all inputs.
+    ///
+    /// # Errors
+    /// What the runtime says.
+    fn run(
+        &mut self,
+        inputs: GraphInputs,
+        shape: [usize; 2],
+        output: &str,
+    ) -> Result<GraphValues, String>;
+}
+
+impl Graph for Session {
+    fn run(
+        &mut self,
+        inputs: GraphInputs,
+        shape: [usize; 2],
+        output: &str,
+    ) -> Result<GraphValues, String> {
+        let tensors = inputs.into_iter().map(|(name, values)| {
+            let tensor = Tensor::from_array((shape, values)).map_err(|e| e.to_string())?;
+            Ok((name, tensor.into()))
+        });
+        let tensors: Vec<(&str, SessionInputValue<'_>)> = tensors.collect::<Result<_, String>>()?;
+        let outputs = Session::run(self, tensors).map_err(|e| e.to_string())?;
+        let (shape, values) = outputs[output]
+            .try_extract_tensor::<f32>()
+            .map_err(|e| e.to_string())?;
+        Ok(GraphValues {
+            shape: shape.to_vec(),
+            values: values.to_vec(),
+        })
+    }
 }
 
 /// Names of outputs, in order of preference.

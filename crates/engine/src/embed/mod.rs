@@ -9,8 +9,8 @@
 //!
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
-//! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`],
-//!   [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`], its
+//! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`] or
+//!   [`openvino`], [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`], its
 //!   [`footprint`] and its [`baseline`]; [`counter`] counts tokens for the splitter;
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
@@ -29,6 +29,7 @@ mod graph;
 mod inference;
 mod model;
 mod models;
+mod openvino;
 mod options;
 mod pooling;
 mod prepare;
@@ -40,7 +41,7 @@ mod server;
 mod token_vectors;
 pub mod tokens;
 
-pub use self::runtime::Provider;
+pub use self::runtime::{InferenceRuntime, Libraries, Provider};
 
 use std::{
     os::unix::net::UnixListener,
@@ -80,8 +81,7 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct Options {
     pub socket: PathBuf,
-    /// ONNX Runtime's library.
-    pub onnxruntime: PathBuf,
+    pub libraries: Libraries,
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
     /// What computes a graph.
@@ -106,7 +106,7 @@ pub struct Options {
 pub fn run(options: Options) -> Result<(), EngineError> {
     let Options {
         socket,
-        onnxruntime,
+        libraries,
         threads,
         provider,
         model_memory,
@@ -126,7 +126,9 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     process::give_back_large_blocks();
     let listener = server::listen(&socket)?;
     // After the last file is created, and before the first thread starts.
-    let refusal = match Reach::of_embed(&onnxruntime, &models).enter(sandbox) {
+    let refusal = match Reach::of_embed(&libraries.onnxruntime, &libraries.openvino, &models)
+        .enter(sandbox)
+    {
         Ok(missing) => {
             // Once for all processes: they run on the same kernel.
             missing
@@ -145,7 +147,7 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     }
     let engine = Arc::new(Engine {
         models: Models::new(
-            Runtime::new(onnxruntime, threads, provider),
+            Runtime::new(libraries, threads, provider),
             model_memory,
             idle,
         ),

@@ -1,25 +1,23 @@
-//! One loaded model: a checked folder, a tokenizer and an ONNX Runtime session.
+//! One loaded model: a checked folder, a tokenizer and a graph.
 
 use std::{
-    fs,
+    fs, mem,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ort::{
-    session::{Session, SessionInputValue},
-    value::Tensor,
-};
 use rag_model::{graph_file, invalid, settings::Settings, steps::DenseLayer, unreadable};
 use rag_protocol::{
     EngineError, ErrorKind,
+    baseline::{TEXTS, cosine},
     embed::{ModelInfo, ModelRef, Precision},
 };
 
 use super::{
     baseline::baseline,
     fingerprint::{fingerprint, identity},
-    graph::{self, Inputs, Output},
+    graph::{self, Graph, GraphInputs, GraphValues, Inputs, Output},
+    openvino::OpenVino,
     options, pooling,
     runtime::Runtime,
     scheduler::SLICE,
@@ -30,10 +28,18 @@ use super::{
 /// Maximum number of tokens, with padding, of several texts in one run.
 const RUN_TOKENS: usize = 4096;
 
+/// OpenVINO compiles a graph for each length of texts, so lengths are multiples of this.
+const OPENVINO_STEP: usize = 16;
+/// The lowest cosine similarity of the embeddings of both runtimes. Those of bfloat16 have .9999.
+const SAME: f64 = 0.999;
+
 /// Returns the number of texts of a length that are run together.
 pub fn run_texts(tokens: usize) -> usize {
     (RUN_TOKENS / tokens.max(1)).clamp(1, SLICE)
 }
+
+/// Graph, number of texts in a run, step of lengths, and name of the runtime.
+type Computation = (Mutex<Box<dyn Graph>>, usize, usize, &'static str);
 
 /// A model that passed all checks, including a first run.
 #[derive(Debug)]
@@ -49,7 +55,11 @@ pub struct Model {
     output: Output,
     /// Maximum number of texts in one run of the graph.
     batch: usize,
-    session: Mutex<Session>,
+    /// Lengths of runs are multiples of this, in tokens.
+    step: usize,
+    graph: Mutex<Box<dyn Graph>>,
+    /// The runtime that computes the graph.
+    pub runtime: &'static str,
 }
 
 impl Model {
@@ -117,12 +127,17 @@ impl Model {
             inputs,
             output,
             batch,
-            session: Mutex::new(session),
+            step: 1,
+            graph: Mutex::new(Box::new(session)),
+            runtime: "onnxruntime",
         };
         model.try_out(&graph)?;
         if !model.is_scorer() {
             // a graph may work with the words of some texts only
             model.info.baseline = baseline(&model).unwrap_or_default();
+            if let Some(openvino) = runtime.openvino(reference.precision) {
+                model.use_openvino(&graph, openvino, runtime.requires_openvino())?;
+            }
         }
         Ok(model)
     }
@@ -188,11 +203,103 @@ impl Model {
         })
     }
 
+    /// Lets OpenVINO compute the graph, if it gives the same embeddings as ONNX Runtime. It is known
+    /// to give others for some families.
+    ///
+    /// # Errors
+    /// OpenVINO cannot be used, and the settings require it. Otherwise ONNX Runtime stays.
+    fn use_openvino(
+        &mut self,
+        graph: &Path,
+        openvino: &OpenVino,
+        is_required: bool,
+    ) -> Result<(), EngineError> {
+        match self.try_openvino(graph, openvino) {
+            Err(error) if is_required => Err(error),
+            Err(error) => {
+                tracing::warn!(detail = error.detail.as_deref(), graph = %graph.display(),
+                    "ONNX Runtime computes the model: {error}");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn try_openvino(&mut self, graph: &Path, openvino: &OpenVino) -> Result<(), EngineError> {
+        let texts = self.samples()?;
+        let expected = self.run_each(&texts)?;
+        let others = (
+            Mutex::new(openvino.open(graph)?),
+            1, // several texts at once are hardly faster, and each is the same alone
+            if self.inputs.has_mask {
+                OPENVINO_STEP
+            } else {
+                1
+            },
+            "openvino",
+        );
+        let before = self.exchange(others);
+        let cosine = self.run_each(&texts).map(|found| {
+            let dimensions = self.info.dimensions;
+            let pairs = (expected.chunks_exact(dimensions)).zip(found.chunks_exact(dimensions));
+            pairs.map(|(a, b)| cosine(a, b)).fold(1.0, f64::min)
+        });
+        let error = match cosine {
+            Ok(cosine) if cosine >= SAME => return Ok(()),
+            Ok(cosine) => EngineError::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "OpenVINO computes other embeddings of \"{}\"",
+                    self.info.name
+                ),
+            )
+            .detail(format!(
+                "The cosine similarity to those of ONNX Runtime is {cosine:.3} at worst."
+            ))
+            .hint("Set rag.inference_runtime to onnxruntime."),
+            Err(error) => error,
+        };
+        self.exchange(before);
+        Err(error)
+    }
+
+    /// Exchanges what differs between the runtimes.
+    fn exchange(&mut self, others: Computation) -> Computation {
+        let (graph, batch, step, runtime) = others;
+        (
+            mem::replace(&mut self.graph, graph),
+            mem::replace(&mut self.batch, batch),
+            mem::replace(&mut self.step, step),
+            mem::replace(&mut self.runtime, runtime),
+        )
+    }
+
+    /// Returns texts of several lengths to compare runtimes with.
+    fn samples(&self) -> Result<Vec<Tokens>, EngineError> {
+        let all = TEXTS
+            .map(|(question, text)| format!("{question} {text}"))
+            .concat();
+        let texts = [TEXTS[0].0, TEXTS[1].1, &all, &all.repeat(3)];
+        let mut samples = vec![];
+        for text in texts {
+            samples.extend(self.tokenizer.tokenize(text, &|| false)?);
+        }
+        Ok(samples)
+    }
+
+    fn run_each(&self, texts: &[Tokens]) -> Result<Vec<f32>, EngineError> {
+        let mut vectors = vec![];
+        for text in texts {
+            vectors.extend(self.run(&[text])?);
+        }
+        Ok(vectors)
+    }
+
     /// Embeds a few texts, or scores a few pairs. Returns one vector of length 1 for each text, or
     /// one number for each pair, one after another.
     ///
     /// # Errors
-    /// `Internal` if ONNX Runtime fails, a vector has no direction, or a score is not finite.
+    /// `Internal` if the runtime fails, a vector has no direction, or a score is not finite.
     pub fn run(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let mut values = Vec::with_capacity(texts.len() * self.width());
         let longest = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
@@ -212,19 +319,18 @@ impl Model {
 
     fn run_batch(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let rows = texts.len();
-        let width = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
-        let inputs = self.tensors(texts, width)?;
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let outputs = session.run(inputs).map_err(|e| failed(e.to_string()))?;
+        let longest = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
+        let width = longest.next_multiple_of(self.step);
+        let inputs = self.inputs(texts, width);
+        let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         let dimensions = self.settings.hidden_size;
         let (name, expected) = match &self.output {
             Output::Pooled(name) => (name, vec![rows, self.settings.dimensions]),
             Output::Hidden(name) | Output::Tokens(name) => (name, vec![rows, width, dimensions]),
             Output::Scores(name) => (name, vec![rows, 1]),
         };
-        let (shape, values) = outputs[name.as_str()]
-            .try_extract_tensor::<f32>()
-            .map_err(|e| failed(e.to_string()))?;
+        let GraphValues { shape, values } =
+            graph.run(inputs, [rows, width], name).map_err(failed)?;
         if !shape
             .iter()
             .map(|n| usize::try_from(*n).ok())
@@ -235,12 +341,10 @@ impl Model {
             )));
         }
         let mut vectors = match &self.output {
-            Output::Scores(_) if values.iter().all(|score| score.is_finite()) => {
-                return Ok(values.to_vec());
-            }
+            Output::Scores(_) if values.iter().all(|score| score.is_finite()) => return Ok(values),
             Output::Scores(_) => return Err(failed("a score is not finite".into())),
-            Output::Tokens(_) => return Ok(values.to_vec()),
-            Output::Pooled(_) => values.to_vec(),
+            Output::Tokens(_) => return Ok(values),
+            Output::Pooled(_) => values,
             Output::Hidden(_) => values
                 .chunks_exact(width * dimensions)
                 .zip(texts)
@@ -262,12 +366,7 @@ impl Model {
     }
 
     /// Returns the inputs of the graph, padded to `width` tokens.
-    fn tensors(
-        &self,
-        texts: &[&Tokens],
-        width: usize,
-    ) -> Result<Vec<(&'static str, SessionInputValue<'static>)>, EngineError> {
-        let shape = [texts.len(), width];
+    fn inputs(&self, texts: &[&Tokens], width: usize) -> GraphInputs {
         let size = texts.len() * width;
         let mut ids = vec![0i64; size];
         let (mut mask, mut segments, mut positions) =
@@ -296,14 +395,6 @@ impl Model {
                 .map(|(_, name, values)| (name, values)),
         );
         named
-            .into_iter()
-            .map(|(name, values)| {
-                let tensor = Tensor::from_array((shape, values));
-                tensor
-                    .map(|tensor| (name, tensor.into()))
-                    .map_err(|e| failed(e.to_string()))
-            })
-            .collect()
     }
 
     /// Does what follows the graph: pooling, and layers.

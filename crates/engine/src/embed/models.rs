@@ -98,6 +98,7 @@ impl Models {
         tracing::info!(
             model = %reference.dir.display(),
             precision = reference.precision.name(),
+            runtime = model.runtime,
             dimensions = model.info.dimensions,
             max_tokens = model.info.max_tokens,
             megabytes = bytes >> 20,

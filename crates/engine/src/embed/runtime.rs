@@ -1,4 +1,4 @@
-//! ONNX Runtime: one shared library and one environment per process.
+//! ONNX Runtime: one shared library and one environment per process. OpenVINO beside it.
 
 use std::{
     path::PathBuf,
@@ -10,7 +10,9 @@ use ort::{
     ep::{CUDA, ExecutionProviderDispatch, OpenVINO},
     logging::LogLevel,
 };
-use rag_protocol::{EngineError, ErrorKind};
+use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+
+use super::openvino::{OpenVino, has_bf16};
 
 /// The path of the library, and how sessions use it.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Runtime {
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
     pub provider: Provider,
+    choice: InferenceRuntime,
+    openvino: OpenVino,
     environment: OnceLock<Environment>,
     loading: Mutex<()>,
 }
@@ -26,14 +30,33 @@ pub struct Runtime {
 impl Runtime {
     /// Loads nothing yet. The first model loads the library, so that a wrong path is an error of a
     /// request and visible to its user.
-    pub fn new(library: PathBuf, threads: usize, provider: Provider) -> Self {
+    pub fn new(libraries: Libraries, threads: usize, provider: Provider) -> Self {
         Self {
-            library,
+            library: libraries.onnxruntime,
             threads,
             provider,
+            choice: libraries.choice,
+            openvino: OpenVino::new(libraries.openvino, threads),
             environment: OnceLock::new(),
             loading: Mutex::new(()),
         }
+    }
+
+    /// Returns OpenVINO if it is to compute graphs of a precision. It cannot compute those of 8 bits.
+    pub fn openvino(&self, precision: Precision) -> Option<&OpenVino> {
+        let is_chosen = match self.choice {
+            InferenceRuntime::Onnxruntime => false,
+            InferenceRuntime::Openvino => true,
+            InferenceRuntime::Auto => {
+                has_bf16() && self.provider == Provider::Cpu && self.openvino.is_installed()
+            }
+        };
+        (is_chosen && precision == Precision::Fp32).then_some(&self.openvino)
+    }
+
+    /// Returns true if the settings do not leave a choice.
+    pub fn requires_openvino(&self) -> bool {
+        self.choice == InferenceRuntime::Openvino
     }
 
     /// # Errors
@@ -83,6 +106,23 @@ impl Runtime {
         tracing::info!(library = %library.display(), threads = self.threads, "loaded ONNX Runtime");
         Ok(environment)
     }
+}
+
+/// The libraries that compute graphs, and which of them is chosen.
+#[derive(Debug)]
+pub struct Libraries {
+    pub onnxruntime: PathBuf,
+    pub openvino: PathBuf,
+    pub choice: InferenceRuntime,
+}
+
+/// The value of `rag.inference_runtime`: what computes 32-bit graphs of models that embed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum InferenceRuntime {
+    /// OpenVINO where it is installed and faster.
+    Auto,
+    Onnxruntime,
+    Openvino,
 }
 
 /// The value of `rag.execution_provider`: what computes a graph.
