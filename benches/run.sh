@@ -47,6 +47,7 @@ measure() { # step
         PYTHONDONTWRITEBYTECODE=1 TOKENIZERS_PARALLELISM=true \
         BENCH_SCRATCH=$scratch BENCH_RESULTS=$results BENCH_DATA=$data BENCH_MODEL=$model \
         BENCH_TEXT=$text BENCH_TANTIVY=$bench/tantivy/release/tantivy-peer \
+        BENCH_OPENVINO=$pg_libdir/rag/openvino/libopenvino_c.so \
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
         BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
         tail -n 30 "$scratch/server.log" >&2

@@ -45,8 +45,8 @@ if [ $# -eq 2 ]; then
 else
     requirements=$here/requirements.txt
 fi
-if [ $# -eq 1 ] && [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] && [ -s "$out/$model/tokenizer.json" ] &&
-    weights_are_whole "$out/$model/model.safetensors"; then
+if [ $# -eq 1 ] && [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] &&
+    [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
     exit 0
 fi
 

@@ -73,8 +73,8 @@ remove_all() {
         "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
     # A folder that holds other files stays.
-    for folder in "$libdir/rag/openvino" "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" "$sharedir/rag/models" \
-        "$sharedir/rag"; do
+    for folder in "$libdir/rag/openvino" "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" \
+        "$sharedir/rag/models" "$sharedir/rag"; do
         [ ! -d "$folder" ] || $as rmdir --ignore-fail-on-non-empty "$folder"
     done
     say "removed from $libdir and $sharedir"

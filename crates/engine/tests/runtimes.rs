@@ -6,7 +6,10 @@
 
 mod common;
 
-use std::{env, fs, path::PathBuf};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use common::{
     Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime,
@@ -31,7 +34,7 @@ fn runtimes() -> Option<(PathBuf, String)> {
     Some((onnxruntime()?, openvino?))
 }
 
-fn start(onnxruntime: &PathBuf, openvino: &str, choice: &str) -> Engine {
+fn start(onnxruntime: &Path, openvino: &str, choice: &str) -> Engine {
     let options = ["--openvino", openvino, "--inference-runtime", choice];
     Engine::start_with(onnxruntime, &options)
 }
@@ -171,7 +174,7 @@ fn work_of_a_client_that_hangs_up_is_dropped() {
     assert_eq!(found.vectors.len(), 1);
 }
 
-fn describe(engine: &Engine, dir: &std::path::Path) -> Result<(), EngineError> {
+fn describe(engine: &Engine, dir: &Path) -> Result<(), EngineError> {
     engine
         .ask(&model(dir, Precision::Fp32), Task::Describe)
         .map(drop)

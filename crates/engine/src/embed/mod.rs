@@ -10,8 +10,8 @@
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
 //! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`] or
-//!   [`openvino`], [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`], its
-//!   [`footprint`] and its [`baseline`]; [`counter`] counts tokens for the splitter;
+//!   [`openvino`], [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`],
+//!   its [`footprint`] and its [`baseline`]; [`counter`] counts tokens for the splitter;
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.

@@ -203,8 +203,8 @@ impl Model {
         })
     }
 
-    /// Lets OpenVINO compute the graph, if it gives the same embeddings as ONNX Runtime. It is known
-    /// to give others for some families.
+    /// Lets OpenVINO compute the graph, if it gives the same embeddings as ONNX Runtime. For some
+    /// families it does not.
     ///
     /// # Errors
     /// OpenVINO cannot be used, and the settings require it. Otherwise ONNX Runtime stays.
@@ -320,7 +320,9 @@ impl Model {
     fn run_batch(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let rows = texts.len();
         let longest = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
-        let width = longest.next_multiple_of(self.step);
+        // a graph has no positions beyond the limit
+        let width =
+            (longest.next_multiple_of(self.step)).min(self.settings.max_tokens.max(longest));
         let inputs = self.inputs(texts, width);
         let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         let dimensions = self.settings.hidden_size;

@@ -78,7 +78,8 @@ impl Models {
         }
         *loaded = None; // before the new one takes memory too
         let start = Instant::now();
-        let bytes = footprint(reference);
+        let by_openvino = self.runtime.openvino(reference.precision).is_some();
+        let bytes = footprint(reference, by_openvino);
         let model = self
             .make_room(reference, bytes)
             .and_then(|()| Model::load(reference, &self.runtime));

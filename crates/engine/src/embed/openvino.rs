@@ -1,8 +1,8 @@
-//! OpenVINO, a second runtime of graphs. It computes 32-bit graphs in bfloat16, which processors with
-//! instructions for it do about twice as fast, and with hardly any loss.
+//! OpenVINO, a second runtime of graphs. It computes 32-bit graphs in bfloat16, with hardly any
+//! loss. Processors with instructions for that are faster so.
 //!
-//! The library is large, and so it is installed on request only. Each of its graphs is compared with
-//! ONNX Runtime's before it is used (`Model::try_openvino`).
+//! The library is large, and so it is installed on request only. Each of its graphs is compared
+//! with ONNX Runtime's before it is used (`Model::try_openvino`).
 
 use std::{
     fmt,

@@ -42,7 +42,7 @@ impl Runtime {
         }
     }
 
-    /// Returns OpenVINO if it is to compute graphs of a precision. It cannot compute those of 8 bits.
+    /// Returns OpenVINO if it is to compute graphs of a precision. It cannot compute 8-bit ones.
     pub fn openvino(&self, precision: Precision) -> Option<&OpenVino> {
         let is_chosen = match self.choice {
             InferenceRuntime::Onnxruntime => false,
