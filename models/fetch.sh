@@ -39,7 +39,10 @@ weights_are_whole() {
 
 if [ $# -eq 2 ]; then
     requirements=$here/openvino.txt
-    [ ! -s "$out/openvino/libopenvino_c.so" ] || exit 0
+    # the name of one has the version
+    if [ -s "$out/openvino/libopenvino_c.so" ] && [ -s "$out/openvino/libopenvino.so.2641" ]; then
+        exit 0
+    fi
     [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] ||
         fail "openvino.txt has Linux on x86_64, not $(uname -s) on $(uname -m)"
 else
@@ -72,6 +75,7 @@ for wheel in "$work"/wheels/*.whl; do
 done
 
 if [ $# -eq 2 ]; then
+    rm -rf "$out/openvino"
     mkdir -p "$out/openvino"
     for file in $openvino_libraries; do
         chmod 755 "$work/files/openvino/libs/$file"

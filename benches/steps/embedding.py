@@ -15,17 +15,17 @@ from support.database import (
     set_precision,
     sync,
 )
-from support.reference import MAX_TOKENS, PRECISIONS, Reference
+from support.reference import MAX_TOKENS, Reference, runtimes
 from support.results import median, note, row
 
-DOCUMENTS = 1000
+DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000"))
 RUNS = 3
-# Precision and runtime of a sync, and its least ratio to Python in a precision.
-CASES = [
-    ("int8", "onnxruntime", {"int8": 1.2}),
-    ("fp32", "onnxruntime", {"fp32": 1.0}),
-    ("fp32", "openvino", {"int8": 1.5, "fp32": 1.0}),
-]
+# By precision and runtime of a sync: the least ratio to Python in a precision.
+TARGETS = {
+    ("int8", "onnxruntime"): {"int8": 1.2},
+    ("fp32", "onnxruntime"): {"fp32": 1.0},
+    ("fp32", "openvino"): {"int8": 1.5, "fp32": 1.0},
+}
 BATCHES = {"batches of 8": 8, "one by one": 1}
 
 
@@ -104,13 +104,8 @@ def main():
     documents = scifact.documents()
     counts = counter.count_tokens([f"{d['title']}\n\n{d['text']}" for d in documents])
     fitting = [d for d, count in zip(documents, counts) if count <= MAX_TOKENS]
-    for precision, runtime, targets in CASES:
-        if precision not in PRECISIONS:
-            continue
-        if runtime == "openvino" and not os.path.exists(os.environ["BENCH_OPENVINO"]):
-            note("OpenVINO is not installed: make install WITH_OPENVINO=1")
-            continue
-        measure(precision, runtime, targets, fitting[:DOCUMENTS])
+    for precision, runtime in runtimes():
+        measure(precision, runtime, TARGETS[precision, runtime], fitting[:DOCUMENTS])
 
 
 main()

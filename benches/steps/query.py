@@ -3,8 +3,8 @@
 import time
 
 from support import scifact
-from support.database import fresh_database, set_precision
-from support.reference import PRECISIONS, Reference
+from support.database import configure, fresh_database, set_precision
+from support.reference import Reference, runtimes
 from support.results import median, note, row
 
 ROUNDS = 3
@@ -29,8 +29,10 @@ def milliseconds(action):
 
 def main():
     texts = [query["text"] for query in scifact.queries()]
-    for precision in PRECISIONS:
+    for precision, runtime in runtimes():
         set_precision(precision)
+        configure("rag.inference_runtime", runtime)
+        label = precision if runtime == "onnxruntime" else f"{precision} by OpenVINO"
         connection = fresh_database("bench")
         connection.execute(TIMED)
         # Without spinning: idle threads would take processors from the other side.
@@ -52,10 +54,10 @@ def main():
                 client.append(milliseconds(lambda: by_client(text)))
         above = median(server) - median(model)
         note(
-            f"{precision}: through a client's connection, p50 {median(client):.2f} ms; SELECT 1 takes it "
+            f"{label}: through a client's connection, p50 {median(client):.2f} ms; SELECT 1 takes it "
              f"{median(milliseconds(lambda: connection.execute('SELECT 1', prepare=True).fetchone()) for _ in range(500)):.2f} ms")
         row(
-            f"rag_embed(query), {precision}, p50 ms",
+            f"rag_embed(query), {label}, p50 ms",
             f"{median(server):.2f}",
             f"{median(model):.2f} (Python onnxruntime)",
             median(server) / median(model),

@@ -63,9 +63,11 @@ pub fn define() {
     GucRegistry::define_enum_guc(
         c"rag.inference_runtime",
         c"Selects the library that computes local embedding models in 32 bits.",
-        c"auto is OpenVINO where it is installed and the processor has instructions for bfloat16, \
-          and ONNX Runtime elsewhere. openvino fails where it is not installed, or computes other \
-          embeddings than ONNX Runtime. ONNX Runtime computes models in 8 bits and rerankers.",
+        c"auto is OpenVINO where it is installed, the processor has instructions for bfloat16, \
+          and rag.execution_provider is cpu. Elsewhere it is ONNX Runtime. openvino fails where \
+          OpenVINO is not installed, or computes other embeddings than ONNX Runtime. Models in 8 \
+          bits, rerankers, and graphs without the input attention_mask are always computed by \
+          ONNX Runtime.",
         &INFERENCE_RUNTIME,
         GucContext::Sighup,
         GucFlags::default(),

@@ -6,6 +6,7 @@
 
 use std::{
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{Mutex, OnceLock, PoisonError},
 };
@@ -17,6 +18,9 @@ use rag_model::invalid;
 use rag_protocol::{EngineError, ErrorKind};
 
 use super::graph::{Graph, GraphInputs, GraphValues};
+
+const HINT: &str = "`make install WITH_OPENVINO=1` installs OpenVINO. Or set \
+    rag.inference_runtime to onnxruntime.";
 
 /// The library, and how graphs use it.
 #[derive(Debug)]
@@ -69,8 +73,13 @@ impl OpenVino {
                 _compiled: compiled,
             })
         };
-        let graph =
-            compile().map_err(|e: openvino::InferenceError| invalid(graph, e.to_string()))?;
+        // the file is good: ONNX Runtime has loaded it
+        let graph = compile().map_err(|e: openvino::InferenceError| {
+            let message = format!("OpenVINO could not load \"{}\"", graph.display());
+            EngineError::new(ErrorKind::Unsupported, message)
+                .detail(e.to_string())
+                .hint(HINT)
+        })?;
         Ok(Box::new(graph))
     }
 
@@ -89,8 +98,6 @@ impl OpenVino {
     }
 
     fn load(&self) -> Result<Core, EngineError> {
-        const HINT: &str = "`make install WITH_OPENVINO=1` installs OpenVINO. Or set \
-            rag.inference_runtime to onnxruntime.";
         let library = std::fs::canonicalize(&self.library).map_err(|e| {
             let message = format!("could not find OpenVINO at \"{}\"", self.library.display());
             EngineError::new(ErrorKind::FileNotFound, message)
@@ -103,8 +110,7 @@ impl OpenVino {
                 .detail(detail)
                 .hint(HINT)
         };
-        openvino_sys::library::load_from(library.clone()).map_err(failed)?;
-        let mut core = Core::new().map_err(|e| failed(e.to_string()))?;
+        let precision = if has_bf16() { "bf16" } else { "f32" };
         let threads = self.threads.to_string();
         let properties = [
             (RwPropertyKey::InferenceNumThreads, threads.as_str()),
@@ -112,14 +118,21 @@ impl OpenVino {
             (RwPropertyKey::HintPerformanceMode, "LATENCY"),
             // Postgres needs all processors, and other processes of the engine do
             (RwPropertyKey::HintEnableCpuPinning, "NO"),
-            (
-                RwPropertyKey::HintInferencePrecision,
-                if has_bf16() { "bf16" } else { "f32" },
-            ),
+            (RwPropertyKey::HintInferencePrecision, precision),
         ];
-        core.set_properties(&DeviceType::CPU, properties)
-            .map_err(|e| failed(e.to_string()))?;
-        tracing::info!(library = %library.display(), threads = self.threads, "loaded OpenVINO");
+        let create = || {
+            openvino_sys::library::load_from(library.clone())?;
+            let mut core = Core::new().map_err(|e| e.to_string())?;
+            core.set_properties(&DeviceType::CPU, properties)
+                .map_err(|e| e.to_string())?;
+            Ok(core)
+        };
+        // the crate panics if the library lacks a function
+        let core = catch_unwind(AssertUnwindSafe(create))
+            .unwrap_or_else(|_| Err("It is not a library of OpenVINO.".into()))
+            .map_err(failed)?;
+        tracing::info!(library = %library.display(), threads = self.threads, precision,
+            "loaded OpenVINO");
         Ok(core)
     }
 }
