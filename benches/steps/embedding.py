@@ -62,11 +62,9 @@ def rates_of(peers, texts, rates):
         note(f"Python, {name}: {seconds:.1f} s, of CPU {used:.1f} s")
 
 
-def measure(precision, runtime, targets, chosen):
+def measure(precision, runtime, targets, folder):
     """Compares syncs with one runtime to Python's in the precisions that have a target."""
     label = precision if runtime == "onnxruntime" else f"{precision} by OpenVINO"
-    folder = os.path.join(SCRATCH, f"scifact-{len(chosen)}")
-    scifact.write_markdown(folder, chosen)
     set_precision(precision)
     configure("rag.inference_runtime", runtime)
     peers = {
@@ -104,8 +102,10 @@ def main():
     documents = scifact.documents()
     counts = counter.count_tokens([f"{d['title']}\n\n{d['text']}" for d in documents])
     fitting = [d for d, count in zip(documents, counts) if count <= MAX_TOKENS]
+    folder = os.path.join(SCRATCH, "scifact")
+    scifact.write_markdown(folder, fitting[:DOCUMENTS])
     for precision, runtime in runtimes():
-        measure(precision, runtime, TARGETS[precision, runtime], fitting[:DOCUMENTS])
+        measure(precision, runtime, TARGETS[precision, runtime], folder)
 
 
 main()
