@@ -32,7 +32,7 @@ impl Tid {
     pub const fn read_key(bytes: &[u8; Self::BYTES]) -> u64 {
         let block = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let offset = u16::from_le_bytes([bytes[4], bytes[5]]);
-        (block as u64) << 16 | offset as u64
+        Self { block, offset }.key()
     }
 
     /// Returns the bytes of a place.

@@ -170,10 +170,14 @@ impl GivenDocuments {
         }
         for segment in &opened.segments {
             // a segment without the terms has no document to score
-            given.segments.push(match segment.lists.is_empty() {
-                true => vec![],
-                false => segment.reader.documents_within(pages, rows.ranges())?,
-            });
+            let mut documents = vec![];
+            if !segment.lists.is_empty() {
+                let ranges = rows.ranges().map(|(first, last)| (first, last, ()));
+                segment
+                    .reader
+                    .each_within(pages, ranges, |document, ()| push(&mut documents, document))?;
+            }
+            given.segments.push(documents);
         }
         Ok(given)
     }

@@ -278,7 +278,13 @@ pub fn score_rows(
         }
     }
     for segment in &opened.segments {
-        let found = segment.reader.documents_of(pages, &in_order)?;
+        let mut found = vec![];
+        let rows = in_order.iter();
+        segment.reader.each_within(
+            pages,
+            rows.map(|(row, number)| (row.key(), row.key(), *number)),
+            |document, number| push(&mut found, (document, *number)),
+        )?;
         let mut cursors = vec![];
         for (term, list) in segment.lists.iter() {
             let cursor = TermCursor::new(list, scorer.term(*term));

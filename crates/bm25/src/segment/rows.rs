@@ -1,6 +1,9 @@
 //! The heap rows of a segment's documents.
 
-use rag_pages::{IndexError, ReadPages, Tid, memory::push};
+use rag_pages::{
+    IndexError, ReadPages, Tid,
+    memory::{OutOfMemory, push},
+};
 
 use super::{
     layout::ROWS_PER_PAGE,
@@ -48,74 +51,18 @@ impl SegmentReader {
         })
     }
 
-    /// Returns the documents of those rows that are in this segment, with what comes with each row.
-    /// The rows are in ascending order, and so are the documents.
-    pub fn documents_of<T: Copy>(
+    /// Calls `f` with the documents whose rows are in ranges of rows, and with what comes with the
+    /// range. The ranges are in ascending order, and so are the documents. A range is its first and
+    /// its last row, as [`Tid::key`] numbers them; several ranges may be the same row.
+    pub fn each_within<T>(
         &self,
         pages: &impl ReadPages,
-        rows: &[(Tid, T)],
-    ) -> Result<Vec<(u32, T)>, IndexError> {
-        let mut found = vec![];
-        let mut rest = if self.documents > 0 { rows } else { &[] };
-        let mut page = 0;
-        while let Some((row, _)) = rest.first() {
-            pages.check_interrupts();
-            // the last page that begins with this row or an earlier one
-            let mut after = self.row_blocks.len();
-            while page + 1 < after {
-                let middle = usize::midpoint(page, after);
-                if self.row(pages, (middle * ROWS_PER_PAGE) as u32)? <= *row {
-                    page = middle;
-                } else {
-                    after = middle;
-                }
-            }
-            let first = page * ROWS_PER_PAGE;
-            let count = (self.documents as usize)
-                .saturating_sub(first)
-                .min(ROWS_PER_PAGE);
-            let block = self.page_of(&self.row_blocks, page)?;
-            let passed = self.owned.read_page(pages, block, PageKind::Rows, |page| {
-                let content = format::content(page);
-                let stored = |place: usize| Tid::read(&content[place * Tid::BYTES..]);
-                let mut from = 0;
-                for (passed, (row, with)) in rest.iter().enumerate() {
-                    let mut end = count;
-                    while from < end {
-                        let middle = usize::midpoint(from, end);
-                        if stored(middle) < *row {
-                            from = middle + 1;
-                        } else {
-                            end = middle;
-                        }
-                    }
-                    if from == count {
-                        return Ok(passed);
-                    }
-                    if stored(from) == *row {
-                        push(&mut found, ((first + from) as u32, *with))
-                            .map_err(IndexError::of_memory)?;
-                    }
-                }
-                Ok(rest.len())
-            })?;
-            // a row between two pages is in none
-            rest = &rest[passed.max(1)..];
-        }
-        Ok(found)
-    }
-
-    /// Returns the documents whose rows are in ranges of rows, which are in ascending order. The
-    /// documents are, too. A range is its first and its last row, as [`Tid::key`] numbers them.
-    pub fn documents_within(
-        &self,
-        pages: &impl ReadPages,
-        ranges: impl Iterator<Item = (u64, u64)>,
-    ) -> Result<Vec<u32>, IndexError> {
-        let mut found = vec![];
+        ranges: impl Iterator<Item = (u64, u64, T)>,
+        mut f: impl FnMut(u32, &T) -> Result<(), OutOfMemory>,
+    ) -> Result<(), IndexError> {
         let mut ranges = ranges.peekable();
         let mut number = 0;
-        while let Some((next, _)) = ranges.peek()
+        while let Some((next, ..)) = ranges.peek()
             && number < self.row_blocks.len()
         {
             pages.check_interrupts();
@@ -127,16 +74,17 @@ impl SegmentReader {
             let block = self.page_of(&self.row_blocks, number)?;
             self.owned.read_page(pages, block, PageKind::Rows, |page| {
                 let rows = &format::content(page).as_chunks::<{ Tid::BYTES }>().0[..count];
+                let last = rows.last().map_or(0, Tid::read_key);
                 let mut place = 0;
-                while let Some((from, to)) = ranges.peek() {
+                while let Some((from, to, with)) = ranges.peek() {
                     place = first_from(rows, place, *from);
-                    while let Some(row) = rows.get(place)
-                        && Tid::read_key(row) <= *to
-                    {
-                        push(&mut found, (first + place) as u32).map_err(IndexError::of_memory)?;
-                        place += 1;
+                    for (found, row) in (first + place..).zip(&rows[place..]) {
+                        if Tid::read_key(row) > *to {
+                            break;
+                        }
+                        f(found as u32, with).map_err(IndexError::of_memory)?;
                     }
-                    if place == count {
+                    if last < *to {
                         break; // the range may go on in the next page
                     }
                     ranges.next();
@@ -145,7 +93,7 @@ impl SegmentReader {
             })?;
             number += 1;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Returns the last page of rows, from page `number` on, that begins with `row` or before it.

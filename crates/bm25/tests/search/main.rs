@@ -70,6 +70,11 @@ fn the_best_rows_are_the_first_of_all() {
             score_rows(&pages, &cache, &query, None, &rows).unwrap(),
             scores
         );
+        // also rows that are asked for several times
+        assert_eq!(
+            score_rows(&pages, &cache, &query, None, &rows.repeat(3)).unwrap(),
+            scores.repeat(3)
+        );
     }
 }
 
