@@ -34,6 +34,12 @@ fn runtimes() -> Option<(PathBuf, String)> {
     Some((onnxruntime()?, openvino?))
 }
 
+/// Returns both runtimes' libraries, and the default model's folder.
+fn with_default_model() -> Option<(PathBuf, String, PathBuf)> {
+    let ((onnxruntime, openvino), dir) = runtimes().zip(default_model())?;
+    Some((onnxruntime, openvino, dir))
+}
+
 fn start(onnxruntime: &Path, openvino: &str, choice: &str) -> Engine {
     let options = ["--openvino", openvino, "--inference-runtime", choice];
     Engine::start_with(onnxruntime, &options)
@@ -49,7 +55,7 @@ fn texts() -> Vec<String> {
 
 #[test]
 fn embeddings_of_both_runtimes_are_the_same() {
-    let (Some((onnxruntime, openvino)), Some(dir)) = (runtimes(), default_model()) else {
+    let Some((onnxruntime, openvino, dir)) = with_default_model() else {
         return;
     };
     let (one, other) = (
@@ -71,7 +77,7 @@ fn embeddings_of_both_runtimes_are_the_same() {
 
 #[test]
 fn embeddings_do_not_depend_on_other_texts() {
-    let (Some((onnxruntime, openvino)), Some(dir)) = (runtimes(), default_model()) else {
+    let Some((onnxruntime, openvino, dir)) = with_default_model() else {
         return;
     };
     let engine = start(&onnxruntime, &openvino, "openvino");
@@ -109,7 +115,7 @@ fn families_of_both_runtimes_are_the_same() {
 
 #[test]
 fn graphs_in_8_bits_stay_with_onnx_runtime() {
-    let (Some((onnxruntime, openvino)), Some(dir)) = (runtimes(), default_model()) else {
+    let Some((onnxruntime, openvino, dir)) = with_default_model() else {
         return;
     };
     let engine = start(&onnxruntime, &openvino, "openvino");
@@ -123,7 +129,7 @@ fn graphs_in_8_bits_stay_with_onnx_runtime() {
 
 #[test]
 fn idle_models_are_dropped_and_loaded_again() {
-    let (Some((onnxruntime, openvino)), Some(dir)) = (runtimes(), default_model()) else {
+    let Some((onnxruntime, openvino, dir)) = with_default_model() else {
         return;
     };
     let options = [
@@ -146,7 +152,7 @@ fn idle_models_are_dropped_and_loaded_again() {
 
 #[test]
 fn work_of_a_client_that_hangs_up_is_dropped() {
-    let (Some((onnxruntime, openvino)), Some(dir)) = (runtimes(), default_model()) else {
+    let Some((onnxruntime, openvino, dir)) = with_default_model() else {
         return;
     };
     let engine = start(&onnxruntime, &openvino, "openvino");

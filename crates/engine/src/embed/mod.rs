@@ -9,9 +9,11 @@
 //!
 //! * [`server`]: the socket;
 //! * [`client`]: a connection, with its [`replies`] and with [`prepare`] for documents;
-//! * [`models`]: the loaded models, each a [`model`] with a [`graph`] over the [`runtime`] or
-//!   [`openvino`], [`tokens`], [`pooling`], [`token_vectors`], [`options`], its [`fingerprint`],
-//!   its [`footprint`] and its [`baseline`]; [`counter`] counts tokens for the splitter;
+//! * [`models`]: the loaded models, each a [`model`] with [`tokens`], [`pooling`],
+//!   [`token_vectors`], [`options`], its [`fingerprint`], its [`footprint`] and its [`baseline`];
+//!   [`counter`] counts tokens for the splitter;
+//! * [`computation`]: a [`graph`] over the [`runtime`] or [`openvino`], whose results are compared
+//!   in [`comparison`]; each is a [`library`];
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.
@@ -22,11 +24,14 @@
 mod admission;
 mod baseline;
 mod client;
+mod comparison;
+mod computation;
 pub mod counter;
 mod fingerprint;
 mod footprint;
 mod graph;
 mod inference;
+mod library;
 mod model;
 mod models;
 mod openvino;

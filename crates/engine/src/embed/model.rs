@@ -1,22 +1,19 @@
 //! One loaded model: a checked folder, a tokenizer and a graph.
 
-use std::{
-    fs, mem,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fs, mem, path::Path, sync::Arc};
 
 use rag_model::{graph_file, invalid, settings::Settings, steps::DenseLayer, unreadable};
 use rag_protocol::{
     EngineError, ErrorKind,
-    baseline::{TEXTS, cosine},
     embed::{ModelInfo, ModelRef, Precision},
 };
 
 use super::{
     baseline::baseline,
+    comparison,
+    computation::Computation,
     fingerprint::{fingerprint, identity},
-    graph::{self, Graph, GraphInputs, GraphValues, Inputs, Output},
+    graph::{self, GraphInputs, GraphValues, Inputs, Output},
     openvino::OpenVino,
     options, pooling,
     runtime::Runtime,
@@ -28,16 +25,10 @@ use super::{
 /// Maximum number of tokens, with padding, of several texts in one run.
 const RUN_TOKENS: usize = 4096;
 
-/// The lowest cosine similarity of the embeddings of both runtimes. Those of bfloat16 have .9999.
-const SAME: f64 = 0.999;
-
 /// Returns the number of texts of a length that are run together.
 pub fn run_texts(tokens: usize) -> usize {
     (RUN_TOKENS / tokens.max(1)).clamp(1, SLICE)
 }
-
-/// Graph, number of texts in a run, whether lengths are rounded, and name of the runtime.
-type Computation = (Mutex<Box<dyn Graph>>, usize, bool, &'static str);
 
 /// A model that passed all checks, including a first run.
 #[derive(Debug)]
@@ -51,13 +42,7 @@ pub struct Model {
     layers: Vec<DenseLayer>,
     inputs: Inputs,
     output: Output,
-    /// Maximum number of texts in one run of the graph.
-    batch: usize,
-    /// Texts of a run have one of few lengths. OpenVINO compiles the graph for each length.
-    rounds_length: bool,
-    graph: Mutex<Box<dyn Graph>>,
-    /// The runtime that computes the graph.
-    pub runtime: &'static str,
+    pub computation: Computation,
 }
 
 impl Model {
@@ -124,16 +109,13 @@ impl Model {
             layers,
             inputs,
             output,
-            batch,
-            rounds_length: false,
-            graph: Mutex::new(Box::new(session)),
-            runtime: "onnxruntime",
+            computation: Computation::by_onnxruntime(session, batch),
         };
         model.try_out(&graph)?;
         if !model.is_scorer() {
             // a graph may work with the words of some texts only
             model.info.baseline = baseline(&model).unwrap_or_default();
-            if let Some(openvino) = runtime.openvino(reference.precision)
+            if let Some(openvino) = runtime.openvino(reference)
                 && inputs.has_mask
             {
                 model.use_openvino(&graph, openvino, runtime.requires_openvino())?;
@@ -226,49 +208,17 @@ impl Model {
     }
 
     fn try_openvino(&mut self, graph: &Path, openvino: &OpenVino) -> Result<(), EngineError> {
-        let texts = self.samples()?;
+        let texts = comparison::samples(&self.tokenizer)?;
         let expected = self.run_each(&texts)?;
-        let others = (
-            Mutex::new(openvino.open(graph)?),
-            1, // several texts at once are hardly faster, and each is the same alone
-            true,
-            "openvino",
-        );
-        let before = self.exchange(others);
+        let computation = Computation::by_openvino(openvino.open(graph)?);
+        let before = mem::replace(&mut self.computation, computation);
         let same = self
             .run_each(&texts)
-            .and_then(|found| check_same(&self.info, &expected, &found));
+            .and_then(|found| comparison::check_same(&self.info, &expected, &found));
         if same.is_err() {
-            self.exchange(before);
+            self.computation = before;
         }
         same
-    }
-
-    /// Exchanges what differs between the runtimes.
-    fn exchange(&mut self, others: Computation) -> Computation {
-        let (graph, batch, rounds_length, runtime) = others;
-        (
-            mem::replace(&mut self.graph, graph),
-            mem::replace(&mut self.batch, batch),
-            mem::replace(&mut self.rounds_length, rounds_length),
-            mem::replace(&mut self.runtime, runtime),
-        )
-    }
-
-    /// Returns texts of many lengths to compare runtimes with.
-    fn samples(&self) -> Result<Vec<Tokens>, EngineError> {
-        let all = TEXTS
-            .map(|(question, text)| format!("{question} {text} "))
-            .concat();
-        let words: Vec<&str> = all.split_inclusive(' ').collect();
-        let mut samples: Vec<Tokens> = vec![];
-        for count in [1, 7, 20, 40, 70, 100, 140, 190, 250, 330, 420] {
-            let text: String = words.iter().cycle().take(count).copied().collect();
-            samples.extend(self.tokenizer.tokenize(&text, &|| false)?);
-        }
-        // longer texts than the model reads are all equally long
-        samples.dedup_by_key(|tokens| tokens.ids.len());
-        Ok(samples)
     }
 
     fn run_each(&self, texts: &[Tokens]) -> Result<Vec<f32>, EngineError> {
@@ -287,7 +237,7 @@ impl Model {
     pub fn run(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let mut values = Vec::with_capacity(texts.len() * self.width());
         let longest = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
-        for batch in texts.chunks(self.batch.min(run_texts(longest))) {
+        for batch in texts.chunks(self.computation.batch.min(run_texts(longest))) {
             values.extend(self.run_batch(batch)?);
         }
         Ok(values)
@@ -304,21 +254,18 @@ impl Model {
     fn run_batch(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let rows = texts.len();
         let longest = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
-        let width = match self.rounds_length {
-            // a graph has no positions beyond the limit
-            true => rounded(longest).min(self.settings.max_tokens.max(longest)),
-            false => longest,
-        };
+        let width = self.computation.width(longest, self.settings.max_tokens);
         let inputs = self.inputs(texts, width);
-        let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         let dimensions = self.settings.hidden_size;
         let (name, expected) = match &self.output {
             Output::Pooled(name) => (name, vec![rows, self.settings.dimensions]),
             Output::Hidden(name) | Output::Tokens(name) => (name, vec![rows, width, dimensions]),
             Output::Scores(name) => (name, vec![rows, 1]),
         };
-        let GraphValues { shape, values } =
-            graph.run(inputs, [rows, width], name).map_err(failed)?;
+        let GraphValues { shape, values } = self
+            .computation
+            .run(inputs, [rows, width], name)
+            .map_err(failed)?;
         if !shape
             .iter()
             .map(|n| usize::try_from(*n).ok())
@@ -400,31 +347,6 @@ impl Model {
     }
 }
 
-/// Compares embeddings of the same texts by OpenVINO, `found`, and by ONNX Runtime.
-///
-/// # Errors
-/// `Unsupported` if the similarity of a pair is too low.
-fn check_same(model: &ModelInfo, expected: &[f32], found: &[f32]) -> Result<(), EngineError> {
-    let dimensions = model.dimensions;
-    let pairs = (expected.chunks_exact(dimensions)).zip(found.chunks_exact(dimensions));
-    let worst = pairs.map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
-    if worst >= SAME {
-        return Ok(());
-    }
-    let message = format!("OpenVINO computes other embeddings of \"{}\"", model.name);
-    Err(EngineError::new(ErrorKind::Unsupported, message)
-        .detail(format!(
-            "The cosine similarity to those of ONNX Runtime is {worst:.3} at worst."
-        ))
-        .hint("Set rag.inference_runtime to onnxruntime."))
-}
-
-/// Returns a number of tokens that is at most a sixteenth of the next power of two above another.
-/// Up to 8,192 tokens there are 56 such numbers.
-fn rounded(tokens: usize) -> usize {
-    tokens.next_multiple_of((tokens.next_power_of_two() / 16).max(16))
-}
-
 fn failed(detail: String) -> EngineError {
     EngineError::new(ErrorKind::Internal, "the embedding model failed").detail(detail)
 }
@@ -452,44 +374,5 @@ fn check_folder(dir: &Path) -> Result<(), EngineError> {
             ErrorKind::WrongFileType,
             format!("\"{}\" is not a folder", dir.display()),
         ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn embeddings_that_differ_are_refused() {
-        let model = ModelInfo {
-            name: "m".into(),
-            dimensions: 2,
-            max_tokens: 8,
-            precision: Some(Precision::Fp32),
-            identity: String::new(),
-            fingerprint: String::new(),
-            baseline: 0.0,
-        };
-        let expected = [1.0, 0.0, 0.0, 1.0];
-        assert_eq!(
-            check_same(&model, &expected, &[1.0, 0.02, 0.0, 1.0]),
-            Ok(())
-        );
-        let error = check_same(&model, &expected, &[1.0, 0.0, 0.6, 0.8]).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Unsupported);
-        assert!(error.detail.unwrap().contains("0.800"));
-    }
-
-    #[test]
-    fn lengths_are_rounded_to_few() {
-        let all: std::collections::BTreeSet<usize> = (1..=8192).map(rounded).collect();
-        assert_eq!(
-            (all.len(), all.first(), all.last()),
-            (56, Some(&16), Some(&8192))
-        );
-        assert_eq!(
-            [1, 16, 17, 250, 257, 600].map(rounded),
-            [16, 16, 32, 256, 288, 640]
-        );
     }
 }

@@ -78,7 +78,7 @@ impl Models {
         }
         *loaded = None; // before the new one takes memory too
         let start = Instant::now();
-        let by_openvino = self.runtime.openvino(reference.precision).is_some();
+        let by_openvino = self.runtime.openvino(reference).is_some();
         let bytes = footprint(reference, by_openvino);
         let model = self
             .make_room(reference, bytes)
@@ -99,7 +99,7 @@ impl Models {
         tracing::info!(
             model = %reference.dir.display(),
             precision = reference.precision.name(),
-            runtime = model.runtime,
+            runtime = model.computation.runtime,
             dimensions = model.info.dimensions,
             max_tokens = model.info.max_tokens,
             megabytes = bytes >> 20,

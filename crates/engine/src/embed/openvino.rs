@@ -2,13 +2,13 @@
 //! loss. Processors with instructions for that are faster so.
 //!
 //! The library is large, and so it is installed on request only. Each of its graphs is compared
-//! with ONNX Runtime's before it is used (`Model::try_openvino`).
+//! with ONNX Runtime's before it is used ([`comparison`](super::comparison)).
 
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use openvino::{
@@ -17,7 +17,10 @@ use openvino::{
 use rag_model::invalid;
 use rag_protocol::{EngineError, ErrorKind};
 
-use super::graph::{Graph, GraphInputs, GraphValues};
+use super::{
+    graph::{Graph, GraphInputs, GraphValues},
+    library::Library,
+};
 
 const HINT: &str = "`make install WITH_OPENVINO=1` installs OpenVINO. Or set \
     rag.inference_runtime to onnxruntime.";
@@ -25,17 +28,15 @@ const HINT: &str = "`make install WITH_OPENVINO=1` installs OpenVINO. Or set \
 /// The library, and how graphs use it.
 #[derive(Debug)]
 pub struct OpenVino {
-    library: PathBuf,
+    library: Library<Mutex<LoadedCore>>,
     threads: usize,
-    core: OnceLock<Mutex<Loaded>>,
-    loading: Mutex<()>,
 }
 
-struct Loaded(Core);
+struct LoadedCore(Core);
 
-impl fmt::Debug for Loaded {
+impl fmt::Debug for LoadedCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Loaded")
+        f.write_str("LoadedCore")
     }
 }
 
@@ -43,24 +44,22 @@ impl OpenVino {
     /// Loads nothing yet. `library` is the path of `libopenvino_c.so`.
     pub fn new(library: PathBuf, threads: usize) -> Self {
         Self {
-            library,
+            library: Library::new("OpenVINO", HINT, library),
             threads,
-            core: OnceLock::new(),
-            loading: Mutex::new(()),
         }
     }
 
     pub fn is_installed(&self) -> bool {
-        self.library.is_file()
+        self.library.is_installed()
     }
 
     /// Loads a 32-bit graph.
     ///
     /// # Errors
-    /// `FileNotFound` or `Unsupported` for the library, `InvalidModel` for the graph.
+    /// Those of [`Library::get`]; `Unsupported` if OpenVINO cannot load the graph.
     pub fn open(&self, graph: &Path) -> Result<Box<dyn Graph>, EngineError> {
-        let core = self.core()?;
-        let Loaded(core) = &mut *core.lock().unwrap_or_else(PoisonError::into_inner);
+        let core = self.library.get(|library| self.load(library))?;
+        let LoadedCore(core) = &mut *core.lock().unwrap_or_else(PoisonError::into_inner);
         let path = graph
             .to_str()
             .ok_or_else(|| invalid(graph, "its path is not UTF-8"))?;
@@ -83,35 +82,10 @@ impl OpenVino {
         Ok(Box::new(graph))
     }
 
-    fn core(&self) -> Result<&Mutex<Loaded>, EngineError> {
-        if let Some(core) = self.core.get() {
-            return Ok(core);
-        }
-        let _only_one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.core.get().is_none() {
-            let core = self.load()?;
-            let _ = self.core.set(Mutex::new(Loaded(core)));
-        }
-        self.core
-            .get()
-            .ok_or_else(|| EngineError::new(ErrorKind::Internal, "OpenVINO is no longer loaded"))
-    }
-
-    fn load(&self) -> Result<Core, EngineError> {
-        let library = std::fs::canonicalize(&self.library).map_err(|e| {
-            let message = format!("could not find OpenVINO at \"{}\"", self.library.display());
-            EngineError::new(ErrorKind::FileNotFound, message)
-                .detail(e.to_string())
-                .hint(HINT)
-        })?;
-        let failed = |detail: String| {
-            let message = format!("could not load OpenVINO from \"{}\"", library.display());
-            EngineError::new(ErrorKind::Unsupported, message)
-                .detail(detail)
-                .hint(HINT)
-        };
+    fn load(&self, library: &Path) -> Result<Mutex<LoadedCore>, String> {
         let precision = if has_bf16() { "bf16" } else { "f32" };
         let threads = self.threads.to_string();
+        tracing::info!(precision, threads, "OpenVINO computes graphs");
         let properties = [
             (RwPropertyKey::InferenceNumThreads, threads.as_str()),
             (RwPropertyKey::NumStreams, "1"),
@@ -121,19 +95,15 @@ impl OpenVino {
             (RwPropertyKey::HintInferencePrecision, precision),
         ];
         let create = || {
-            openvino_sys::library::load_from(library.clone())?;
+            openvino_sys::library::load_from(library.to_path_buf())?;
             let mut core = Core::new().map_err(|e| e.to_string())?;
             core.set_properties(&DeviceType::CPU, properties)
                 .map_err(|e| e.to_string())?;
-            Ok(core)
+            Ok(Mutex::new(LoadedCore(core)))
         };
         // the crate panics if the library lacks a function
-        let core = catch_unwind(AssertUnwindSafe(create))
+        catch_unwind(AssertUnwindSafe(create))
             .unwrap_or_else(|_| Err("It is not a library of OpenVINO.".into()))
-            .map_err(failed)?;
-        tracing::info!(library = %library.display(), threads = self.threads, precision,
-            "loaded OpenVINO");
-        Ok(core)
     }
 }
 

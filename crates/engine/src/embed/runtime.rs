@@ -1,49 +1,51 @@
 //! ONNX Runtime: one shared library and one environment per process. OpenVINO beside it.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use std::{path::PathBuf, sync::Arc};
 
 use ort::{
     environment::Environment,
     ep::{CUDA, ExecutionProviderDispatch, OpenVINO},
     logging::LogLevel,
 };
-use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    embed::{ModelRef, Precision},
+};
 
-use super::openvino::{OpenVino, has_bf16};
+use super::{
+    library::Library,
+    openvino::{OpenVino, has_bf16},
+};
 
-/// The path of the library, and how sessions use it.
+const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; \
+    `make install` puts it in place.";
+
+/// The libraries, and how graphs use them.
 #[derive(Debug)]
 pub struct Runtime {
-    library: PathBuf,
+    onnxruntime: Library<Environment>,
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
     pub provider: Provider,
     choice: InferenceRuntime,
     openvino: OpenVino,
-    environment: OnceLock<Environment>,
-    loading: Mutex<()>,
 }
 
 impl Runtime {
-    /// Loads nothing yet. The first model loads the library, so that a wrong path is an error of a
-    /// request and visible to its user.
+    /// Loads nothing yet.
     pub fn new(libraries: Libraries, threads: usize, provider: Provider) -> Self {
         Self {
-            library: libraries.onnxruntime,
+            onnxruntime: Library::new("ONNX Runtime", HINT, libraries.onnxruntime),
             threads,
             provider,
             choice: libraries.choice,
             openvino: OpenVino::new(libraries.openvino, threads),
-            environment: OnceLock::new(),
-            loading: Mutex::new(()),
         }
     }
 
-    /// Returns OpenVINO if it is to compute graphs of a precision. It cannot compute 8-bit ones.
-    pub fn openvino(&self, precision: Precision) -> Option<&OpenVino> {
+    /// Returns OpenVINO if it is to compute the graph of a model that embeds. It cannot compute
+    /// 8-bit ones.
+    pub fn openvino(&self, model: &ModelRef) -> Option<&OpenVino> {
         let is_chosen = match self.choice {
             InferenceRuntime::Onnxruntime => false,
             InferenceRuntime::Openvino => true,
@@ -51,7 +53,8 @@ impl Runtime {
                 has_bf16() && self.provider == Provider::Cpu && self.openvino.is_installed()
             }
         };
-        (is_chosen && precision == Precision::Fp32).then_some(&self.openvino)
+        let embeds = !model.options.compares_tokens;
+        (is_chosen && embeds && model.precision == Precision::Fp32).then_some(&self.openvino)
     }
 
     /// Returns true if the settings do not leave a choice.
@@ -60,51 +63,19 @@ impl Runtime {
     }
 
     /// # Errors
-    /// `FileNotFound`, or `Unsupported` if the library cannot be loaded or is too old. A later call
-    /// tries again.
+    /// Those of [`Library::get`].
     pub fn environment(&self) -> Result<&Environment, EngineError> {
-        if let Some(environment) = self.environment.get() {
-            return Ok(environment);
-        }
-        let _only_one = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.environment.get().is_none() {
-            let environment = self.load()?;
-            let _ = self.environment.set(environment);
-        }
-        self.environment.get().ok_or_else(|| {
-            EngineError::new(ErrorKind::Internal, "ONNX Runtime is no longer loaded")
+        self.onnxruntime.get(|library| {
+            let environment = ort::init_from(library)
+                .map_err(|e| e.to_string())?
+                .with_telemetry(false)
+                .with_name("rag-engine")
+                .with_logger(Arc::new(log))
+                .build()
+                .map_err(|e| e.to_string())?;
+            environment.set_log_level(LogLevel::Warning);
+            Ok(environment)
         })
-    }
-
-    fn load(&self) -> Result<Environment, EngineError> {
-        const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; \
-            `make install` puts it in place.";
-        // A relative path would be searched for beside the executable first.
-        let library = std::fs::canonicalize(&self.library).map_err(|e| {
-            let message = format!(
-                "could not find ONNX Runtime at \"{}\"",
-                self.library.display()
-            );
-            EngineError::new(ErrorKind::FileNotFound, message)
-                .detail(e.to_string())
-                .hint(HINT)
-        })?;
-        let failed = |detail: String| {
-            let message = format!("could not load ONNX Runtime from \"{}\"", library.display());
-            EngineError::new(ErrorKind::Unsupported, message)
-                .detail(detail)
-                .hint(HINT)
-        };
-        let environment = ort::init_from(&library)
-            .map_err(|e| failed(e.to_string()))?
-            .with_telemetry(false)
-            .with_name("rag-engine")
-            .with_logger(Arc::new(log))
-            .build()
-            .map_err(|e| failed(e.to_string()))?;
-        environment.set_log_level(LogLevel::Warning);
-        tracing::info!(library = %library.display(), threads = self.threads, "loaded ONNX Runtime");
-        Ok(environment)
     }
 }
 
