@@ -23,9 +23,8 @@ pub struct Report {
     source: String,
     pub counts: RunCounts,
     pub times: StageTimes,
-    /// What calls of models used in earlier processes of the run, and in this one before it.
+    /// What calls of models used in earlier processes of the run. This one makes no other calls.
     spent_earlier: Spent,
-    spent_before: Spent,
     pub commit: Option<String>,
     /// The whole source was listed.
     pub complete: bool,
@@ -46,7 +45,6 @@ impl Report {
             counts: RunCounts::default(),
             times: StageTimes::default(),
             spent_earlier: transaction(|| runs::spent(run_id))?,
-            spent_before: spent(),
             commit: None,
             complete: false,
             note: None,
@@ -81,7 +79,7 @@ impl Report {
             self.stage,
             &self.counts,
             &self.times,
-            spent().since(self.spent_before).plus(self.spent_earlier),
+            spent().plus(self.spent_earlier),
             self.current_uri.as_deref(),
         )
     }

@@ -115,15 +115,6 @@ impl Spent {
             cost: added(self.cost, other.cost),
         }
     }
-
-    /// Returns what was used since an earlier sum.
-    pub fn since(self, earlier: Self) -> Self {
-        let before = earlier.cost.unwrap_or(0);
-        Self {
-            tokens: self.tokens.saturating_sub(earlier.tokens),
-            cost: self.cost.map(|cost| cost.saturating_sub(before)),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
