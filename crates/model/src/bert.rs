@@ -4,14 +4,14 @@
 //!  input_ids, token_type_ids ─> embeddings + LayerNorm
 //!                                    │
 //!            ┌── x ──────────────────┤
-//!  per layer │   attention ─> dense ─┴─> SkipLayerNormalization ──┬─> dense ─> GELU ─> dense ─┐
-//!            └──────────────────────────────────────── x <── SkipLayerNormalization <─────────┴──
+//!  per layer │   attention ─> dense ─┴─> sum + LayerNorm ──┬─> dense ─> GELU ─> dense ─┐
+//!            └───────────────────────────────────── x <── sum + LayerNorm <────────────┴──
 //! ```
 //!
-//! ONNX Runtime's fused operators are used throughout. In 8 bits, the weights of dense layers and
-//! attention are integers, and activations are quantized at run time (`DynamicQuantizeMatMul`,
-//! `QAttention`). The table of words is stored as integers. Biases and normalisation stay 32-bit
-//! floats.
+//! ONNX Runtime's fused operators are used where they are faster than others. In 8 bits, the
+//! weights of dense layers are integers, and activations are quantized at run time
+//! (`DynamicQuantizeMatMul`). The table of words is stored as integers. Biases and normalisation
+//! stay 32-bit floats.
 //!
 //! RoBERTa and its relatives number positions from `pad_token_id + 1` on. Texts are padded at their
 //! end, so the graph gets the table without the rows before.
@@ -19,7 +19,7 @@
 use rag_protocol::{EngineError, embed::Precision};
 
 use crate::{
-    config::{Activation, Family},
+    config::Family,
     onnx::{Attribute::Int, ElementType},
     relative,
     writer::{Writer, transposed},
@@ -107,7 +107,7 @@ fn embeddings(writer: &mut Writer) -> Result<String, EngineError> {
     if config.segments > 0 {
         casts.push(("token_type_ids", "segments"));
     }
-    if !config.takes_texts_alone() {
+    if !writer.takes_texts_alone() {
         casts.push(("attention_mask", "mask"));
     }
     for (from, to) in casts {
@@ -183,18 +183,15 @@ fn sum_quantized_words(writer: &mut Writer, words: &[f32]) {
         &["position"],
         &[],
     );
-    let sum = if has_segments {
+    let mut inputs = vec!["word", "position"];
+    if has_segments {
         graph.node("Gather", &["types", "segments"], &["type"], &[]);
-        graph.node("Add", &["word", "position"], &["placed"], &[]);
-        graph.node("Add", &["placed", "type"], &["sum"], &[]);
-        "sum"
-    } else {
-        graph.node("Add", &["word", "position"], &["placed"], &[]);
-        "placed"
-    };
+        inputs.push("type");
+    }
+    graph.node("Sum", &inputs, &["sum"], &[]);
     graph.node(
         "LayerNormalization",
-        &[sum, "embedded.gamma", "embedded.beta"],
+        &["sum", "embedded.gamma", "embedded.beta"],
         &["embedded"],
         &epsilon,
     );
@@ -205,36 +202,18 @@ fn layer(writer: &mut Writer, layer: usize, input: &str) -> Result<String, Engin
     let (hidden, wide) = (writer.config.hidden, writer.config.wide);
     let names = LayerNames::new(writer.config.family, layer);
     let name = |name: &str| format!("layer{layer}.{name}");
-    let weight = |name: &str| format!("{name}.weight");
-
-    let (attended, mixed, between) = (name("attended"), name("mixed"), name("between"));
+    let (attended, between, output) = (name("attended"), name("between"), name("output"));
     attention(writer, &names, input, &attended)?;
-    writer.dense(&mixed, &attended, &weight(&names.mix), [hidden, hidden])?;
-    add_and_normalise(writer, &mixed, input, &names.mix, &names.mix_norm, &between)?;
+    let shape = [hidden, hidden];
+    let mixed = writer.dense_with_bias(&name("mixed"), &attended, &names.mix, shape)?;
+    writer.normalise_sum(&[&mixed, input], &names.mix_norm, &between)?;
 
-    let (widened, bias, active) = (name("widened"), name("widened.bias"), name("active"));
-    writer.dense(&widened, &between, &weight(&names.widen), [wide, hidden])?;
-    writer.vector(&format!("{}.bias", names.widen), &bias, wide)?;
-    if writer.config.activation == Activation::Gelu {
-        writer
-            .graph
-            .fused_node("BiasGelu", &[&widened, &bias], &[&active], &[]);
-    } else {
-        let sum = name("widened.sum");
-        writer.graph.node("Add", &[&widened, &bias], &[&sum], &[]);
-        writer.activate(writer.config.activation, &sum, &active);
-    }
-
-    let (narrowed, output) = (name("narrowed"), name("output"));
-    writer.dense(&narrowed, &active, &weight(&names.narrow), [hidden, wide])?;
-    add_and_normalise(
-        writer,
-        &narrowed,
-        &between,
-        &names.narrow,
-        &names.norm,
-        &output,
-    )?;
+    let (active, shape) = (name("active"), [wide, hidden]);
+    let widened = writer.dense_with_bias(&name("widened"), &between, &names.widen, shape)?;
+    writer.activate(writer.config.activation, &widened, &active);
+    let (narrowed, shape) = (name("narrowed"), [hidden, wide]);
+    let narrowed = writer.dense_with_bias(&narrowed, &active, &names.narrow, shape)?;
+    writer.normalise_sum(&[&narrowed, &between], &names.norm, &output)?;
     Ok(output)
 }
 
@@ -255,18 +234,18 @@ fn attention(
         bias.extend(writer.weight(&format!("{part}.bias"), &[hidden])?);
     }
     let part = |name: &str| format!("{output}.{name}");
-    writer.graph.floats(&part("bias"), &[columns], &bias);
+    let (projected, weight) = (part("projected"), part("projected.weight"));
+    let bias_name = part("bias");
+    writer.graph.floats(&bias_name, &[columns], &bias);
     let heads = writer.heads();
     let is_mpnet = writer.config.family == Family::Mpnet;
-    if is_mpnet || writer.config.takes_texts_alone() {
+    if is_mpnet || writer.takes_texts_alone() {
         // Operators with a projection inside take no bias by distance, and need the whole matrix of
-        // all pairs of tokens.
-        let projected = part("projected");
-        writer.product(&projected, input, &stored, hidden);
+        // all pairs of tokens. In 8 bits they take longer, too.
+        let projected = writer.product(&projected, input, &stored, hidden, None);
         let [q, k, v] = writer.split_in_three(&projected);
-        let bias = part("bias");
-        let mut inputs = vec![q.as_str(), &k, &v, &bias];
-        if !writer.config.takes_texts_alone() {
+        let mut inputs = vec![q.as_str(), &k, &v, &bias_name];
+        if !writer.takes_texts_alone() {
             inputs.push("mask");
         }
         if is_mpnet {
@@ -279,66 +258,10 @@ fn attention(
         return Ok(());
     }
     let matrix = transposed(&stored, hidden);
-    match writer.precision {
-        Precision::Fp32 => {
-            writer
-                .graph
-                .floats(&part("weight"), &[hidden, columns], &matrix);
-            let inputs = [input, &part("weight"), &part("bias"), "mask"];
-            writer
-                .graph
-                .fused_node("Attention", &inputs, &[output], &heads);
-        }
-        Precision::Int8 => {
-            writer.quantized(output, &matrix, hidden, columns);
-            let (x, scale, zero) = (part("input"), part("input.scale"), part("input.zero"));
-            writer
-                .graph
-                .node("DynamicQuantizeLinear", &[input], &[&x, &scale, &zero], &[]);
-            let (weight, weight_scale, weight_zero) = (part("weight"), part("scale"), part("zero"));
-            let inputs = [
-                x.as_str(),
-                &weight,
-                &part("bias"),
-                &scale,
-                &weight_scale,
-                "mask",
-                &zero,
-                &weight_zero,
-            ];
-            writer
-                .graph
-                .fused_node("QAttention", &inputs, &[output], &heads);
-        }
-    }
-    Ok(())
-}
-
-/// `LayerNorm(product + bias + residual)`.
-fn add_and_normalise(
-    writer: &mut Writer,
-    product: &str,
-    residual: &str,
-    dense: &str,
-    norm: &str,
-    output: &str,
-) -> Result<(), EngineError> {
-    let (gamma, beta, bias) = (
-        format!("{output}.gamma"),
-        format!("{output}.beta"),
-        format!("{output}.bias"),
-    );
-    for (from, to) in [
-        (format!("{norm}.weight"), &gamma),
-        (format!("{norm}.bias"), &beta),
-        (format!("{dense}.bias"), &bias),
-    ] {
-        writer.vector(&from, to, writer.config.hidden)?;
-    }
-    let inputs = [product, residual, &gamma, &beta, &bias];
-    let epsilon = writer.epsilon();
+    writer.graph.floats(&weight, &[hidden, columns], &matrix);
+    let inputs = [input, &weight, &bias_name, "mask"];
     writer
         .graph
-        .fused_node("SkipLayerNormalization", &inputs, &[output], &epsilon);
+        .fused_node("Attention", &inputs, &[output], &heads);
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! | input | shape | |
 //! |---|---|---|
 //! | `input_ids` | texts, tokens | |
-//! | `attention_mask` | texts, tokens | absent if texts must be run one by one |
+//! | `attention_mask` | texts, tokens | absent if texts must be run one by one, as in 8 bits |
 //! | `token_type_ids` | texts, tokens | present if the model has segments |
 //!
 //! | output | shape | |
@@ -80,7 +80,7 @@ pub fn graph(
     };
     let mut inputs = vec!["input_ids"];
     let mut text = [Named("texts"), Named("tokens")];
-    if config.takes_texts_alone() {
+    if writer.takes_texts_alone() {
         text[0] = Fixed(1);
     } else {
         inputs.push("attention_mask");

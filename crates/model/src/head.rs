@@ -59,7 +59,7 @@ pub(crate) fn output(
 
 /// Pools the tokens' vectors to `pooled`: that of the first token, or their mean.
 fn pool(writer: &mut Writer, hidden: &str, is_first: bool) {
-    let is_alone = writer.config.takes_texts_alone();
+    let is_alone = writer.takes_texts_alone();
     let graph = &mut writer.graph;
     if is_first {
         graph.integers("first", &[], &[0]);

@@ -169,7 +169,7 @@ fn attention(
     let (wave, hidden) = (&layer.wave, writer.config.hidden);
     let projected = format!("{name}.projected");
     let shape = [hidden.saturating_mul(3), hidden];
-    let whole = writer.dense_with_bias(&projected, input, &packed, shape)?;
+    let whole = writer.dense_with_optional_bias(&projected, input, &packed, shape)?;
     let [q, k, v] = writer.split_in_three(&whole);
     let (cos, sin) = (format!("{wave}.cos"), format!("{wave}.sin"));
     let [turned_q, turned_k] = [&q, &k].map(|part| format!("{part}.turned"));
@@ -207,7 +207,7 @@ fn nomic_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<String
     let attended = attention(writer, layer, LAYERS, input)?;
     let dense = weight("attn.out_proj.weight");
     writer.dense(&mixed, &attended, &dense, [hidden, hidden])?;
-    add_and_normalise(writer, &mixed, input, &weight("norm1"), &between)?;
+    writer.normalise_sum(&[&mixed, input], &weight("norm1"), &between)?;
 
     let (value, gate, active) = (name("value"), name("gate"), name("active"));
     let (gated, narrowed, output) = (name("gated"), name("narrowed"), name("output"));
@@ -218,21 +218,8 @@ fn nomic_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<String
     writer.graph.node("Mul", &[&value, &active], &[&gated], &[]);
     let dense = weight("mlp.fc2.weight");
     writer.dense(&narrowed, &gated, &dense, [hidden, wide])?;
-    add_and_normalise(writer, &narrowed, &between, &weight("norm2"), &output)?;
+    writer.normalise_sum(&[&narrowed, &between], &weight("norm2"), &output)?;
     Ok(output)
-}
-
-/// `LayerNorm(product + residual)`.
-fn add_and_normalise(
-    writer: &mut Writer,
-    product: &str,
-    residual: &str,
-    norm: &str,
-    output: &str,
-) -> Result<(), EngineError> {
-    let sum = format!("{output}.sum");
-    writer.graph.node("Add", &[product, residual], &[&sum], &[]);
-    writer.normalise(&sum, norm, output)
 }
 
 fn modern_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<String, EngineError> {
@@ -251,13 +238,14 @@ fn modern_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<Strin
     };
     let (mixed, between) = (name("mixed"), name("between"));
     let attended = attention(writer, layer, LAYERS, &ready)?;
-    let mixed = writer.dense_with_bias(&mixed, &attended, &weight("attn.Wo"), [hidden, hidden])?;
+    let mixed =
+        writer.dense_with_optional_bias(&mixed, &attended, &weight("attn.Wo"), [hidden, hidden])?;
     writer.graph.node("Add", &[input, &mixed], &[&between], &[]);
 
     let (prepared, widened) = (name("prepared"), name("widened"));
     writer.normalise(&between, &weight("mlp_norm"), &prepared)?;
     let shape = [wide.saturating_mul(2), hidden];
-    let widened = writer.dense_with_bias(&widened, &prepared, &weight("mlp.Wi"), shape)?;
+    let widened = writer.dense_with_optional_bias(&widened, &prepared, &weight("mlp.Wi"), shape)?;
     let (value, gate, sizes) = (name("value"), name("gate"), name("sizes"));
     writer.graph.integers(&sizes, &[2], &[wide as i64; 2]);
     writer.graph.node(
@@ -270,7 +258,8 @@ fn modern_layer(writer: &mut Writer, layer: &Layer, input: &str) -> Result<Strin
     writer.activate(writer.config.activation, &value, &active);
     writer.graph.node("Mul", &[&active, &gate], &[&gated], &[]);
     let narrowed = name("narrowed");
-    let narrowed = writer.dense_with_bias(&narrowed, &gated, &weight("mlp.Wo"), [hidden, wide])?;
+    let narrowed =
+        writer.dense_with_optional_bias(&narrowed, &gated, &weight("mlp.Wo"), [hidden, wide])?;
     let output = name("output");
     writer
         .graph

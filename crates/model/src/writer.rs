@@ -54,28 +54,50 @@ impl Writer<'_> {
         [Float("epsilon", self.config.epsilon)]
     }
 
-    /// `input * weight`, without the bias. `stored` is `[outputs, inputs]`, as PyTorch stores it.
-    pub fn product(&mut self, name: &str, input: &str, stored: &[f32], inputs: usize) {
+    /// Returns true for a graph without `attention_mask`. Texts in 8 bits are always run alone: a
+    /// run has one scale for the activations of all its texts.
+    pub fn takes_texts_alone(&self) -> bool {
+        self.precision == Precision::Int8 || self.config.takes_texts_alone()
+    }
+
+    /// `input * weight + bias`. `stored` is `[outputs, inputs]`, as PyTorch stores it, and `bias`
+    /// the name of a constant. Returns the name of the output.
+    pub fn product(
+        &mut self,
+        name: &str,
+        input: &str,
+        stored: &[f32],
+        inputs: usize,
+        bias: Option<&str>,
+    ) -> String {
         let outputs = stored.len() / inputs;
         let matrix = transposed(stored, inputs);
         let part = |part: &str| format!("{name}.{part}");
+        let weight = part("weight");
         match self.precision {
             Precision::Fp32 => {
-                self.graph
-                    .floats(&part("weight"), &[inputs, outputs], &matrix);
-                self.graph
-                    .node("MatMul", &[input, &part("weight")], &[name], &[]);
+                self.graph.floats(&weight, &[inputs, outputs], &matrix);
+                self.graph.node("MatMul", &[input, &weight], &[name], &[]);
+                let Some(bias) = bias else {
+                    return name.into();
+                };
+                let sum = part("sum");
+                self.graph.node("Sum", &[name, bias], &[&sum], &[]);
+                sum
             }
             Precision::Int8 => {
                 self.quantized(name, &matrix, inputs, outputs);
-                let inputs = [input, &part("weight"), &part("scale"), &part("zero")];
+                let (scale, zero) = (part("scale"), part("zero"));
+                let mut inputs = vec![input, &weight, &scale, &zero];
+                inputs.extend(bias);
                 self.graph
                     .fused_node("DynamicQuantizeMatMul", &inputs, &[name], &[]);
+                name.into()
             }
         }
     }
 
-    /// A dense layer `weight` without its bias, which the next operator adds.
+    /// A dense layer `weight` without a bias.
     pub fn dense(
         &mut self,
         name: &str,
@@ -84,27 +106,37 @@ impl Writer<'_> {
         [outputs, inputs]: [usize; 2],
     ) -> Result<(), EngineError> {
         let stored = self.weight(weight, &[outputs, inputs])?;
-        self.product(name, input, &stored, inputs);
+        self.product(name, input, &stored, inputs, None);
         Ok(())
     }
 
-    /// A dense layer with its bias, if the model has one. Returns the name of the output.
+    /// A dense layer with its bias. Returns the name of the output.
     pub fn dense_with_bias(
+        &mut self,
+        name: &str,
+        input: &str,
+        layer: &str,
+        [outputs, inputs]: [usize; 2],
+    ) -> Result<String, EngineError> {
+        let stored = self.weight(&format!("{layer}.weight"), &[outputs, inputs])?;
+        let bias = format!("{name}.bias");
+        self.vector(&format!("{layer}.bias"), &bias, outputs)?;
+        Ok(self.product(name, input, &stored, inputs, Some(&bias)))
+    }
+
+    /// A dense layer with its bias, if the model has one. Returns the name of the output.
+    pub fn dense_with_optional_bias(
         &mut self,
         name: &str,
         input: &str,
         layer: &str,
         shape: [usize; 2],
     ) -> Result<String, EngineError> {
-        self.dense(name, input, &format!("{layer}.weight"), shape)?;
-        let bias = format!("{layer}.bias");
-        if !self.has(&bias) {
-            return Ok(name.into());
+        if self.has(&format!("{layer}.bias")) {
+            return self.dense_with_bias(name, input, layer, shape);
         }
-        let (constant, sum) = (format!("{name}.bias"), format!("{name}.sum"));
-        self.vector(&bias, &constant, shape[0])?;
-        self.graph.node("Add", &[name, &constant], &[&sum], &[]);
-        Ok(sum)
+        self.dense(name, input, &format!("{layer}.weight"), shape)?;
+        Ok(name.into())
     }
 
     /// Adds the constants `NAME.weight`, `NAME.scale` and `NAME.zero`.
@@ -166,6 +198,21 @@ impl Writer<'_> {
         self.graph
             .node("LayerNormalization", &inputs, &[output], &attributes);
         Ok(())
+    }
+
+    /// Normalises a sum, with the weights under `norm`; the bias is optional.
+    ///
+    /// ONNX Runtime 1.31 fuses `Add` and `LayerNormalization` to `SkipLayerNormalization`, which
+    /// takes almost four times as long. It leaves `Sum` as it is.
+    pub fn normalise_sum(
+        &mut self,
+        inputs: &[&str],
+        norm: &str,
+        output: &str,
+    ) -> Result<(), EngineError> {
+        let sum = format!("{output}.sum");
+        self.graph.node("Sum", inputs, &[&sum], &[]);
+        self.normalise(&sum, norm, output)
     }
 
     /// Applies an activation.
