@@ -154,12 +154,7 @@ impl Client {
         if let Task::Introduce { party } = request.task {
             return self.party.set(party);
         }
-        let texts = match &request.task {
-            Task::Embed { texts, .. } => texts.len(),
-            Task::Score { documents, .. } => documents.len(),
-            _ => 0,
-        };
-        let ticket = match self.replies.admit(request.id, texts) {
+        let ticket = match self.replies.admit(request.id, texts_of(&request.task)) {
             Ok(ticket) => ticket,
             Err(error) => return self.replies.refuse(request.id, error),
         };
@@ -211,7 +206,11 @@ impl Client {
             let counter = self.engine.counters.get(rule)?;
             return self.count(task, &counter, payload);
         }
-        let model = self.engine.models.get(reference)?;
+        let models = &self.engine.models;
+        let model = match texts_of(&task) > 1 {
+            true => models.get_for_many(reference)?,
+            false => models.get(reference)?,
+        };
         match task {
             Task::Leave | Task::Introduce { .. } => Ok(TaskResult::Nobody),
             Task::Describe => Ok(TaskResult::answer(
@@ -312,6 +311,15 @@ impl Client {
             }
             _ => Ok(TaskResult::Nobody),
         }
+    }
+}
+
+/// Returns the number of texts that a model computes for a request.
+fn texts_of(task: &Task) -> usize {
+    match task {
+        Task::Embed { texts, .. } => texts.len(),
+        Task::Score { documents, .. } => documents.len(),
+        _ => 0,
     }
 }
 

@@ -7,6 +7,8 @@
 //! | tokenizer | 8 times `tokenizer.json` |
 //! | arena | [`VECTORS`] vectors of floats for each token of one run |
 //!
+//! A copy of the graph, which computes texts beside others, needs weights and an arena.
+//!
 //! The factors were measured with a ModernBERT of 768 dimensions, up to 8,192 tokens; that of
 //! OpenVINO with the default model, whose process had 207 MB of memory of its own.
 
@@ -21,26 +23,40 @@ use super::{fingerprint::beside, model::run_texts};
 /// the wider ones of the dense layers.
 const VECTORS: u64 = 20;
 
-/// Returns the memory that a model needs, in bytes. Files that cannot be read count as empty: the
-/// model will not load.
-pub fn footprint(reference: &ModelRef, by_openvino: bool) -> u64 {
+/// The memory of a model, in bytes.
+#[derive(Debug)]
+pub struct Footprint {
+    pub model: u64,
+    /// That of each copy of its graph.
+    pub copy: u64,
+}
+
+/// Returns the memory that a model needs. Files that cannot be read count as empty: the model will
+/// not load.
+pub fn footprint(reference: &ModelRef, by_openvino: bool) -> Footprint {
     let graph = graph_file(&reference.dir, reference.precision);
     let size = |path| fs::metadata(path).map_or(0, |file| file.len());
     let weights =
         size(graph.clone()) + size(beside(&graph, ".data")) + size(beside(&graph, "_data"));
     let tokenizer = size(reference.dir.join("tokenizer.json"));
-    let arena = Settings::read(&reference.dir).map_or(0, |settings| {
+    let arena = |texts: usize, settings: &Settings| {
+        let tokens = (texts * settings.max_tokens) as u64;
+        tokens * settings.hidden_size as u64 * 4 * VECTORS
+    };
+    let (run, alone) = Settings::read(&reference.dir).map_or((0, 0), |settings| {
         let texts = match reference.precision {
             Precision::Fp32 => run_texts(settings.max_tokens),
             Precision::Int8 => 1,
         };
-        let tokens = (texts * settings.max_tokens) as u64;
-        tokens * settings.hidden_size as u64 * 4 * VECTORS
+        (arena(texts, &settings), arena(1, &settings))
     });
     let again = match reference.options.compares_tokens {
         true => size(graph),
         false => 0,
     };
     let reordered = if by_openvino { weights } else { weights / 2 };
-    weights + reordered + again + 8 * tokenizer + arena
+    Footprint {
+        model: weights + reordered + again + 8 * tokenizer + run,
+        copy: weights + weights / 2 + again + alone,
+    }
 }

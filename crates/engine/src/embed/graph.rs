@@ -87,13 +87,15 @@ impl Graph for Session {
 const POOLED: &str = "sentence_embedding";
 const SCORES: &str = "logits";
 
-/// Loads a graph. One that compares tokens gets an output with their vectors if it has none.
+/// Loads a graph that is computed by so many threads. One that compares tokens gets an output with
+/// their vectors if it has none.
 ///
 /// # Errors
 /// `InvalidModel` if it cannot be loaded, or has no vectors of tokens; the errors of [`Runtime`].
 pub fn open(
     graph: &Path,
     runtime: &Runtime,
+    threads: usize,
     settings: &Settings,
     compares_tokens: bool,
 ) -> Result<Session, EngineError> {
@@ -106,7 +108,7 @@ pub fn open(
         let text = |e: ort::Error<_>| e.to_string();
         let mut builder = Session::builder(environment)
             .map_err(|e| e.to_string())?
-            .with_intra_threads(runtime.threads)
+            .with_intra_threads(threads)
             .map_err(text)?
             // Threads that spin between requests would keep processors busy that Postgres needs.
             .with_intra_op_spinning(false)

@@ -1,4 +1,5 @@
-//! The single thread that runs models, one slice of texts at a time.
+//! The single thread that runs models, one slice of texts at a time. For the texts of a slice it has
+//! the help of others.
 
 use std::{
     mem,
@@ -9,9 +10,10 @@ use std::{
 use rag_protocol::{EngineError, embed::Answer};
 
 use super::{
+    computation::Stop,
     model::Model,
     replies::{Ticket, internal},
-    scheduler::{SLICE, Scheduler},
+    scheduler::Scheduler,
     token_vectors::TokenVectors,
     tokens::Tokens,
 };
@@ -24,8 +26,8 @@ pub struct EmbedTask {
     query: Option<Query>,
     /// Tokens of each text before truncation, in the order of the request.
     counts: Vec<usize>,
-    /// The remaining texts, shortest first. Slices are taken from the end, so that each has texts
-    /// of similar length.
+    /// The remaining texts, shortest first. They are taken from the end: the longest first, so that
+    /// no thread has a long text left when the others are done.
     left: Vec<(usize, Tokens)>,
     /// One vector or score for each text, in the order of the request.
     vectors: Vec<f32>,
@@ -33,9 +35,9 @@ pub struct EmbedTask {
 
 /// The text that others are compared with, token by token.
 #[derive(Debug)]
-enum Query {
-    Tokenized(Tokens),
-    Embedded(TokenVectors),
+struct Query {
+    tokens: Tokens,
+    vectors: Option<TokenVectors>,
 }
 
 impl EmbedTask {
@@ -53,7 +55,10 @@ impl EmbedTask {
         Self {
             model,
             ticket,
-            query: query.map(Query::Tokenized),
+            query: query.map(|tokens| Query {
+                tokens,
+                vectors: None,
+            }),
             counts,
             left,
             vectors,
@@ -64,16 +69,19 @@ impl EmbedTask {
         self.left.is_empty()
     }
 
-    fn run_slice(&mut self) -> Result<(), EngineError> {
-        let slice = self.left.split_off(self.left.len().saturating_sub(SLICE));
-        let texts: Vec<&Tokens> = slice.iter().map(|(_, text)| text).collect();
-        let dimensions = self.model.width();
+    /// Works on the remaining texts until `stop` returns true for the number of those that were
+    /// begun.
+    fn run_slice(&mut self, stop: Stop<'_>) -> Result<(), EngineError> {
+        let texts: Vec<&Tokens> = self.left.iter().rev().map(|(_, text)| text).collect();
+        let width = self.model.width();
         let vectors = match &mut self.query {
-            None => self.model.run(&texts)?,
-            Some(query) => compare(&self.model, query, &texts)?,
+            None => self.model.run_until(&texts, stop)?,
+            Some(query) => compare(&self.model, query, &texts, stop)?,
         };
-        for ((at, _), vector) in slice.iter().zip(vectors.chunks_exact(dimensions)) {
-            self.vectors[at * dimensions..(at + 1) * dimensions].copy_from_slice(vector);
+        for vector in vectors.chunks_exact(width) {
+            if let Some((at, _)) = self.left.pop() {
+                self.vectors[at * width..(at + 1) * width].copy_from_slice(vector);
+            }
         }
         Ok(())
     }
@@ -94,23 +102,30 @@ impl EmbedTask {
     }
 }
 
-/// Returns how well each text matches the query.
-fn compare(model: &Model, query: &mut Query, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
-    if let Query::Tokenized(tokens) = query {
-        *query = Query::Embedded(model.token_vectors(tokens)?);
-    }
-    let Query::Embedded(query) = query else {
-        return Ok(vec![]);
+/// Returns how well each text matches the query; the first texts only if `stop` returns true for
+/// their number.
+fn compare(
+    model: &Model,
+    query: &mut Query,
+    texts: &[&Tokens],
+    stop: Stop<'_>,
+) -> Result<Vec<f32>, EngineError> {
+    let asked = match &mut query.vectors {
+        Some(vectors) => vectors,
+        none => none.insert(model.token_vectors(&query.tokens)?),
     };
-    let score = |text: &&Tokens| Ok(query.best_matches(&model.token_vectors(text)?));
-    texts.iter().map(score).collect()
+    let score = |text: &TokenVectors| asked.best_matches(text);
+    let vectors = model.token_vectors_until(texts, stop)?;
+    Ok(vectors.iter().map(score).collect())
 }
 
 /// Serves the queue for the life of the process.
 pub fn serve(scheduler: &Scheduler<EmbedTask>) -> ! {
     loop {
         let mut turn = scheduler.next();
-        match catch_unwind(AssertUnwindSafe(|| turn.task.run_slice())) {
+        let (client, priority) = (turn.client, turn.priority);
+        let stop = |texts| scheduler.ends_slice(client, priority, texts);
+        match catch_unwind(AssertUnwindSafe(|| turn.task.run_slice(&stop))) {
             Ok(Ok(())) if turn.task.is_finished() => turn.task.finish(),
             Ok(Ok(())) => scheduler.give_back(turn),
             Ok(Err(error)) => {

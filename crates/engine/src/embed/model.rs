@@ -1,7 +1,16 @@
 //! One loaded model: a checked folder, a tokenizer and a graph.
 
-use std::{fs, mem, path::Path, sync::Arc};
+use std::{
+    fs, mem,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
+use ort::session::Session;
 use rag_model::{graph_file, invalid, settings::Settings, steps::DenseLayer, unreadable};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -11,12 +20,12 @@ use rag_protocol::{
 use super::{
     baseline::baseline,
     comparison,
-    computation::Computation,
-    fingerprint::{fingerprint, identity},
-    graph::{self, GraphInputs, GraphValues, Inputs, Output},
+    computation::{Computation, Stop, UNTIL_DONE},
+    fingerprint::{Stamp, fingerprint, identity},
+    graph::{self, Graph, GraphInputs, GraphValues, Inputs, Output},
     openvino::OpenVino,
     options, pooling,
-    runtime::Runtime,
+    runtime::{Provider, Runtime},
     scheduler::SLICE,
     token_vectors::TokenVectors,
     tokens::{ModelTokenizer, Tokens},
@@ -34,6 +43,8 @@ pub fn run_texts(tokens: usize) -> usize {
 #[derive(Debug)]
 pub struct Model {
     pub info: ModelInfo,
+    /// The state of its files.
+    pub stamp: Stamp,
     pub tokenizer: Arc<ModelTokenizer>,
     settings: Settings,
     /// False leaves vectors as long as the graph returns them.
@@ -42,15 +53,24 @@ pub struct Model {
     layers: Vec<DenseLayer>,
     inputs: Inputs,
     output: Output,
+    /// Number of copies that there is room for.
+    copies: usize,
+    /// Whether they are open, or being opened.
+    has_copies: AtomicBool,
     pub computation: Computation,
 }
 
 impl Model {
-    /// Loads a model and runs it once.
+    /// Loads a model and runs it once. There is room for so many copies of it.
     ///
     /// # Errors
     /// `FileNotFound`, `InvalidModel` or `PermissionDenied`, with the file.
-    pub fn load(reference: &ModelRef, runtime: &Runtime) -> Result<Self, EngineError> {
+    pub fn load(
+        reference: &ModelRef,
+        runtime: &Runtime,
+        copies: usize,
+    ) -> Result<Self, EngineError> {
+        let stamp = Stamp::of(reference);
         let dir = reference.dir.as_path();
         check_folder(dir)?;
         let graph = graph_file(dir, reference.precision);
@@ -66,7 +86,7 @@ impl Model {
         let fingerprint = fingerprint(dir, &graph, &tokenizer_json, &settings, &reference.options)?;
 
         let compares_tokens = reference.options.compares_tokens;
-        let session = graph::open(&graph, runtime, &settings, compares_tokens)?;
+        let session = graph::open(&graph, runtime, runtime.threads, &settings, compares_tokens)?;
         let inputs = graph::check_inputs(&graph, &session)?;
         let output = graph::find_output(&graph, &session, &settings, compares_tokens)?;
         let layers = match output {
@@ -93,22 +113,26 @@ impl Model {
             fingerprint,
             baseline: 0.0,
         };
-        let batch = match reference.precision {
-            Precision::Fp32 if inputs.has_mask && !compares_tokens => SLICE,
-            // 8-bit graphs scale activations by the largest value of a whole run, so a text's
-            // vector would depend on the other texts. Alone it is always the same, and texts as
-            // long as chunks are embedded as fast. A graph without a mask cannot read texts of
-            // several lengths. Comparisons of tokens use each number of a run.
-            _ => 1,
-        };
+        // On a processor several texts in one run are not faster than one after the other, and a
+        // text alone is always the same. 8-bit graphs scale activations by the largest value of a
+        // whole run. A graph without a mask cannot read texts of several lengths. Comparisons of
+        // tokens use each number of a run.
+        let is_batched = runtime.provider != Provider::Cpu
+            && reference.precision == Precision::Fp32
+            && inputs.has_mask
+            && !compares_tokens;
+        let batch = if is_batched { SLICE } else { 1 };
         let mut model = Self {
             info,
+            stamp,
             tokenizer: Arc::new(tokenizer),
             settings,
             normalizes: reference.options.normalize.unwrap_or(true),
             layers,
             inputs,
             output,
+            copies,
+            has_copies: AtomicBool::new(false),
             computation: Computation::by_onnxruntime(session, batch),
         };
         model.try_out(&graph)?;
@@ -122,6 +146,36 @@ impl Model {
             }
         }
         Ok(model)
+    }
+
+    /// Starts opening copies of the graph, so that several texts are computed side by side. Does
+    /// nothing if this was done before.
+    pub fn open_copies(self: &Arc<Self>, reference: &ModelRef, runtime: &Arc<Runtime>) {
+        if self.copies == 0 || self.has_copies.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (model, reference) = (Arc::clone(self), reference.clone());
+        let runtime = Arc::clone(runtime);
+        let thread = thread::Builder::new().name("copies".into());
+        let started = thread.spawn(move || match model.copies(&reference, &runtime) {
+            // the files may have been exchanged; then the next request loads what is there now
+            Ok(copies) if Stamp::of(&reference) == model.stamp => {
+                let dir = reference.dir.display();
+                tracing::info!(model = %dir, copies = copies.len(), "opened copies of a model");
+                model.computation.use_copies(copies)
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(detail = error.detail.as_deref(), "{error}"),
+        });
+        if let Err(error) = started {
+            tracing::warn!("could not start a thread: {error}");
+        }
+    }
+
+    fn copies(&self, reference: &ModelRef, runtime: &Runtime) -> Result<Vec<Session>, EngineError> {
+        let graph = graph_file(&reference.dir, reference.precision);
+        let open = |_| graph::open(&graph, runtime, 1, &self.settings, self.compares_tokens());
+        (0..self.copies).map(open).collect()
     }
 
     /// Returns true for a model that scores documents.
@@ -229,29 +283,56 @@ impl Model {
         Ok(vectors)
     }
 
-    /// Embeds a few texts, or scores a few pairs. Returns one vector of length 1 for each text, or
-    /// one number for each pair, one after another.
+    /// Embeds texts, or scores pairs. Returns one vector of length 1 for each text, or one number
+    /// for each pair, one after another.
     ///
     /// # Errors
     /// `Internal` if the runtime fails, a vector has no direction, or a score is not finite.
     pub fn run(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
-        let mut values = Vec::with_capacity(texts.len() * self.width());
-        let longest = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
-        for batch in texts.chunks(self.computation.batch.min(run_texts(longest))) {
-            values.extend(self.run_batch(batch)?);
-        }
-        Ok(values)
+        self.run_until(texts, UNTIL_DONE)
     }
 
-    /// Returns the vector of each token of a text, one after another, each of length 1.
+    /// As [`Model::run`], for the first texts only if `stop` returns true for their number.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn run_until(&self, texts: &[&Tokens], stop: Stop<'_>) -> Result<Vec<f32>, EngineError> {
+        let longest = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
+        let batch = self.computation.batch.min(run_texts(longest));
+        let batches: Vec<&[&Tokens]> = texts.chunks(batch).collect();
+        let run = |graph: &mut dyn Graph, texts: &&[&Tokens]| self.run_batch(graph, texts);
+        let stop = |batches| stop(batches * batch);
+        let values = self.computation.each(&batches, &stop, run).into_iter();
+        Ok(values.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+
+    /// Returns the vectors of the tokens of a text, each of length 1.
     ///
     /// # Errors
     /// As [`Model::run`].
     pub fn token_vectors(&self, text: &Tokens) -> Result<TokenVectors, EngineError> {
-        TokenVectors::of(self.run_batch(&[text])?, self.settings.hidden_size)
+        let run = |graph: &mut dyn Graph| self.run_batch(graph, &[text]);
+        TokenVectors::of(self.computation.alone(run)?, self.settings.hidden_size)
     }
 
-    fn run_batch(&self, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
+    /// As [`Model::token_vectors`], for each text, or for the first texts only if `stop` returns
+    /// true for their number.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    pub fn token_vectors_until(
+        &self,
+        texts: &[&Tokens],
+        stop: Stop<'_>,
+    ) -> Result<Vec<TokenVectors>, EngineError> {
+        let run = |graph: &mut dyn Graph, text: &&Tokens| {
+            TokenVectors::of(self.run_batch(graph, &[text])?, self.settings.hidden_size)
+        };
+        let vectors = self.computation.each(texts, stop, run);
+        vectors.into_iter().collect()
+    }
+
+    fn run_batch(&self, graph: &mut dyn Graph, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
         let rows = texts.len();
         let longest = texts.iter().map(|t| t.ids.len()).max().unwrap_or(0);
         let width = self.computation.width(longest, self.settings.max_tokens);
@@ -262,10 +343,8 @@ impl Model {
             Output::Hidden(name) | Output::Tokens(name) => (name, vec![rows, width, dimensions]),
             Output::Scores(name) => (name, vec![rows, 1]),
         };
-        let GraphValues { shape, values } = self
-            .computation
-            .run(inputs, [rows, width], name)
-            .map_err(failed)?;
+        let GraphValues { shape, values } =
+            graph.run(inputs, [rows, width], name).map_err(failed)?;
         if !shape
             .iter()
             .map(|n| usize::try_from(*n).ok())

@@ -15,12 +15,17 @@ use std::{
 
 use rag_protocol::{EngineError, ErrorKind, embed::ModelRef};
 
-use super::{fingerprint::Stamp, footprint::footprint, model::Model, runtime::Runtime};
+use super::{
+    fingerprint::Stamp,
+    footprint::{Footprint, footprint},
+    model::Model,
+    runtime::{Provider, Runtime},
+};
 use crate::sandbox;
 
 #[derive(Debug)]
 pub struct Models {
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     /// Maximum size of all models in bytes.
     room: u64,
     /// Time after which an unused model is dropped.
@@ -42,19 +47,13 @@ struct Slot {
     /// Size of the model, once it is being loaded.
     bytes: u64,
     /// Locked while the model loads.
-    loaded: Arc<Mutex<Option<LoadedModel>>>,
-}
-
-#[derive(Debug)]
-struct LoadedModel {
-    stamp: Stamp,
-    model: Arc<Model>,
+    loaded: Arc<Mutex<Option<Arc<Model>>>>,
 }
 
 impl Models {
     pub fn new(runtime: Runtime, room: u64, idle: Duration) -> Self {
         Self {
-            runtime,
+            runtime: Arc::new(runtime),
             room,
             idle,
             slots: Mutex::default(),
@@ -68,9 +67,8 @@ impl Models {
     pub fn get(&self, reference: &ModelRef) -> Result<Arc<Model>, EngineError> {
         let slot = self.slot(reference);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(reference);
         match &*loaded {
-            Some(current) if current.stamp == stamp => return Ok(Arc::clone(&current.model)),
+            Some(model) if model.stamp == Stamp::of(reference) => return Ok(Arc::clone(model)),
             Some(_) => {
                 tracing::info!(model = %reference.dir.display(), "the model's files have changed")
             }
@@ -79,10 +77,12 @@ impl Models {
         *loaded = None; // before the new one takes memory too
         let start = Instant::now();
         let by_openvino = self.runtime.openvino(reference).is_some();
-        let bytes = footprint(reference, by_openvino);
+        let need = footprint(reference, by_openvino);
+        let copies = if by_openvino { 0 } else { self.copies(&need) };
+        let bytes = need.model + copies as u64 * need.copy;
         let model = self
             .make_room(reference, bytes)
-            .and_then(|()| Model::load(reference, &self.runtime));
+            .and_then(|()| Model::load(reference, &self.runtime, copies));
         let model = match model {
             Ok(model) => Arc::new(model),
             Err(error) => {
@@ -106,14 +106,32 @@ impl Models {
             milliseconds = start.elapsed().as_millis() as u64,
             "loaded a model"
         );
-        *loaded = Some(LoadedModel {
-            stamp,
-            model: Arc::clone(&model),
-        });
+        *loaded = Some(Arc::clone(&model));
         Ok(model)
     }
 
-    fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<LoadedModel>>> {
+    /// The model, which is loaded now, and soon computes several texts side by side.
+    ///
+    /// # Errors
+    /// Those of [`Models::get`].
+    pub fn get_for_many(&self, reference: &ModelRef) -> Result<Arc<Model>, EngineError> {
+        let model = self.get(reference)?;
+        model.open_copies(reference, &self.runtime);
+        Ok(model)
+    }
+
+    /// Returns the number of copies of a model that there is room for, 0 or at least 2. They and
+    /// the model take half of all room at most, so that there is room for another model.
+    fn copies(&self, need: &Footprint) -> usize {
+        let room = (self.room / 2).saturating_sub(need.model) / need.copy.max(1);
+        let copies = room.min(self.runtime.threads as u64) as usize;
+        match self.runtime.provider {
+            Provider::Cpu if copies > 1 => copies,
+            _ => 0,
+        }
+    }
+
+    fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<Arc<Model>>>> {
         let mut slots = self.lock();
         slots.clock += 1;
         let now = slots.clock;
@@ -128,7 +146,7 @@ impl Models {
         Arc::clone(&slot.loaded)
     }
 
-    fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<LoadedModel>>>) {
+    fn forget(&self, reference: &ModelRef, slot: &Arc<Mutex<Option<Arc<Model>>>>) {
         let mut slots = self.lock();
         if slots
             .of

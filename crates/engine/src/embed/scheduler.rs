@@ -1,11 +1,11 @@
 //! The order of tasks.
 //!
-//! The inference thread takes the next task, works on one slice of it (at most [`SLICE`] texts) and
-//! returns the rest. Queries have priority over bulk work, except that bulk work gets one slice
-//! after [`QUERIES`] slices of queries. Within each priority, parties (a database and a role) take
-//! turns, within a party its clients, and a client's tasks are done in order. So a search waits for
-//! a slice or two, not for another session's thousand documents or searches. Tasks of a client that
-//! hung up cost at most the slice in progress.
+//! The inference thread takes the next task, works on a slice of it and returns the rest. A slice
+//! ends when the task of another client is due. Queries have priority over bulk work, except that
+//! bulk work gets one slice after [`QUERIES`] slices of queries. Within each priority, parties (a
+//! database and a role) take turns, within a party its clients, and a client's tasks are done in
+//! order. So a search waits for a text or two, not for another session's thousand documents or
+//! searches. Tasks of a client that hung up cost at most the texts in progress.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -16,8 +16,8 @@ use rag_protocol::embed::{Party, Priority};
 
 use super::rounds::{Rounds, WaitQueue};
 
-/// Number of texts that are embedded at once. Larger batches are not faster on a processor, and a
-/// search waits for one.
+/// Number of texts that a task is given before the task of another client of the same priority is
+/// due.
 pub const SLICE: usize = 8;
 
 /// Number of slices of queries in a row while bulk work waits.
@@ -89,6 +89,12 @@ impl<T> Scheduler<T> {
         }
     }
 
+    /// Returns true if a slice of this client is to end once so many of its texts are begun: a task
+    /// of another client is due, or the client has left.
+    pub fn ends_slice(&self, client: ClientId, priority: Priority, texts: usize) -> bool {
+        self.lock().ends_slice(client, priority, texts)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -141,6 +147,12 @@ impl<T> Queue<T> {
                 .of(turn.client)
                 .push_front(turn.task);
         }
+    }
+
+    fn ends_slice(&self, client: ClientId, priority: Priority, texts: usize) -> bool {
+        let is_query_due = priority == Priority::Bulk && !self.queries.is_empty();
+        let is_other_due = texts >= SLICE && !(self.queries.is_empty() && self.bulk.is_empty());
+        is_query_due || is_other_due || !self.connected.contains(&client)
     }
 
     fn take(&mut self) -> Option<Turn<T>> {
@@ -286,6 +298,25 @@ mod tests {
         });
         let turns: Vec<usize> = (0..served.len()).filter(|at| served[*at] == 0).collect();
         assert_eq!(turns, [QUERIES as usize, 2 * QUERIES as usize + 1]);
+    }
+
+    #[test]
+    fn a_slice_ends_when_another_client_is_due() {
+        let (bulk, query) = (Priority::Bulk, Priority::Query);
+        let mut queue = queue(2);
+        let ends =
+            |queue: &Queue<_>, priority, texts| queue.ends_slice(ClientId(0), priority, texts);
+        assert!(!ends(&queue, bulk, 1000) && !ends(&queue, query, 1000));
+        submit(&mut queue, 1, bulk, 1);
+        for priority in [bulk, query] {
+            assert!(!ends(&queue, priority, SLICE - 1) && ends(&queue, priority, SLICE));
+        }
+        submit(&mut queue, 1, query, 1);
+        assert!(ends(&queue, bulk, 1) && !ends(&queue, query, 1));
+        queue.leave(ClientId(1));
+        assert!(!ends(&queue, bulk, 1000));
+        queue.leave(ClientId(0));
+        assert!(ends(&queue, bulk, 1));
     }
 
     #[test]
