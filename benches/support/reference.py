@@ -27,8 +27,8 @@ def has_vnni():
 
 
 class Reference:
-    def __init__(self, precision, threads=2, spinning=True, batch=8):
-        self.batch = batch
+    def __init__(self, precision, threads=2, spinning=True, batch=8, graph=None):
+        """`graph` is the path of another graph of this precision than the server's."""
         folder = os.environ["BENCH_MODEL"]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -37,10 +37,12 @@ class Reference:
         # As in rag-engine: the same products of 8-bit integers on every processor. Slower
         # instructions are needed for that where VNNI is missing, and only there.
         options.add_session_config_entry("session.x64quantprecision", "0" if has_vnni() else "1")
-        path = os.path.join(folder, FILES[precision])
+        path = graph or os.path.join(folder, FILES[precision])
         self.session = onnxruntime.InferenceSession(path, options,
             providers=["CPUExecutionProvider"])
         self.inputs = {i.name for i in self.session.get_inputs()}
+        # without a mask, texts of different lengths cannot be in one run
+        self.batch = batch if "attention_mask" in self.inputs else 1
         self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(MAX_TOKENS)
