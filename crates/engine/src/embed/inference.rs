@@ -1,5 +1,5 @@
-//! The single thread that runs models, one slice of texts at a time. For the texts of a slice it has
-//! the help of others.
+//! The single thread that runs models, one slice of texts at a time. Others help it with the texts
+//! of a slice.
 
 use std::{
     mem,
