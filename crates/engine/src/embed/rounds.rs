@@ -55,6 +55,11 @@ impl<K: Copy + PartialEq, Q: WaitQueue> Rounds<K, Q> {
         self.queues.front().map(|(_, queue)| queue)
     }
 
+    /// Returns all owners with their queues.
+    pub fn iter(&self) -> impl Iterator<Item = &(K, Q)> {
+        self.queues.iter()
+    }
+
     /// Removes an owner's queue.
     pub fn remove(&mut self, owner: K) -> Option<Q> {
         let at = self.queues.iter().position(|(other, _)| *other == owner)?;

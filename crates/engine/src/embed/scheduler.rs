@@ -151,8 +151,12 @@ impl<T> Queue<T> {
 
     fn ends_slice(&self, client: ClientId, priority: Priority, texts: usize) -> bool {
         let is_query_due = priority == Priority::Bulk && !self.queries.is_empty();
-        let is_other_due = texts >= SLICE && !(self.queries.is_empty() && self.bulk.is_empty());
-        is_query_due || is_other_due || !self.connected.contains(&client)
+        let has_other = |lane: &Lane<T>| {
+            let mut clients = lane.iter().flat_map(|(_, clients)| clients.iter());
+            clients.any(|(other, _)| *other != client)
+        };
+        let is_other_due = || texts >= SLICE && (has_other(&self.queries) || has_other(&self.bulk));
+        is_query_due || is_other_due() || !self.connected.contains(&client)
     }
 
     fn take(&mut self) -> Option<Turn<T>> {
@@ -306,6 +310,7 @@ mod tests {
         let mut queue = queue(2);
         let ends =
             |queue: &Queue<_>, priority, texts| queue.ends_slice(ClientId(0), priority, texts);
+        submit(&mut queue, 0, bulk, 1); // what this client sent next waits anyway
         assert!(!ends(&queue, bulk, 1000) && !ends(&queue, query, 1000));
         submit(&mut queue, 1, bulk, 1);
         for priority in [bulk, query] {
