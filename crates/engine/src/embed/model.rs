@@ -311,8 +311,8 @@ impl Model {
     /// # Errors
     /// As [`Model::run`].
     pub fn token_vectors(&self, text: &Tokens) -> Result<TokenVectors, EngineError> {
-        let run = |graph: &mut dyn Graph| self.run_batch(graph, &[text]);
-        TokenVectors::of(self.computation.alone(run)?, self.settings.hidden_size)
+        self.computation
+            .alone(|graph| self.vectors_of_tokens(graph, text))
     }
 
     /// As [`Model::token_vectors`], for each text, or for the first texts only if `stop` returns
@@ -325,11 +325,17 @@ impl Model {
         texts: &[&Tokens],
         stop: Stop<'_>,
     ) -> Result<Vec<TokenVectors>, EngineError> {
-        let run = |graph: &mut dyn Graph, text: &&Tokens| {
-            TokenVectors::of(self.run_batch(graph, &[text])?, self.settings.hidden_size)
-        };
+        let run = |graph: &mut dyn Graph, text: &&Tokens| self.vectors_of_tokens(graph, text);
         let vectors = self.computation.each(texts, stop, run);
         vectors.into_iter().collect()
+    }
+
+    fn vectors_of_tokens(
+        &self,
+        graph: &mut dyn Graph,
+        text: &Tokens,
+    ) -> Result<TokenVectors, EngineError> {
+        TokenVectors::of(self.run_batch(graph, &[text])?, self.settings.hidden_size)
     }
 
     fn run_batch(&self, graph: &mut dyn Graph, texts: &[&Tokens]) -> Result<Vec<f32>, EngineError> {
