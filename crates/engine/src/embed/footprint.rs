@@ -15,9 +15,9 @@
 use std::fs;
 
 use rag_model::{graph_file, settings::Settings};
-use rag_protocol::embed::{ModelRef, Precision};
+use rag_protocol::embed::ModelRef;
 
-use super::{fingerprint::beside, model::run_texts};
+use super::{fingerprint::beside, model::run_texts, runtime::Runtime};
 
 /// Number of vectors of a token that are in memory at once: those before and after attention, and
 /// the wider ones of the dense layers.
@@ -33,30 +33,31 @@ pub struct Footprint {
 
 /// Returns the memory that a model needs. Files that cannot be read count as empty: the model will
 /// not load.
-pub fn footprint(reference: &ModelRef, by_openvino: bool) -> Footprint {
+pub fn footprint(reference: &ModelRef, runtime: &Runtime) -> Footprint {
     let graph = graph_file(&reference.dir, reference.precision);
     let size = |path| fs::metadata(path).map_or(0, |file| file.len());
     let weights =
         size(graph.clone()) + size(beside(&graph, ".data")) + size(beside(&graph, "_data"));
     let tokenizer = size(reference.dir.join("tokenizer.json"));
-    let arena = |texts: usize, settings: &Settings| {
+    let arena = Settings::read(&reference.dir).map_or(0, |settings| {
+        let texts = match runtime.takes_batches(reference.precision) {
+            true => run_texts(settings.max_tokens),
+            false => 1,
+        };
         let tokens = (texts * settings.max_tokens) as u64;
         tokens * settings.hidden_size as u64 * 4 * VECTORS
-    };
-    let (run, alone) = Settings::read(&reference.dir).map_or((0, 0), |settings| {
-        let texts = match reference.precision {
-            Precision::Fp32 => run_texts(settings.max_tokens),
-            Precision::Int8 => 1,
-        };
-        (arena(texts, &settings), arena(1, &settings))
     });
     let again = match reference.options.compares_tokens {
         true => size(graph),
         false => 0,
     };
-    let reordered = if by_openvino { weights } else { weights / 2 };
+    let reordered = match runtime.openvino(reference) {
+        Some(_) => weights,
+        None => weights / 2,
+    };
+    let copy = weights + reordered + again + arena;
     Footprint {
-        model: weights + reordered + again + 8 * tokenizer + run,
-        copy: weights + weights / 2 + again + alone,
+        model: copy + 8 * tokenizer,
+        copy,
     }
 }

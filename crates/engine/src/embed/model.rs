@@ -14,7 +14,7 @@ use ort::session::Session;
 use rag_model::{graph_file, invalid, settings::Settings, steps::DenseLayer, unreadable};
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{ModelInfo, ModelRef, Precision},
+    embed::{ModelInfo, ModelRef},
 };
 
 use super::{
@@ -25,7 +25,7 @@ use super::{
     graph::{self, Graph, GraphInputs, GraphValues, Inputs, Output},
     openvino::OpenVino,
     options, pooling,
-    runtime::{Provider, Runtime},
+    runtime::Runtime,
     scheduler::SLICE,
     token_vectors::TokenVectors,
     tokens::{ModelTokenizer, Tokens},
@@ -113,14 +113,10 @@ impl Model {
             fingerprint,
             baseline: 0.0,
         };
-        // On a processor several texts in one run are not faster than one after the other, and a
-        // text alone is always the same. 8-bit graphs scale activations by the largest value of a
-        // whole run. A graph without a mask cannot read texts of several lengths. Comparisons of
-        // tokens use each number of a run.
-        let is_batched = runtime.provider != Provider::Cpu
-            && reference.precision == Precision::Fp32
-            && inputs.has_mask
-            && !compares_tokens;
+        // A graph without a mask cannot read texts of several lengths. Comparisons of tokens use
+        // each number of a run.
+        let is_batched =
+            runtime.takes_batches(reference.precision) && inputs.has_mask && !compares_tokens;
         let batch = if is_batched { SLICE } else { 1 };
         let mut model = Self {
             info,

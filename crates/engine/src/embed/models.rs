@@ -76,9 +76,8 @@ impl Models {
         }
         *loaded = None; // before the new one takes memory too
         let start = Instant::now();
-        let by_openvino = self.runtime.openvino(reference).is_some();
-        let need = footprint(reference, by_openvino);
-        let copies = if by_openvino { 0 } else { self.copies(&need) };
+        let need = footprint(reference, &self.runtime);
+        let copies = self.copies(reference, &need);
         let bytes = need.model + copies as u64 * need.copy;
         let model = self
             .make_room(reference, bytes)
@@ -122,13 +121,12 @@ impl Models {
 
     /// Returns the number of copies of a model that there is room for, 0 or at least 2. They and
     /// the model take half of all room at most, so that there is room for another model.
-    fn copies(&self, need: &Footprint) -> usize {
+    fn copies(&self, reference: &ModelRef, need: &Footprint) -> usize {
         let room = (self.room / 2).saturating_sub(need.model) / need.copy.max(1);
         let copies = room.min(self.runtime.threads as u64) as usize;
-        match self.runtime.provider {
-            Provider::Cpu if copies > 1 => copies,
-            _ => 0,
-        }
+        let runtime = &self.runtime;
+        let is_copied = runtime.provider == Provider::Cpu && runtime.openvino(reference).is_none();
+        if is_copied && copies > 1 { copies } else { 0 }
     }
 
     fn slot(&self, reference: &ModelRef) -> Arc<Mutex<Option<Arc<Model>>>> {

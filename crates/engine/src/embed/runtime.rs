@@ -57,6 +57,13 @@ impl Runtime {
         (is_chosen && embeds && model.precision == Precision::Fp32).then_some(&self.openvino)
     }
 
+    /// Returns whether several texts may be in one run of a graph. On a processor they are not
+    /// faster than one after the other, and a text alone is always the same. 8-bit graphs scale
+    /// activations by the largest value of a whole run.
+    pub fn takes_batches(&self, precision: Precision) -> bool {
+        self.provider != Provider::Cpu && precision == Precision::Fp32
+    }
+
     /// Returns true if the settings do not leave a choice.
     pub fn requires_openvino(&self) -> bool {
         self.choice == InferenceRuntime::Openvino
