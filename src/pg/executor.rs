@@ -15,7 +15,17 @@ unsafe extern "C-unwind" {
         recheck: pg_sys::ExecScanRecheckMtd,
     ) -> *mut pg_sys::TupleTableSlot;
     pub fn MultiExecProcNode(node: *mut pg_sys::PlanState) -> *mut pg_sys::Node;
+    pub fn ExecReScan(node: *mut pg_sys::PlanState);
+    // executor/instrument.h
+    pub fn InstrStartNode(instrumentation: *mut pg_sys::Instrumentation);
+    pub fn InstrStopNode(instrumentation: *mut pg_sys::Instrumentation, tuples: f64);
+    // miscadmin.h
+    fn ProcessInterrupts();
     // access/genam.h
+    pub fn index_getnext_tid(
+        scan: pg_sys::IndexScanDesc,
+        direction: pg_sys::ScanDirection::Type,
+    ) -> pg_sys::ItemPointer;
     pub fn index_getnext_slot(
         scan: pg_sys::IndexScanDesc,
         direction: pg_sys::ScanDirection::Type,
@@ -78,14 +88,35 @@ pub unsafe fn use_slot_of_table(scan: *mut pg_sys::ScanState, estate: *mut pg_sy
     }
 }
 
+/// Checks whether the statement was cancelled. An ERROR leaps over the frame of the caller.
+///
+/// # Safety
+/// The caller has nothing to drop.
+#[inline]
+pub unsafe fn check_interrupts() {
+    // SAFETY: the caller's promise. A signal may set the variable at any time.
+    unsafe {
+        if (&raw const pg_sys::InterruptPending).read_volatile() != 0 {
+            ProcessInterrupts();
+        }
+    }
+}
+
+/// What counts the searches of an index scan for EXPLAIN, where the server does.
+#[cfg(feature = "pg18")]
+pub type ScanCounts = pg_sys::IndexScanInstrumentation;
+#[cfg(not(feature = "pg18"))]
+pub type ScanCounts = std::ffi::c_void;
+
 /// Begins an index scan.
 ///
 /// # Safety
-/// Open relations and a registered snapshot.
+/// Open relations and a registered snapshot. `counts` is null, or lives as long as the scan.
 pub unsafe fn begin_index_scan(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
+    counts: *mut ScanCounts,
     conditions: usize,
     orders: usize,
 ) -> pg_sys::IndexScanDesc {
@@ -93,16 +124,12 @@ pub unsafe fn begin_index_scan(
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(not(feature = "pg18"))]
-        return pg_sys::index_beginscan(table, index, snapshot, conditions, orders);
+        {
+            let _ = counts;
+            pg_sys::index_beginscan(table, index, snapshot, conditions, orders)
+        }
         #[cfg(feature = "pg18")]
-        return pg_sys::index_beginscan(
-            table,
-            index,
-            snapshot,
-            std::ptr::null_mut(),
-            conditions,
-            orders,
-        );
+        pg_sys::index_beginscan(table, index, snapshot, counts, conditions, orders)
     }
 }
 

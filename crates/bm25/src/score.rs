@@ -68,11 +68,47 @@ impl TermWeight {
     /// what each of its documents gets.
     #[inline]
     pub fn units(self, frequency: u32, damping: f32) -> u32 {
-        // Numbers with a sign are converted by one instruction, and several at once. No document
-        // has 2^31 terms, and the limit is below 2^31.
-        let frequency = (frequency & i32::MAX as u32) as i32 as f32;
-        ((self.limit / (1.0 + damping / frequency)) as i32).max(1) as u32
+        ((self.limit / (1.0 + damping / of_frequency(frequency))) as i32).max(1) as u32
     }
+
+    /// Returns the units of four documents.
+    #[inline]
+    fn units_of_four(self, frequencies: [u32; 4], damping: [f32; 4]) -> [u32; 4] {
+        let units = |i: usize| self.limit / (1.0 + damping[i] / of_frequency(frequencies[i]));
+        truncated(std::array::from_fn(units)).map(|units| units.max(1) as u32)
+    }
+}
+
+/// Numbers with a sign are converted by one instruction, and several at once. No document has 2^31
+/// terms.
+#[inline]
+fn of_frequency(frequency: u32) -> f32 {
+    (frequency & i32::MAX as u32) as i32 as f32
+}
+
+/// Returns four numbers below 2^31 without their fractions. An `as` that is right for all numbers
+/// is not one instruction on this processor.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[allow(unsafe_code)] // an instruction
+fn truncated(numbers: [f32; 4]) -> [i32; 4] {
+    use std::{
+        arch::x86_64::{__m128, __m128i, _mm_cvttps_epi32},
+        mem::transmute,
+    };
+    // SAFETY: each of these processors has the instruction. Registers and arrays have the same
+    // size, and all bits are valid.
+    unsafe {
+        let numbers = transmute::<[f32; 4], __m128>(numbers);
+        transmute::<__m128i, [i32; 4]>(_mm_cvttps_epi32(numbers))
+    }
+}
+
+/// Returns four numbers below 2^31 without their fractions.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+fn truncated(numbers: [f32; 4]) -> [i32; 4] {
+    numbers.map(|number| number as i32)
 }
 
 /// What a term of the query adds, for a search of many documents.
@@ -89,6 +125,24 @@ impl TermScores<'_> {
     pub fn units(&self, frequency: u32, norm: u8) -> u32 {
         self.weight
             .units(frequency, self.damping[usize::from(norm)])
+    }
+
+    /// Writes the units of the first documents, as many as there are frequencies. `norm` returns
+    /// the stored length of each.
+    #[inline]
+    pub fn units_of_all(&self, frequencies: &[u32], norm: impl Fn(usize) -> u8, units: &mut [u32]) {
+        let (fours, rest) = frequencies.as_chunks::<4>();
+        let (of_fours, of_rest) = units.split_at_mut(4 * fours.len());
+        let mut first = 0;
+        for (units, frequencies) in of_fours.as_chunks_mut::<4>().0.iter_mut().zip(fours) {
+            let damping = |i: usize| self.damping[usize::from(norm(first + i))];
+            let damping = std::array::from_fn(damping);
+            *units = self.weight.units_of_four(*frequencies, damping);
+            first += 4;
+        }
+        for (i, (units, frequency)) in of_rest.iter_mut().zip(rest).enumerate() {
+            *units = self.units(*frequency, norm(first + i));
+        }
     }
 }
 
@@ -231,6 +285,33 @@ mod tests {
         let most = scorer.weights.iter();
         let most: u64 = most.map(|w| u64::from(w.units(u32::MAX, 0.0))).sum();
         assert!(most < 1 << 32, "{most}");
+    }
+
+    #[test]
+    fn units_are_the_same_for_one_and_for_many() {
+        let statistics = Statistics {
+            documents: 1000,
+            length: 50_000,
+            frequencies: vec![7],
+        };
+        let frequencies: Vec<u32> = (0..131).map(|i| [0, 1, 3, 250, u32::MAX][i % 5]).collect();
+        let norm = |i: usize| (i * 7 % 256) as u8;
+        for k1 in [0.0, 1.2, 10.0] {
+            let parameters = Parameters { k1, b: 0.75 };
+            let scorer = Scorer::new(parameters, &statistics, &terms("a"));
+            let scores = scorer.term(0);
+            for count in 0..frequencies.len() {
+                let mut units = vec![0; count + count % 3];
+                scores.units_of_all(&frequencies[..count], norm, &mut units);
+                for (i, units) in units.iter().enumerate() {
+                    let expected = match i < count {
+                        true => scores.units(frequencies[i], norm(i)),
+                        false => 0,
+                    };
+                    assert_eq!(*units, expected, "{i} of {count}, {k1}");
+                }
+            }
+        }
     }
 
     #[test]

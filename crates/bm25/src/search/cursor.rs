@@ -7,7 +7,7 @@ use rag_pages::{
     memory::{self, OutOfMemory},
 };
 
-use super::window::{SegmentSearch, WINDOW};
+use super::window::{SegmentSearch, WINDOW, place_in_window};
 use crate::{
     score::TermScores,
     segment::{
@@ -149,7 +149,7 @@ impl<'s> TermCursor<'s> {
 
     /// Calls `f` with the postings of the documents in `range`: documents, frequencies. Passes over
     /// blocks without a document that has `least` units.
-    pub fn each<P: ReadPages>(
+    fn each<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
         range: Range<u32>,
@@ -184,23 +184,22 @@ impl<'s> TermCursor<'s> {
     }
 
     /// Calls `f` with documents of a window, and the units that each of them gets. `norms` are the
-    /// lengths of the window's documents.
+    /// lengths of the window's documents. Passes over blocks without a document that has `least`
+    /// units.
     pub fn each_units<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
         start: u32,
         norms: &[u8; WINDOW],
+        least: u32,
         mut f: impl FnMut(&[u32], &[u32]),
     ) -> Result<(), IndexError> {
         let scores = self.scores;
         let mut units = [0; BLOCK];
         let range = start..start + WINDOW as u32;
-        self.each(search, range, 0, |documents, frequencies| {
-            let postings = documents.iter().zip(frequencies);
-            for (units, (document, frequency)) in units.iter_mut().zip(postings) {
-                let place = document.wrapping_sub(start) as usize % WINDOW;
-                *units = scores.units(*frequency, norms[place]);
-            }
+        self.each(search, range, least, |documents, frequencies| {
+            let norm = |i: usize| norms[place_in_window(documents[i], start)];
+            scores.units_of_all(frequencies, norm, &mut units);
             f(documents, &units);
         })
     }

@@ -42,6 +42,23 @@ struct GivenBlock {
 }
 
 impl GivenRows {
+    /// Adds a row that comes after all others.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    #[inline]
+    pub fn add_row(&mut self, row: Tid) -> Result<(), OutOfMemory> {
+        match self.blocks.last_mut() {
+            Some(last) if last.block == row.block => {
+                debug_assert!(!last.is_whole && self.offsets.last() < Some(&row.offset));
+                push(&mut self.offsets, row.offset)?;
+                last.end = self.offsets.len();
+                Ok(())
+            }
+            _ => self.add_rows(row.block, &[row.offset]),
+        }
+    }
+
     /// Adds rows of a block that comes after all others.
     ///
     /// # Errors
@@ -274,7 +291,8 @@ mod tests {
     fn rows_and_whole_blocks_are_contained() {
         let mut given = GivenRows::default();
         assert!(given.is_empty() && !given.contains(tid(0, 1)));
-        given.add_rows(3, &[2, 7]).unwrap();
+        given.add_row(tid(3, 2)).unwrap();
+        given.add_row(tid(3, 7)).unwrap();
         given.add_block(5).unwrap();
         given.add_rows(u32::MAX, &[1]).unwrap();
         assert_eq!(given.count(), (1, 3));

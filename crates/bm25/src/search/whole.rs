@@ -86,11 +86,11 @@ impl WholeList {
                 Some(last) if is_within(last) => documents.len(),
                 _ => from + documents[from..].partition_point(is_within).max(1),
             };
-            let postings = documents[from..to].iter().zip(&block.frequencies[from..to]);
-            for (units, (document, frequency)) in units[from..to].iter_mut().zip(postings) {
-                let place = *document as usize % DOCUMENTS_PER_PAGE;
-                *units = scores.units(*frequency, norms[place]);
-            }
+            let norm = |i: usize| {
+                let place = documents[from + i].wrapping_sub((number * DOCUMENTS_PER_PAGE) as u32);
+                norms[(place as usize).min(DOCUMENTS_PER_PAGE - 1)]
+            };
+            scores.units_of_all(&block.frequencies[from..to], norm, &mut units[from..]);
             from = to;
         }
         append(&mut self.documents, documents).map_err(IndexError::of_memory)?;

@@ -289,32 +289,28 @@ impl Windows {
             return Ok(());
         };
         let least = needed.saturating_sub(self.bound_of_first(self.order.len() - 1));
-        let range = start..start + WINDOW as u32;
         let (units, candidates) = (&mut self.units, &mut self.candidates);
         let mut count = 0;
         let mut choose = |document: u32, added: u32| {
-            let place = document.wrapping_sub(start) as usize % WINDOW;
+            let place = place_in_window(document, start);
             let is_enough = added >= least;
             units[place] = if is_enough { added } else { 0 };
             candidates[count % CANDIDATES] = place as u16;
             count += usize::from(is_enough);
         };
+        let mut choose_all = |documents: &[u32], units: &[u32]| {
+            for (document, units) in documents.iter().zip(units) {
+                choose(*document, *units);
+            }
+        };
         match &mut lists[*number] {
             TermList::Whole(list) => {
-                let (documents, units) = list.within(range);
-                for (document, units) in documents.iter().zip(units) {
-                    choose(*document, *units);
-                }
+                let (documents, units) = list.within(start..start + WINDOW as u32);
+                choose_all(documents, units);
             }
             TermList::Blocks(cursor) => {
                 let norms = norms_of_window(&mut self.lengths, search, start)?;
-                let scores = cursor.scores;
-                cursor.each(search, range, least, |documents, frequencies| {
-                    for (document, frequency) in documents.iter().zip(frequencies) {
-                        let place = document.wrapping_sub(start) as usize % WINDOW;
-                        choose(*document, scores.units(*frequency, norms[place]));
-                    }
-                })?;
+                cursor.each_units(search, start, norms, least, choose_all)?;
             }
         }
         // a corrupted list may have a document twice
@@ -334,7 +330,7 @@ impl Windows {
         let (units, touched) = (&mut self.units, &mut self.touched);
         let mut add = |documents: &[u32], added: &[u32]| {
             for (added, document) in added.iter().zip(documents) {
-                let place = document.wrapping_sub(start) as usize % WINDOW;
+                let place = place_in_window(*document, start);
                 units[place] = units[place].saturating_add(*added);
                 touched[place / 64] |= 1 << (place % 64);
             }
@@ -349,7 +345,7 @@ impl Windows {
                     add(documents, units);
                 }
                 TermList::Blocks(cursor) => {
-                    cursor.each_units(search, start, norms, &mut add)?;
+                    cursor.each_units(search, start, norms, 0, &mut add)?;
                 }
             }
         }
@@ -415,7 +411,7 @@ impl Windows {
                     let scores = cursor.scores;
                     let in_window = cursor.documents() / self.totals.len();
                     if in_window < DENSE * *candidates.count {
-                        cursor.each_units(search, start, norms, |documents, added| {
+                        cursor.each_units(search, start, norms, 0, |documents, added| {
                             candidates.add_all(documents, added);
                         })?;
                         candidates.keep(least)?;
@@ -471,7 +467,7 @@ impl Candidates<'_> {
     #[inline]
     fn add_all(&mut self, documents: &[u32], added: &[u32]) {
         for (document, added) in documents.iter().zip(added) {
-            let place = document.wrapping_sub(self.start) as usize % WINDOW;
+            let place = place_in_window(*document, self.start);
             let sum = self.units[place];
             let with = sum.saturating_add(*added);
             self.units[place] = if sum > 0 { with } else { 0 };
@@ -482,6 +478,12 @@ impl Candidates<'_> {
     fn keep(&mut self, least: u32) -> Result<(), IndexError> {
         self.add(least, |_, _, _| Ok(0))
     }
+}
+
+/// Returns the place of a document in its window. Those of a corrupted list may be outside.
+#[inline]
+pub fn place_in_window(document: u32, start: u32) -> usize {
+    (document.wrapping_sub(start) as usize).min(WINDOW - 1)
 }
 
 /// Returns the lengths of the documents of a window.

@@ -6,7 +6,10 @@ use std::ffi::{c_int, c_void};
 use pgrx::{PgList, pg_guard, pg_sys};
 use rag_bm25::GivenRows;
 
-use super::{Methods, NAME};
+use super::{
+    Methods, NAME,
+    rows::{self, FoundRows},
+};
 use crate::{
     error::Error,
     index::{
@@ -63,7 +66,9 @@ struct FilteredScan {
     key_context: *mut pg_sys::ExprContext,
     /// Whether the scan has its keys and rows.
     is_started: bool,
-    /// Rows of the bitmaps so far, and blocks of which all rows may be meant.
+    /// Rows of an index that are read without a bitmap.
+    found: FoundRows,
+    /// Rows that were given so far, and blocks of which all rows may be meant.
     given_rows: i64,
     given_blocks: i64,
 }
@@ -159,7 +164,11 @@ unsafe extern "C-unwind" fn access(node: *mut pg_sys::ScanState) -> *mut pg_sys:
         let state = node.cast::<FilteredScan>();
         if !(*state).is_started {
             compute_keys(state);
-            let bitmap = executor::MultiExecProcNode(bitmap_node(state));
+            let child = bitmap_node(state);
+            let mut bitmap = std::ptr::null_mut();
+            if !rows::find(&raw mut (*state).found, child, (*node).ss_currentRelation) {
+                bitmap = executor::MultiExecProcNode(child);
+            }
             start(state, bitmap.cast());
         }
         let slot = (*node).ss_ScanTupleSlot;
@@ -207,10 +216,11 @@ unsafe fn compute_keys(state: *mut FilteredScan) {
     }
 }
 
-/// Starts a search that is restricted to the rows of a bitmap, and frees the bitmap.
+/// Starts a search that is restricted to the rows of a bitmap, and frees the bitmap. Without one it
+/// is restricted to the rows that were found.
 #[pg_guard]
 unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys::TIDBitmap) {
-    // SAFETY: a node that has begun, and the bitmap that its child has made.
+    // SAFETY: a node that has begun, and the bitmap that its child has made, or null.
     unsafe {
         let state = &mut *state;
         let estate = state.node.ss.ps.state;
@@ -221,18 +231,25 @@ unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys:
             pg_sys::CurrentMemoryContext = (*estate).es_query_cxt;
             let table = state.node.ss.ss_currentRelation;
             let snapshot = (*estate).es_snapshot;
-            state.scan = executor::begin_index_scan(table, state.index, snapshot, conditions, 1);
+            let (counts, index) = (std::ptr::null_mut(), state.index);
+            state.scan =
+                executor::begin_index_scan(table, index, snapshot, counts, conditions, 1);
             pg_sys::CurrentMemoryContext = before;
         }
         let mut given = GivenRows::default();
-        let filled = executor::each_block(bitmap, |block, offsets| match offsets {
-            Some(offsets) => given.add_rows(block, offsets),
-            None => given.add_block(block),
-        });
+        let filled = match bitmap.is_null() {
+            true => state.found.give(&mut given),
+            false => executor::each_block(bitmap, |block, offsets| match offsets {
+                Some(offsets) => given.add_rows(block, offsets),
+                None => given.add_block(block),
+            }),
+        };
         if filled.is_err() {
             Error::out_of_memory("the rows of a filter").raise();
         }
-        pg_sys::tbm_free(bitmap);
+        if !bitmap.is_null() {
+            pg_sys::tbm_free(bitmap);
+        }
         let (blocks, rows) = given.count();
         state.given_rows += rows as i64;
         state.given_blocks += blocks as i64;
@@ -269,6 +286,7 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
             pg_sys::index_endscan(state.scan);
             state.scan = std::ptr::null_mut();
         }
+        state.found.end();
         if !state.index.is_null() {
             pg_sys::index_close(state.index, pg_sys::NoLock as pg_sys::LOCKMODE);
             state.index = std::ptr::null_mut();
