@@ -135,6 +135,69 @@ EXECUTE lossy(0, 600);
 EXECUTE lossy(300, 900);
 RESET plan_cache_mode;
 
+-- rows of one index are read without a bitmap -----------------------------
+
+-- The counts of EXPLAIN ANALYZE.
+CREATE FUNCTION regress_counts(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || statement LOOP
+        IF line ~ 'Bitmap|Filtered Rows|Lossy' THEN
+            RETURN NEXT regexp_replace(line, '\.00 loops', ' loops');
+        END IF;
+    END LOOP;
+END $$;
+SET plan_cache_mode = force_generic_plan;
+PREPARE counted(int, int, text) AS SELECT id FROM paper WHERE bucket BETWEEN $1 AND $2
+    ORDER BY body <@> $3 LIMIT 3;
+SELECT regress_counts($$EXECUTE counted(0, 9, 'w3')$$);
+SELECT regress_counts($$EXECUTE counted(9, 0, 'w3')$$);
+SELECT regress_counts($$EXECUTE counted(NULL, 9, 'w3')$$);
+-- all rows of the table, with room for them and without: 32 bytes each
+SELECT regress_counts($$EXECUTE counted(0, 999, 'w3')$$);
+SET work_mem = '624kB';
+SELECT regress_counts($$EXECUTE counted(0, 999, 'w3')$$);
+SET work_mem = '626kB';
+SELECT regress_counts($$EXECUTE counted(0, 999, 'w3')$$);
+RESET work_mem;
+RESET plan_cache_mode;
+-- several indexes
+SELECT regress_counts($$SELECT id FROM paper WHERE bucket = 7 OR id BETWEEN 100 AND 150
+    ORDER BY body <@> 'w3' LIMIT 3$$);
+-- other access methods: one with rows and bitmaps, and one with bitmaps only
+BEGIN;
+DROP INDEX paper_bucket;
+CREATE INDEX paper_hash ON paper USING hash (bucket);
+SELECT regress_counts($$SELECT id FROM paper WHERE bucket = 7 ORDER BY body <@> 'w3' LIMIT 3$$);
+SELECT (regress_both($$SELECT id, body <@> 'w3' FROM paper WHERE bucket = 7
+    ORDER BY body <@> 'w3' LIMIT 20$$)).*;
+-- hash indexes find one value at a time, so that the node below goes through the array
+SELECT regress_counts($$SELECT id FROM paper WHERE bucket IN (7, 8) ORDER BY body <@> 'w3'
+    LIMIT 3$$);
+SELECT (regress_both($$SELECT id, body <@> 'w3' FROM paper WHERE bucket IN (7, 8)
+    ORDER BY body <@> 'w3' LIMIT 20$$)).*;
+CREATE INDEX paper_gin ON paper USING gin ((ARRAY[bucket]));
+ANALYZE paper;
+SELECT regress_counts($$SELECT id FROM paper WHERE ARRAY[bucket] @> '{7}' ORDER BY body <@> 'w3'
+    LIMIT 3$$);
+SELECT (regress_both($$SELECT id, body <@> 'w3' FROM paper WHERE ARRAY[bucket] @> '{7}'
+    ORDER BY body <@> 'w3' LIMIT 20$$)).*;
+CREATE INDEX paper_point ON paper USING gist (point(bucket, id));
+ANALYZE paper;
+SELECT regress_counts($$SELECT id FROM paper WHERE point(bucket, id) <@ box '((1, 1), (9, 20000))'
+    ORDER BY body <@> 'w3' LIMIT 3$$);
+SELECT (regress_both($$SELECT id, body <@> 'w3' FROM paper
+    WHERE point(bucket, id) <@ box '((1, 1), (9, 20000))' ORDER BY body <@> 'w3' LIMIT 20$$)).*;
+ROLLBACK;
+-- a cursor begins again
+BEGIN;
+DECLARE again SCROLL CURSOR FOR SELECT id FROM paper WHERE bucket < 10
+    ORDER BY body <@> 'w3' LIMIT 4;
+FETCH 3 FROM again;
+MOVE ABSOLUTE 0 FROM again;
+FETCH ALL FROM again;
+ROLLBACK;
+
 -- parameters --------------------------------------------------------------
 
 SET plan_cache_mode = force_generic_plan;
@@ -259,5 +322,5 @@ DROP VIEW paper_ids;
 DROP TABLE paper, sparse, part, titled;
 DEALLOCATE ALL;
 DROP FUNCTION regress_plan, regress_both, regress_plain, regress_filtered, regress_lossy,
-    regress_words, regress_leak;
+    regress_counts, regress_words, regress_leak;
 DROP ROLE regress_reader;
