@@ -3,8 +3,9 @@
 //!
 //! The other index, or several, fill a bitmap of rows, as for a bitmap heap scan. Few rows of a
 //! single index are read without one. The plan is a scan of the `rag_bm25` index that is restricted
-//! to these rows. So only the best of them are read from the table. The scan itself is the same as in other plans: it finds the version of a row
-//! that the snapshot sees. All conditions are checked on each row that is returned.
+//! to these rows. So only the best of them are read from the table. The scan itself is the same as
+//! in other plans: it finds the version of a row that the snapshot sees. All conditions are checked
+//! on each row that is returned.
 //!
 //! | file | contents |
 //! |---|---|

@@ -232,8 +232,7 @@ unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys:
             let table = state.node.ss.ss_currentRelation;
             let snapshot = (*estate).es_snapshot;
             let (counts, index) = (std::ptr::null_mut(), state.index);
-            state.scan =
-                executor::begin_index_scan(table, index, snapshot, counts, conditions, 1);
+            state.scan = executor::begin_index_scan(table, index, snapshot, counts, conditions, 1);
             pg_sys::CurrentMemoryContext = before;
         }
         let mut given = GivenRows::default();
