@@ -285,7 +285,7 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
             pg_sys::index_endscan(state.scan);
             state.scan = std::ptr::null_mut();
         }
-        state.found.end();
+        rows::end(&raw mut state.found);
         if !state.index.is_null() {
             pg_sys::index_close(state.index, pg_sys::NoLock as pg_sys::LOCKMODE);
             state.index = std::ptr::null_mut();

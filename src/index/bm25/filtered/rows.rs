@@ -50,16 +50,19 @@ impl FoundRows {
         }
         Ok(())
     }
+}
 
-    /// Ends the scan.
-    ///
-    /// # Safety
-    /// The node ends.
-    pub unsafe fn end(&mut self) {
-        if !self.scan.is_null() {
-            // SAFETY: a scan that `begin` has begun.
-            unsafe { pg_sys::index_endscan(self.scan) };
-            self.scan = std::ptr::null_mut();
+/// Ends the scan.
+///
+/// # Safety
+/// `find` has begun it, or it is null.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn end(rows: *mut FoundRows) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !(*rows).scan.is_null() {
+            pg_sys::index_endscan((*rows).scan);
+            (*rows).scan = std::ptr::null_mut();
         }
     }
 }
@@ -102,6 +105,9 @@ pub unsafe fn find(
         }
         begin(rows, bitmap, table);
         let is_complete = read(rows, limit, (*(*node).state).es_query_cxt);
+        if !is_complete {
+            end(rows); // it may have a page pinned
+        }
         if !instrumentation.is_null() {
             let count = if is_complete { (*rows).count } else { 0 };
             executor::InstrStopNode(instrumentation, count as f64);
