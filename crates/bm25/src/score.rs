@@ -68,22 +68,23 @@ impl TermWeight {
     /// what each of its documents gets.
     #[inline]
     pub fn units(self, frequency: u32, damping: f32) -> u32 {
-        ((self.limit / (1.0 + damping / of_frequency(frequency))) as i32).max(1) as u32
+        (self.exact(frequency, damping) as i32).max(1) as u32
     }
 
     /// Returns the units of four documents.
     #[inline]
     fn units_of_four(self, frequencies: [u32; 4], damping: [f32; 4]) -> [u32; 4] {
-        let units = |i: usize| self.limit / (1.0 + damping[i] / of_frequency(frequencies[i]));
-        truncated(std::array::from_fn(units)).map(|units| units.max(1) as u32)
+        let exact = std::array::from_fn(|i| self.exact(frequencies[i], damping[i]));
+        truncated(exact).map(|units| units.max(1) as u32)
     }
-}
 
-/// Numbers with a sign are converted by one instruction, and several at once. No document has 2^31
-/// terms.
-#[inline]
-fn of_frequency(frequency: u32) -> f32 {
-    (frequency & i32::MAX as u32) as i32 as f32
+    #[inline]
+    fn exact(self, frequency: u32, damping: f32) -> f32 {
+        // Numbers with a sign are converted by one instruction, and several at once. No document
+        // has 2^31 terms.
+        let frequency = (frequency & i32::MAX as u32) as i32 as f32;
+        self.limit / (1.0 + damping / frequency)
+    }
 }
 
 /// Returns four numbers below 2^31 without their fractions. An `as` that is right for all numbers

@@ -7,7 +7,7 @@ use rag_pages::{
     memory::{self, OutOfMemory},
 };
 
-use super::window::{SegmentSearch, WINDOW, place_in_window};
+use super::window::{SegmentSearch, WINDOW, place_in};
 use crate::{
     score::TermScores,
     segment::{
@@ -198,7 +198,7 @@ impl<'s> TermCursor<'s> {
         let mut units = [0; BLOCK];
         let range = start..start + WINDOW as u32;
         self.each(search, range, least, |documents, frequencies| {
-            let norm = |i: usize| norms[place_in_window(documents[i], start)];
+            let norm = |i: usize| norms[place_in::<WINDOW>(documents[i], start)];
             scores.units_of_all(frequencies, norm, &mut units);
             f(documents, &units);
         })

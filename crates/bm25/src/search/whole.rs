@@ -13,7 +13,7 @@ use rag_pages::{
 use super::{
     cursor::advance,
     lengths::Lengths,
-    window::{SegmentSearch, WINDOW},
+    window::{SegmentSearch, WINDOW, place_in},
 };
 use crate::{
     score::TermScores,
@@ -86,10 +86,8 @@ impl WholeList {
                 Some(last) if is_within(last) => documents.len(),
                 _ => from + documents[from..].partition_point(is_within).max(1),
             };
-            let norm = |i: usize| {
-                let place = documents[from + i].wrapping_sub((number * DOCUMENTS_PER_PAGE) as u32);
-                norms[(place as usize).min(DOCUMENTS_PER_PAGE - 1)]
-            };
+            let start = (number * DOCUMENTS_PER_PAGE) as u32;
+            let norm = |i: usize| norms[place_in::<DOCUMENTS_PER_PAGE>(documents[from + i], start)];
             scores.units_of_all(&block.frequencies[from..to], norm, &mut units[from..]);
             from = to;
         }

@@ -291,26 +291,23 @@ impl Windows {
         let least = needed.saturating_sub(self.bound_of_first(self.order.len() - 1));
         let (units, candidates) = (&mut self.units, &mut self.candidates);
         let mut count = 0;
-        let mut choose = |document: u32, added: u32| {
-            let place = place_in_window(document, start);
-            let is_enough = added >= least;
-            units[place] = if is_enough { added } else { 0 };
-            candidates[count % CANDIDATES] = place as u16;
-            count += usize::from(is_enough);
-        };
-        let mut choose_all = |documents: &[u32], units: &[u32]| {
-            for (document, units) in documents.iter().zip(units) {
-                choose(*document, *units);
+        let mut choose = |documents: &[u32], added: &[u32]| {
+            for (document, added) in documents.iter().zip(added) {
+                let place = place_in::<WINDOW>(*document, start);
+                let is_enough = *added >= least;
+                units[place] = if is_enough { *added } else { 0 };
+                candidates[count % CANDIDATES] = place as u16;
+                count += usize::from(is_enough);
             }
         };
         match &mut lists[*number] {
             TermList::Whole(list) => {
                 let (documents, units) = list.within(start..start + WINDOW as u32);
-                choose_all(documents, units);
+                choose(documents, units);
             }
             TermList::Blocks(cursor) => {
                 let norms = norms_of_window(&mut self.lengths, search, start)?;
-                cursor.each_units(search, start, norms, least, choose_all)?;
+                cursor.each_units(search, start, norms, least, choose)?;
             }
         }
         // a corrupted list may have a document twice
@@ -330,7 +327,7 @@ impl Windows {
         let (units, touched) = (&mut self.units, &mut self.touched);
         let mut add = |documents: &[u32], added: &[u32]| {
             for (added, document) in added.iter().zip(documents) {
-                let place = place_in_window(*document, start);
+                let place = place_in::<WINDOW>(*document, start);
                 units[place] = units[place].saturating_add(*added);
                 touched[place / 64] |= 1 << (place % 64);
             }
@@ -467,7 +464,7 @@ impl Candidates<'_> {
     #[inline]
     fn add_all(&mut self, documents: &[u32], added: &[u32]) {
         for (document, added) in documents.iter().zip(added) {
-            let place = place_in_window(*document, self.start);
+            let place = place_in::<WINDOW>(*document, self.start);
             let sum = self.units[place];
             let with = sum.saturating_add(*added);
             self.units[place] = if sum > 0 { with } else { 0 };
@@ -480,10 +477,11 @@ impl Candidates<'_> {
     }
 }
 
-/// Returns the place of a document in its window. Those of a corrupted list may be outside.
+/// Returns the place of a document among the `COUNT` documents from `start` on. Those of a corrupted
+/// list may be outside.
 #[inline]
-pub fn place_in_window(document: u32, start: u32) -> usize {
-    (document.wrapping_sub(start) as usize).min(WINDOW - 1)
+pub fn place_in<const COUNT: usize>(document: u32, start: u32) -> usize {
+    (document.wrapping_sub(start) as usize).min(COUNT - 1)
 }
 
 /// Returns the lengths of the documents of a window.
