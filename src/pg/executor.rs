@@ -108,14 +108,15 @@ pub type ScanCounts = pg_sys::IndexScanInstrumentation;
 #[cfg(not(feature = "pg18"))]
 pub type ScanCounts = std::ffi::c_void;
 
-/// Begins an index scan.
+/// Begins an index scan of a statement. It is in the memory context of the statement, and not that
+/// of a row.
 ///
 /// # Safety
-/// Open relations and a registered snapshot. `counts` is null, or lives as long as the scan.
+/// A statement that is executed, and open relations. `counts` is null, or lives as long as the scan.
 pub unsafe fn begin_index_scan(
+    estate: *mut pg_sys::EState,
     table: pg_sys::Relation,
     index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
     counts: *mut ScanCounts,
     conditions: usize,
     orders: usize,
@@ -123,13 +124,18 @@ pub unsafe fn begin_index_scan(
     let (conditions, orders) = (conditions as i32, orders as i32);
     // SAFETY: the caller's promise.
     unsafe {
+        let snapshot = (*estate).es_snapshot;
+        let before = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = (*estate).es_query_cxt;
         #[cfg(not(feature = "pg18"))]
-        {
+        let scan = {
             let _ = counts;
             pg_sys::index_beginscan(table, index, snapshot, conditions, orders)
-        }
+        };
         #[cfg(feature = "pg18")]
-        pg_sys::index_beginscan(table, index, snapshot, counts, conditions, orders)
+        let scan = pg_sys::index_beginscan(table, index, snapshot, counts, conditions, orders);
+        pg_sys::CurrentMemoryContext = before;
+        scan
     }
 }
 

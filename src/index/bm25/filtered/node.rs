@@ -226,14 +226,9 @@ unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys:
         let estate = state.node.ss.ps.state;
         let conditions = state.key_count - 1;
         if state.scan.is_null() {
-            // in the memory context of the node, and not that of a row
-            let before = pg_sys::CurrentMemoryContext;
-            pg_sys::CurrentMemoryContext = (*estate).es_query_cxt;
-            let table = state.node.ss.ss_currentRelation;
-            let snapshot = (*estate).es_snapshot;
-            let (counts, index) = (std::ptr::null_mut(), state.index);
-            state.scan = executor::begin_index_scan(table, index, snapshot, counts, conditions, 1);
-            pg_sys::CurrentMemoryContext = before;
+            let (table, index) = (state.node.ss.ss_currentRelation, state.index);
+            let counts = std::ptr::null_mut();
+            state.scan = executor::begin_index_scan(estate, table, index, counts, conditions, 1);
         }
         let mut given = GivenRows::default();
         let filled = match bitmap.is_null() {

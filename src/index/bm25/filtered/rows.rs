@@ -93,15 +93,13 @@ pub unsafe fn find(
         {
             return false;
         }
-        let instrumentation = (*node).instrument;
-        if !(*node).chgParam.is_null() {
+        let lacks_keys = (*bitmap).biss_NumRuntimeKeys != 0 && !(*bitmap).biss_RuntimeKeysReady;
+        if lacks_keys || !(*node).chgParam.is_null() {
             executor::ExecReScan(node);
         }
+        let instrumentation = (*node).instrument;
         if !instrumentation.is_null() {
             executor::InstrStartNode(instrumentation);
-        }
-        if (*bitmap).biss_NumRuntimeKeys != 0 && !(*bitmap).biss_RuntimeKeysReady {
-            executor::ExecReScan(node);
         }
         begin(rows, bitmap, table);
         let is_complete = read(rows, limit, (*(*node).state).es_query_cxt);
@@ -123,8 +121,7 @@ unsafe extern "C-unwind" fn begin(
     bitmap: *mut pg_sys::BitmapIndexScanState,
     table: pg_sys::Relation,
 ) {
-    // SAFETY: the promise of `find`'s caller. The scan is in the memory context of the node, and
-    // not that of a row.
+    // SAFETY: the promise of `find`'s caller.
     unsafe {
         let count = (*bitmap).biss_NumScanKeys;
         if (*rows).scan.is_null() {
@@ -133,17 +130,8 @@ unsafe extern "C-unwind" fn begin(
             let counts = &raw mut (*bitmap).biss_Instrument;
             #[cfg(not(feature = "pg18"))]
             let counts = std::ptr::null_mut();
-            let before = pg_sys::CurrentMemoryContext;
-            pg_sys::CurrentMemoryContext = (*estate).es_query_cxt;
-            (*rows).scan = executor::begin_index_scan(
-                table,
-                (*bitmap).biss_RelationDesc,
-                (*estate).es_snapshot,
-                counts,
-                count as usize,
-                0,
-            );
-            pg_sys::CurrentMemoryContext = before;
+            let (index, conditions) = ((*bitmap).biss_RelationDesc, count as usize);
+            (*rows).scan = executor::begin_index_scan(estate, table, index, counts, conditions, 0);
         }
         let none = std::ptr::null_mut();
         pg_sys::index_rescan((*rows).scan, (*bitmap).biss_ScanKeys, count, none, 0);
