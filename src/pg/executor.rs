@@ -112,7 +112,8 @@ pub type ScanCounts = std::ffi::c_void;
 /// of a row.
 ///
 /// # Safety
-/// A statement that is executed, and open relations. `counts` is null, or lives as long as the scan.
+/// A statement that is executed, and open relations. `counts` is null, or lives as long as the
+/// scan.
 pub unsafe fn begin_index_scan(
     estate: *mut pg_sys::EState,
     table: pg_sys::Relation,

@@ -477,7 +477,7 @@ impl Candidates<'_> {
     }
 }
 
-/// Returns the place of a document among the `COUNT` documents from `start` on. Those of a corrupted
+/// Returns the place of a document among `COUNT` documents from `start` on. Those of a corrupted
 /// list may be outside.
 #[inline]
 pub fn place_in<const COUNT: usize>(document: u32, start: u32) -> usize {
