@@ -23,7 +23,13 @@ pub struct Error {
     pub is_quota: bool,
     /// The embeddings of a collection are from another model than the current one.
     pub is_other_model: bool,
+    /// A definition is invalid. Its statement may have a credential in the wrong place, so the log
+    /// must not show it.
+    pub is_definition: bool,
 }
+
+/// The name of the function that reports an error of a definition: the log hides the statement.
+pub const DEFINITION: &str = "rag_definition";
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
@@ -36,6 +42,7 @@ impl Error {
             source_unavailable: false,
             is_quota: false,
             is_other_model: false,
+            is_definition: false,
         }
     }
 
@@ -166,11 +173,19 @@ impl Error {
             }
         }
         let error = Self::invalid_parameter(message).detail(lines.join("\n"));
+        let error = error.of_definition();
         if hints.is_empty() {
             error
         } else {
             error.hint(hints.join("\n"))
         }
+    }
+
+    /// Returns the error with the log not showing its statement.
+    #[must_use]
+    pub fn of_definition(mut self) -> Self {
+        self.is_definition = true;
+        self
     }
 
     /// Raises the error as a PostgreSQL ERROR, which aborts the transaction.
@@ -182,7 +197,12 @@ impl Error {
 
 impl From<Error> for ErrorReport {
     fn from(error: Error) -> Self {
-        let mut report = Self::new(error.code, error.message, "rag");
+        let function = if error.is_definition {
+            DEFINITION
+        } else {
+            "rag"
+        };
+        let mut report = Self::new(error.code, error.message, function);
         if let Some(detail) = error.detail {
             report = report.set_detail(detail);
         }
@@ -233,6 +253,7 @@ impl From<EngineError> for Error {
             source_unavailable: false,
             is_quota: false,
             is_other_model: false,
+            is_definition: false,
         }
     }
 }
@@ -279,6 +300,7 @@ impl From<pgrx::pg_sys::panic::CaughtError> for Error {
             source_unavailable: false,
             is_quota: false,
             is_other_model: false,
+            is_definition: false,
         }
     }
 }

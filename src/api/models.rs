@@ -1,6 +1,7 @@
 //! Models: create, alter, drop, grant, test; and functions of their views.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_usage::in_sql;
 use serde_json::Value;
 
 use super::required;
@@ -17,7 +18,7 @@ use crate::{
 
 fn parsed(spec: &JsonbText) -> Result<Value, Error> {
     let parsed = spec.parse();
-    parsed.map_err(|e| Error::invalid_parameter(format!("spec: {e}")))
+    parsed.map_err(|e| Error::invalid_parameter(format!("spec: {e}")).of_definition())
 }
 
 #[pg_extern]
@@ -192,12 +193,12 @@ fn model_counts() -> Result<
             Some((
                 model.name.clone(),
                 day as i32,
-                counts.calls as i64,
-                counts.errors as i64,
-                counts.input_tokens as i64,
-                counts.output_tokens as i64,
-                counts.estimated as i64,
-                counts.cost.map(|cost| cost as i64),
+                in_sql(counts.calls),
+                in_sql(counts.errors),
+                in_sql(counts.input_tokens),
+                in_sql(counts.output_tokens),
+                in_sql(counts.estimated),
+                counts.cost.map(in_sql),
             ))
         });
     Ok(TableIterator::new(rows))

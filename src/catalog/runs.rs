@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use rag_protocol::ingest::{Failure, Warning};
-use rag_usage::Spent;
+use rag_usage::{Spent, in_sql};
 use serde_json::json;
 
 use super::sources;
@@ -339,8 +339,8 @@ pub fn progress(
                 times.extract.into(),
                 times.embed.into(),
                 times.store.into(),
-                (spent.tokens as i64).into(),
-                spent.cost.map(|cost| cost as i64).into(),
+                in_sql(spent.tokens).into(),
+                spent.cost.map(in_sql).into(),
             ],
         )
     })?;
@@ -489,5 +489,6 @@ fn read_error(json: &serde_json::Value) -> Error {
         source_unavailable: false,
         is_quota: false,
         is_other_model: false,
+        is_definition: false,
     }
 }

@@ -339,7 +339,7 @@ fn size(request: &CallRequest) -> usize {
 
 impl EmbeddedTokens {
     fn add(&mut self, usage: TokenUsage) {
-        self.counted += usage.input.unwrap_or(0);
+        self.counted = self.counted.saturating_add(usage.input.unwrap_or(0));
         self.is_partial |= usage.input.is_none();
     }
 

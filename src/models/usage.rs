@@ -25,6 +25,8 @@ use crate::{
 
 /// The number of bytes of a token, where nobody has counted them.
 const BYTES_OF_TOKEN: u64 = 4;
+/// A server that reports more tokens for one call is not believed.
+const MAX_TOKENS_OF_CALL: u64 = 1 << 32;
 
 fn folder() -> PathBuf {
     Path::new(RUNTIME_DIR).join("usage")
@@ -178,9 +180,12 @@ impl CountedCall {
         })
     }
 
-    /// Counts the tokens of the call. Those that the server did not count are estimated. Requests
-    /// of a call that has failed cost nothing, but its tokens do.
+    /// Counts the tokens of the call. Those that the server did not count, or of which it reports
+    /// an absurd number, are estimated. Requests of a call that has failed cost nothing, but its
+    /// tokens do.
     pub fn end(&mut self, has_failed: bool, input: Option<u64>, output: Option<u64>) -> CallRecord {
+        let [input, output] =
+            [input, output].map(|tokens| tokens.filter(|tokens| *tokens <= MAX_TOKENS_OF_CALL));
         let estimate = |bytes: u64| bytes.div_ceil(BYTES_OF_TOKEN);
         let input_tokens = input.unwrap_or_else(|| estimate(self.input_bytes));
         let output_tokens = output.unwrap_or_else(|| estimate(self.output_bytes));

@@ -429,6 +429,11 @@ impl LogEntry<'_> {
         self.0.output_to_server = false;
     }
 
+    /// Logs the entry without the text of the statement that caused it.
+    pub fn hide_statement(&mut self) {
+        self.0.hide_stmt = true;
+    }
+
     /// Keeps a worker's end out of the log if it was asked to end: the server stops, the extension
     /// or its database is dropped, or the database accepts no connections any more. The postmaster
     /// logs the exit.

@@ -13,6 +13,9 @@
 //!   that the client's copy has none either. From then on the statement is also known if it called
 //!   the function through another one.
 //!
+//! The text of a statement is also left out with an error about a definition, as a user may have
+//! written a key or a password where a reference to a secret belongs.
+//!
 //! Until the function runs, the text is in `pg_stat_activity`. A statement that calls the function
 //! through another one is logged by `log_statement` before it is known. Other extensions may store
 //! the text too: pg_stat_statements removes constants from all but utility statements (DO, CALL,
@@ -99,7 +102,25 @@ fn hide_secrets(entry: &mut LogEntry<'_>) {
             );
         }
     }
+    if is_of_definition(entry) {
+        hide_definition(entry);
+    }
     entry.keep_worker_end_quiet();
+}
+
+/// Returns true for an error of a definition, which may have a key or a password where none may be.
+fn is_of_definition(entry: &LogEntry<'_>) -> bool {
+    let name = entry.function().map(CStr::to_bytes);
+    name == Some(crate::error::DEFINITION.as_bytes())
+}
+
+/// Removes the statement that an error is about. Its message names the field, and not the value.
+fn hide_definition(entry: &mut LogEntry<'_>) {
+    entry.hide_statement();
+    let quotes = |text: &[u8]| position(text, b"SQL statement \"").is_some();
+    if entry.text(LogText::Context).is_some_and(quotes) {
+        entry.overwrite(LogText::Context, 0, ELLIPSIS);
+    }
 }
 
 /// Replaces the texts of statements. An entry that `is_withheld` goes to the client only.

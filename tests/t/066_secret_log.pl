@@ -103,6 +103,30 @@ keeps_its_secret(
 	fails => '22P02',
 	told => 1);
 
+# credentials where none may be: the statement is refused, and not logged for that
+my $openai = '"base_url": "https://models.example.org", "model": "m"';
+keeps_its_secret(
+	$_->[0], $_->[1],
+	unknown => 1,
+	fails => '22023')
+  for (
+	[ 'a plain key of a model',
+		"SELECT rag_create_model('m', 'chat', 'openai', '{$openai, \"api_key\": \"WORD\"}')" ],
+	[ 'a misspelt key',
+		"SELECT rag_create_model('m', 'chat', 'openai', '{$openai, \"apikey\": \"WORD\"}')" ],
+	[ 'a password in an address',
+		"SELECT rag_create_source('s', 'git', '{\"repositoryURL\":
+			\"https://user:WORD\@example.org/x.git\", \"branch\": \"main\"}')" ],
+	[ 'a password of a retriever',
+		"SELECT rag_create_retriever('r', '{\"storageConfig\": {\"type\": \"qdrant\",
+			\"url\": \"https://example.org\", \"password\": \"WORD\"}}')" ],
+	[ 'a manifest with a secret',
+		"SELECT rag_apply('{apiVersion: v1, kind: Secret, metadata: {name: s},
+			stringData: {key: WORD}}')" ],
+	[ 'a key within a block',
+		"DO \$\$ BEGIN PERFORM rag_create_model('m', 'chat', 'openai',
+			'{$openai, \"api_key\": \"WORD\"}'); END \$\$" ]);
+
 # statements of other sessions are logged completely
 run_sql($node, "SELECT 'nothing' || ' to hide'");
 run_sql($node, "SELECT 'noth ing'::int");

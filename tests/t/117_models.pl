@@ -176,6 +176,14 @@ is( ask($node, "SELECT calls, errors, tokens, estimated
 like( ask($node, "SELECT calls, errors, estimated, output_tokens
 		FROM rag.model_usage WHERE model = 'broken'"),
 	qr/^1\|1\|1\|[1-9]/, 'tokens of a broken answer are estimated');
+create_model('absurd', 'chat', 'openai', '"model": "m", "stream": false');
+like(test_model('absurd'), qr/^t\|/, 'absurd: the model answers');
+test_model('absurd');
+is( ask($node, "SELECT calls, estimated, tokens BETWEEN 1 AND 1000 FROM rag.model_usage
+		WHERE model = 'absurd'"),
+	'2|2|t', 'absurd numbers of tokens are not believed, but estimated');
+is(ask($node, "SELECT count(*) > 0 FROM rag.models WHERE tokens >= 0"),
+	't', 'the view of models works');
 is(ask($node, "SELECT calls, errors FROM rag.models WHERE name = 'silent-long'"),
 	'4|3', 'cancelled calls are counted; an ended session cannot count its error');
 is(run_sql($node, "BEGIN; SELECT success FROM rag_test_model('open'); ROLLBACK")->{rc},

@@ -455,6 +455,16 @@ sub _line
 	return;
 }
 
+# Reports more tokens than there can be.
+sub _absurd
+{
+	my ($connection) = @_;
+	my $usage = { prompt_tokens => 9223372036854775807, completion_tokens => 9223372036854775807 };
+	my $message = { role => 'assistant', content => 'OK' };
+	return respond_json($connection, '200 OK',
+		{ choices => [ { message => $message, finish_reason => 'stop' } ], usage => $usage });
+}
+
 sub _few
 {
 	my ($connection, $record) = @_;

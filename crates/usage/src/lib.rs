@@ -51,6 +51,13 @@ impl Prices {
     }
 }
 
+/// Returns a count as a column of type bigint has it: at most 2^52, so that the sum over all days and
+/// models is a bigint, too.
+pub fn in_sql(count: u64) -> i64 {
+    const MAX: i64 = 1 << 52;
+    i64::try_from(count).map_or(MAX, |count| count.min(MAX))
+}
+
 /// A limit that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exhausted {
@@ -363,6 +370,14 @@ mod tests {
         };
         assert_eq!(dear.cost(u64::MAX, u64::MAX, u64::MAX), u64::MAX);
         assert_eq!(Prices::default().cost(7, 7, 7), 0);
+    }
+
+    #[test]
+    fn the_sum_of_counts_in_sql_is_a_bigint() {
+        let counts = [0, 7, u64::MAX].map(in_sql);
+        assert_eq!(counts, [0, 7, 1 << 52]);
+        let days = i64::try_from(KEPT_DAYS).expect("some days");
+        assert!(counts[2].checked_mul(2 * days).is_some());
     }
 
     #[test]
