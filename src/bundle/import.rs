@@ -7,6 +7,7 @@ use rag_bundle::{
     BundleError, BundleFile, Chunk, Digest, Document, KnowledgeItem, LineReader, MAX_METADATA,
     Metadata, Record, Summed, npy::RowReader,
 };
+use rag_contract::StorageSettings;
 use rag_manifest::Manifest;
 use rag_protocol::embed::{ModelInfo, Precision};
 use uuid::Uuid;
@@ -24,7 +25,7 @@ use crate::{
     },
     engine::client::with_client,
     error::Error,
-    models::embedding::EmbeddingModel,
+    models::{embedding::EmbeddingModel, users},
     pg::{
         disk_space, lock::WriterLock, roles::Owner, security::as_owner, wait::check_for_interrupts,
     },
@@ -155,19 +156,28 @@ fn read_sources(bundle: &impl BundleSource, metadata: &Metadata) -> Result<Vec<M
         .map_err(|problems| Error::invalid("invalid file sources.yaml of the bundle", &problems))
 }
 
-/// Creates the retriever of the collection if it does not exist. The caller may not know that it
-/// sends a secret of the caller to a server that the bundle names.
-fn create_retriever(name: &str, manifests: &[Manifest], sends_secrets: bool) -> Result<(), Error> {
+/// Creates the retriever of the collection if it does not exist. The caller may not know that
+/// vectors, labels and queries then go to a server that the bundle names, perhaps with a secret of
+/// the caller.
+fn create_retriever(name: &str, manifests: &[Manifest], may_connect: bool) -> Result<(), Error> {
     if retrievers::find(name)?.is_some() {
         return Ok(());
     }
     for manifest in manifests {
         match manifest {
             Manifest::Retriever(found) if manifest.name() == name => {
-                if let Some(named) = retrievers::secrets(name, &found.spec).first()
-                    && !sends_secrets
-                {
-                    return Err(refused_secret(name, &named.secret));
+                if let Some(remote) = StorageSettings::of(&found.spec).remote {
+                    let server = Server {
+                        retriever: name,
+                        url: &remote.url,
+                        secret: retrievers::secrets(name, &found.spec)
+                            .first()
+                            .map(|named| named.secret.clone()),
+                    };
+                    if !may_connect {
+                        return Err(server.refusal());
+                    }
+                    server.tell();
                 }
                 retriever::apply(found)?;
             }
@@ -177,16 +187,36 @@ fn create_retriever(name: &str, manifests: &[Manifest], sends_secrets: bool) -> 
     Ok(())
 }
 
-fn refused_secret(retriever: &str, secret: &str) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("retriever \"{retriever}\" of the bundle does not exist and uses a secret"),
-    )
-    .detail(format!(
-        "It would send secret \"{secret}\" to the server that file sources.yaml of the bundle \
-         names."
-    ))
-    .hint("Create the retriever, or import the bundle with with_sources => true.")
+/// The server that a retriever of a bundle names.
+struct Server<'a> {
+    retriever: &'a str,
+    url: &'a str,
+    secret: Option<String>,
+}
+
+impl Server<'_> {
+    fn refusal(&self) -> Error {
+        let Self { retriever, url, .. } = self;
+        let secret = match &self.secret {
+            Some(secret) => format!(" with secret \"{secret}\""),
+            None => String::new(),
+        };
+        Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("retriever \"{retriever}\" of the bundle does not exist and names a server"),
+        )
+        .detail(format!(
+            "Vectors, labels and queries of the collection would be sent to {url}{secret}."
+        ))
+        .hint("Create the retriever, or import the bundle with with_sources => true.")
+    }
+
+    fn tell(&self) {
+        let Self { retriever, url, .. } = self;
+        pgrx::notice!(
+            "retriever \"{retriever}\" of the bundle sends vectors, labels and queries to {url}"
+        );
+    }
 }
 
 /// Creates the sources, with the caller as their owner. Returns their names.
@@ -216,6 +246,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
     let whitelist = stored.metadata_whitelist.clone();
     let text_config = keyword_index::qualified_text_config(&stored.text_config)?;
     keyword_index::check_title_weight(stored.title_weight)?;
+    users::require_use_of(&stored.retriever, stored.embedding_model.as_deref())?;
     let owner = Owner::current()?;
     let is_same_name = name.as_str() == metadata.rag_name;
     collections::create(NewCollection {

@@ -90,6 +90,15 @@ SELECT rag_drop_collection('far');
 SELECT collection FROM rag_import_blocks('far');
 SELECT rag_drop_collection('far'), rag_drop_retriever('remote'), rag_drop_secret('vectors');
 DROP TABLE far;
+-- without a secret vectors, labels and queries would go there all the same
+SELECT rag_create_retriever('remote', '{"storageConfig": {"type": "qdrant",
+    "url": "https://qdrant.example.org"}}');
+SELECT rag_create_collection('far', retriever => 'remote');
+CREATE TABLE far AS SELECT * FROM rag_export_blocks('far');
+SELECT rag_drop_collection('far'), rag_drop_retriever('remote');
+SELECT rag_import_blocks('far'); :sqlstate
+SELECT count(*) FROM rag.retrievers WHERE name = 'remote';
+DROP TABLE far;
 
 -- damaged bundles
 CREATE FUNCTION import_damaged(change text) RETURNS text LANGUAGE plpgsql AS $$

@@ -105,6 +105,20 @@ struct Versions {
     rag_version: Option<String>,
 }
 
+/// Returns true if a text can be the name of a model: words with the characters of a file's name,
+/// with slashes between them. It is shown, and never a path.
+fn is_name(text: &str) -> bool {
+    const MAX_BYTES: usize = 255;
+    let is_word = |word: &str| {
+        !word.is_empty()
+            && !word.starts_with('.')
+            && word
+                .chars()
+                .all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '@' | ' '))
+    };
+    text.len() <= MAX_BYTES && text.split('/').all(is_word)
+}
+
 impl Metadata {
     /// Reads the file. `rag_version` is the version of the extension.
     ///
@@ -169,6 +183,11 @@ impl Metadata {
             return Err(format!(
                 "\"max_tokens\" of the model is not between 1 and {MAX_TOKENS}."
             ));
+        }
+        if let Some(model) = &self.model
+            && !is_name(&model.name)
+        {
+            return Err("\"name\" of the model is not the name of a model.".into());
         }
         let is_hash = |text: &str| text.len() >= 12 && text.bytes().all(|b| b.is_ascii_hexdigit());
         if let Some(model) = &self.model
