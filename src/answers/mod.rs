@@ -22,6 +22,7 @@ use crate::{
     catalog::models::{self, Model},
     error::Error,
     models::call::{ModelCall, ModelEvent, Tokens, unexpected},
+    pg::roles,
     search::SearchHit,
 };
 
@@ -82,6 +83,29 @@ impl ChatModel {
         Ok(Self { model, settings })
     }
 
+    /// Finds the model of [`settings::chat_model`]. Others may have chosen it, as the owner of the
+    /// database can. So a superuser does not use it by being one.
+    ///
+    /// # Errors
+    /// As [`ChatModel::find`]; or the model belongs to somebody else, who has not granted it.
+    pub fn of_setting(name: &str) -> Result<Self, Error> {
+        let chat = Self::find(name)?;
+        if !chat.model.was_granted_to(roles::current()) {
+            return Err(Error::permission_denied(format!(
+                "rag.chat_model names model \"{name}\", which was not granted to you"
+            ))
+            .detail(
+                "Rights of a superuser do not count for a model that a setting chooses: somebody \
+                 else may have set it.",
+            )
+            .hint(format!(
+                "To use the model nevertheless, name it in the argument: model => {}.",
+                pgrx::spi::quote_literal(name)
+            )));
+        }
+        Ok(chat)
+    }
+
     /// Returns the name of the model at its server.
     pub fn remote_name(&self) -> &str {
         self.settings.model.as_deref().unwrap_or_default()
@@ -99,8 +123,10 @@ pub struct RunningAnswer {
     /// What is said without the model.
     text: Option<String>,
     citations: CitationCheck,
-    /// The name of the model in the database.
+    /// The name of the model in the database, its owner, and the address of its server.
     model: String,
+    model_owner: String,
+    model_server: String,
     search_query: String,
     results: usize,
     /// The rest of a text, when the model has answered.
@@ -149,6 +175,8 @@ pub fn begin(
         call,
         citations: CitationCheck::new(hits.len()),
         model: chat.model.name.clone(),
+        model_owner: chat.model.owner.name.clone(),
+        model_server: chat.settings.base_url.clone(),
         search_query,
         results: hits.len(),
         end: None,
@@ -240,12 +268,14 @@ impl RunningAnswer {
             "tokens": {
                 "input": tokens.input,
                 "output": tokens.output,
-                "total": tokens.input + tokens.output,
+                "total": tokens.input.saturating_add(tokens.output),
                 "estimated": tokens.is_estimated,
             },
             "citations": {"known": cited.known, "unknown": cited.unknown},
             "finish_reason": finish_reason,
             "model_name": self.model,
+            "model_owner": self.model_owner,
+            "model_server": self.model_server,
         });
         AnswerEnd { metadata }
     }

@@ -16,19 +16,19 @@ use crate::{
     settings,
 };
 
-/// The maximum of `n_results`.
+/// The maximum of `top_k`.
 const MAX_RESULTS: i32 = 100;
 
 /// The arguments of both functions.
 struct AnswerArguments<'a> {
     query: Option<&'a str>,
-    conversation_history: Option<JsonbText>,
-    context: Option<JsonbText>,
-    n_results: Option<i32>,
     collection: Option<&'a str>,
+    top_k: Option<i32>,
     mode: Option<&'a str>,
     filter: Option<JsonbText>,
     model: Option<&'a str>,
+    conversation_history: Option<JsonbText>,
+    context: Option<JsonbText>,
     rerank: Option<&'a str>,
 }
 
@@ -52,18 +52,18 @@ impl AnswerArguments<'_> {
             parsed("conversation_history", self.conversation_history)?.as_ref(),
             parsed("context", self.context)?.as_ref(),
         )?;
-        let n_results = required("n_results", self.n_results)?;
-        if !(1..=MAX_RESULTS).contains(&n_results) {
+        let top_k = required("top_k", self.top_k)?;
+        if !(1..=MAX_RESULTS).contains(&top_k) {
             return Err(Error::invalid_parameter(format!(
-                "n_results must be between 1 and {MAX_RESULTS}, not {n_results}"
+                "top_k must be between 1 and {MAX_RESULTS}, not {top_k}"
             )));
         }
-        let chat = ChatModel::find(&model_name(self.model)?)?;
+        let chat = chat_model(self.model)?;
         let search_query = question.search_query();
         let mut request = SearchArguments {
             query: Some(&search_query),
             collection: self.collection,
-            top_k: Some(n_results),
+            top_k: Some(top_k),
             mode: self.mode,
             filter: self.filter,
             score_threshold: None,
@@ -73,6 +73,7 @@ impl AnswerArguments<'_> {
             per_document: None,
             neighbours: None,
             mmr_lambda: None,
+            distinct_text: None,
             query_embedding: None,
         }
         .into_request()?;
@@ -89,13 +90,15 @@ impl AnswerArguments<'_> {
     }
 }
 
-fn model_name(given: Option<&str>) -> Result<String, Error> {
-    let name = given.map(str::to_owned).or_else(settings::chat_model);
-    let name = name.ok_or_else(|| {
+fn chat_model(given: Option<&str>) -> Result<ChatModel, Error> {
+    if let Some(name) = given {
+        return ChatModel::find(canonical(name));
+    }
+    let name = settings::chat_model().ok_or_else(|| {
         Error::invalid_parameter("no chat model is given")
             .hint("Name one in the argument model, or set rag.chat_model.")
     })?;
-    Ok(canonical(&name).to_owned())
+    ChatModel::of_setting(canonical(&name))
 }
 
 /// Who answers, as in the responses of agents.
@@ -105,13 +108,13 @@ const AGENT_TYPE: &str = "rag";
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_answer(
     query: Option<&str>,
-    conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
-    context: pgrx::default!(Option<JsonbText>, "NULL"),
-    n_results: pgrx::default!(Option<i32>, "5"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    top_k: pgrx::default!(Option<i32>, "5"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
+    conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
+    context: pgrx::default!(Option<JsonbText>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
     call: CallInfo,
 ) -> Result<
@@ -130,13 +133,13 @@ fn rag_answer(
 > {
     let mut begun = AnswerArguments {
         query,
-        conversation_history,
-        context,
-        n_results,
         collection,
+        top_k,
         mode,
         filter,
         model,
+        conversation_history,
+        context,
         rerank,
     }
     .begin(&call)?;
@@ -162,13 +165,13 @@ fn rag_answer(
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_answer_stream(
     query: Option<&str>,
-    conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
-    context: pgrx::default!(Option<JsonbText>, "NULL"),
-    n_results: pgrx::default!(Option<i32>, "5"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    top_k: pgrx::default!(Option<i32>, "5"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
+    conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
+    context: pgrx::default!(Option<JsonbText>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
     call: CallInfo,
 ) -> Result<
@@ -184,13 +187,13 @@ fn rag_answer_stream(
 > {
     let begun = AnswerArguments {
         query,
-        conversation_history,
-        context,
-        n_results,
         collection,
+        top_k,
         mode,
         filter,
         model,
+        conversation_history,
+        context,
         rerank,
     }
     .begin(&call)?;

@@ -39,6 +39,13 @@ pub fn has_privileges_of(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(role, other) }
 }
 
+/// Returns true if `role` is `other`, or a member of it. A superuser is no member of a role that
+/// nobody has granted to it.
+pub fn is_granted(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
+    // SAFETY: a look-up.
+    unsafe { pg_sys::is_member_of_role_nosuper(role, other) }
+}
+
 /// Returns true if there is a role of this OID and it is a superuser.
 pub fn is_superuser(role: pg_sys::Oid) -> bool {
     // SAFETY: a look-up; no role has the invalid OID.

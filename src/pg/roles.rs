@@ -162,6 +162,11 @@ pub fn may_act_for(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     is_superuser(role) || name_of(other).is_some() && lookup::has_privileges_of(role, other)
 }
 
+/// Returns true if `role` is `other`, or a member of it, and not only because it is a superuser.
+pub fn is_granted(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
+    name_of(other).is_some() && lookup::is_granted(role, other)
+}
+
 /// Returns true if `role` can SET ROLE to `other`.
 pub fn may_become(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     compat::can_set_role(role, other)
