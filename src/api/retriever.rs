@@ -8,7 +8,7 @@ use crate::{
     catalog::{access, name::Name, retrievers},
     error::Error,
     pg::{json::JsonbText, roles},
-    source::retriever::{self, RetrieverChanges},
+    source::retriever::{self, RetrieverChanges, RetrieverTest},
 };
 
 fn named(name: Option<&str>, namespace: Option<&str>) -> Result<Name, Error> {
@@ -121,12 +121,38 @@ fn rag_test_retriever(
     ErrorReport,
 > {
     let test = retriever::test(named(name, namespace)?.as_str())?;
-    Ok(TableIterator::once((
+    Ok(TableIterator::once(columns(test)))
+}
+
+#[pg_extern(name = "rag_test_retriever", volatile)]
+fn test_unsaved_retriever(
+    spec: Option<JsonbText>,
+    namespace: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(success, bool),
+            name!(message, String),
+            name!(storage_type, String),
+            name!(latency_ms, f64),
+        ),
+    >,
+    ErrorReport,
+> {
+    let spec = required("spec", parsed("spec", spec)?)?;
+    let test = retriever::test_unsaved(required("namespace", namespace)?, spec)?;
+    Ok(TableIterator::once(columns(test)))
+}
+
+/// The columns of the result of a test.
+fn columns(test: RetrieverTest) -> (bool, String, String, f64) {
+    (
         test.success,
         test.message,
         test.storage_type,
         test.latency.as_micros() as f64 / 1e3,
-    )))
+    )
 }
 
 #[pg_extern(immutable, strict, parallel_safe)]

@@ -20,7 +20,7 @@ use crate::{
     },
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::roles,
+    pg::roles::{self, Owner},
     secrets,
     storage::{self, index},
 };
@@ -318,9 +318,32 @@ pub struct RetrieverTest {
 /// It does not exist.
 pub fn test(name: &str) -> Result<RetrieverTest, Error> {
     let retriever = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
+    Ok(test_settings(&retriever))
+}
+
+/// Tests settings as those of a retriever that the current role would create. Secrets are in the
+/// namespace.
+///
+/// # Errors
+/// The role may not create retrievers.
+pub fn test_unsaved(namespace: &str, spec: Value) -> Result<RetrieverTest, Error> {
+    roles::require_admin("test settings of a retriever that is not saved")?;
+    let name = Name::retriever(namespace, "unsaved")?;
+    let retriever = Retriever {
+        name: name.to_string(),
+        spec,
+        notes: Notes::default(),
+        owner: Owner::current()?,
+        created_at: String::new(),
+        collections: vec![],
+    };
+    Ok(test_settings(&retriever))
+}
+
+fn test_settings(retriever: &Retriever) -> RetrieverTest {
     let storage_type = storage_type(&retriever.spec);
     let started = Instant::now();
-    let result = checked(name, &retriever.spec).and_then(|spec| {
+    let result = checked(&retriever.name, &retriever.spec).and_then(|spec| {
         let model = match retrievers::embedding_model(&retriever.spec) {
             // the test calls the model with the key of its owner
             Some(name) => EmbeddingModel::usable(Some(name)),
@@ -328,7 +351,7 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
         }?
         .info_now()?;
         let storage = StorageSettings::of(&spec).storage;
-        Ok((storage::backend(storage).test(&retriever)?, model))
+        Ok((storage::backend(storage).test(retriever)?, model))
     });
     let latency = started.elapsed();
     let (success, message) = match result {
@@ -348,12 +371,12 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
                 .join(": "),
         ),
     };
-    Ok(RetrieverTest {
+    RetrieverTest {
         success,
         message,
         storage_type,
         latency,
-    })
+    }
 }
 
 /// Returns the type of storage that settings name, or the default.

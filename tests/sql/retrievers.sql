@@ -110,7 +110,14 @@ WHERE name IN ('own', 'words') ORDER BY 1;
 SELECT rag_create_retriever('mine'); :sqlstate
 SELECT rag_drop_retriever('own'); :sqlstate
 SELECT success FROM rag_test_retriever('own');
+SELECT success FROM rag_test_retriever('{}'::jsonb); :sqlstate
 RESET ROLE;
+-- settings that are not saved
+SELECT success, storage_type FROM rag_test_retriever('{"storageConfig": {"type": "flat"}}'::jsonb);
+SELECT success, message FROM rag_test_retriever('{"storageConfig": {"typ": "flat"}}'::jsonb);
+SELECT success, message FROM rag_test_retriever('{"storageConfig": {"type": "qdrant",
+    "url": "http://127.0.0.1:9"}}'::jsonb);
+SELECT rag_test_retriever(NULL::jsonb); :sqlstate
 
 -- A retriever in use stays.
 SELECT rag_drop_retriever('words'); :sqlstate
