@@ -69,6 +69,7 @@ fn rag_context(
         per_document,
         neighbours,
         mmr_lambda,
+        distinct_text: None,
         query_embedding,
     }
     .into_request()?;

@@ -25,6 +25,7 @@ fn rag_explain_search(
     neighbours: pgrx::default!(Option<i32>, "NULL"),
     mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
+    distinct_text: pgrx::default!(Option<bool>, "true"),
     call: CallInfo,
 ) -> Result<
     TableIterator<
@@ -52,6 +53,7 @@ fn rag_explain_search(
         per_document,
         neighbours,
         mmr_lambda,
+        distinct_text,
         query_embedding,
     }
     .into_request()?;

@@ -2,18 +2,18 @@
 //! `rag_knowledge_search`. `sql/retrieval.sql` declares those with one parameter.
 
 use pgrx::{JsonB, PgSqlErrorCode, pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
-use rag_contract::{
-    DifyError, DifyRequest, KnowledgeRequest, RequestError, RetrievalSettings, RetrieveRequest,
-    dify,
-};
+use rag_contract::{DifyError, DifyRequest, KnowledgeRequest, RequestError, RetrieveRequest, dify};
 use serde_json::Value;
 
 use super::{required, search::own_schema};
 use crate::{
     error::Error,
     pg::{calls::CallInfo, guc::set_for_transaction, json::JsonbText},
-    search::retrieval::{
-        check_retriever, find_knowledge_base, invalid_request, knowledge_base, retrieve,
+    search::{
+        SearchQuery,
+        retrieval::{
+            find_knowledge_base, invalid_request, knowledge_base, retrieve, retrieve_from_all,
+        },
     },
 };
 
@@ -29,17 +29,7 @@ fn parse<T>(
 fn rag_retrieve(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
     let request = required("the request", request)?;
     let request = parse(&request, RetrieveRequest::parse).map_err(invalid_request)?;
-    let collection = knowledge_base(&request.knowledge_id)?;
-    if let Some(retriever) = &request.retriever {
-        check_retriever(&collection, retriever)?;
-    }
-    let found = retrieve(
-        collection,
-        &request.query,
-        &request.settings,
-        request.filter.clone(),
-        &own_schema(&call),
-    )?;
+    let found = retrieve_from_all(&request, &own_schema(&call))?;
     Ok(JsonB(request.answer(&found)))
 }
 
@@ -58,7 +48,7 @@ fn rag_dify_retrieval(request: Option<JsonbText>, call: CallInfo) -> Result<Json
     };
     let found = retrieve(
         collection,
-        &request.query,
+        SearchQuery::of_text(&request.query),
         &request.settings,
         request.filter,
         &own_schema(&call),
@@ -89,10 +79,12 @@ fn knowledge_search_by_arguments(
     q: Option<&str>,
     n: pgrx::default!(Option<i32>, "5"),
     category: pgrx::default!(Option<&str>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
     call: CallInfo,
 ) -> Result<JsonB, ErrorReport> {
     let q = required("q", q)?;
-    let request = KnowledgeRequest::of_arguments(q, n, category).map_err(invalid_request)?;
+    let request =
+        KnowledgeRequest::of_arguments(q, n, category, collection).map_err(invalid_request)?;
     if KnowledgeRequest::looks_like_one(q) {
         // a literal without a type is taken as text
         ErrorReport::new(
@@ -107,15 +99,10 @@ fn knowledge_search_by_arguments(
 }
 
 fn search_knowledge(request: KnowledgeRequest, call: &CallInfo) -> Result<JsonB, Error> {
-    let settings = RetrievalSettings {
-        top_k: Some(request.results),
-        threshold: request.threshold,
-        ..RetrievalSettings::default()
-    };
     let found = retrieve(
         knowledge_base(&request.collection)?,
-        &request.query,
-        &settings,
+        SearchQuery::of_text(&request.query),
+        &request.settings(),
         request.filter.clone(),
         &own_schema(call),
     )?;

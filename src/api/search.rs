@@ -33,6 +33,7 @@ fn rag_search(
     mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
+    distinct_text: pgrx::default!(Option<bool>, "true"),
     call: CallInfo,
 ) -> Result<
     TableIterator<
@@ -64,6 +65,7 @@ fn rag_search(
             name!(tags, Option<Vec<String>>),
             name!(indexed_at, TimestampWithTimeZone),
             name!(fetched_at, TimestampWithTimeZone),
+            name!(also_at, Vec<String>),
         ),
     >,
     ErrorReport,
@@ -81,6 +83,7 @@ fn rag_search(
         per_document,
         neighbours,
         mmr_lambda,
+        distinct_text,
         query_embedding,
     }
     .into_request()?;
@@ -117,6 +120,7 @@ fn rag_search(
             hit.tags,
             hit.indexed_at,
             hit.fetched_at,
+            hit.also_at,
         )
     })))
 }
@@ -135,6 +139,7 @@ pub(super) struct SearchArguments<'a> {
     pub per_document: Option<i32>,
     pub neighbours: Option<i32>,
     pub mmr_lambda: Option<f64>,
+    pub distinct_text: Option<bool>,
     pub query_embedding: Option<Vector<'a>>,
 }
 
@@ -151,6 +156,8 @@ impl SearchArguments<'_> {
             per_document: self.per_document,
             neighbours: self.neighbours,
             mmr_lambda: self.mmr_lambda,
+            distinct_text: self.distinct_text,
+            min_similarity: None,
         };
         let query = SearchQuery::new(self.query, self.query_embedding)?;
         let filter = parse_filter(self.filter)?;

@@ -7,11 +7,11 @@
 
 use std::collections::HashSet;
 
-use pgrx::{PgLogLevel, pg_sys::panic::ErrorReport};
 use uuid::Uuid;
 
 use super::{
     find::Query,
+    notice::Notice,
     statements::{FoundRow, Statements},
 };
 use crate::{
@@ -63,7 +63,7 @@ impl Query<'_> {
             let candidates = match storage::of(collection).candidates(&search) {
                 Ok(candidates) => candidates,
                 Err(error) => {
-                    report(&error);
+                    self.trace.tell(unavailable(&error));
                     return Ok(None);
                 }
             };
@@ -103,16 +103,18 @@ impl Query<'_> {
     }
 }
 
-/// Tells the caller that the server could not be asked.
-fn report(error: &Error) {
+/// Returns that the server could not be asked.
+fn unavailable(error: &Error) -> Notice {
     let mut detail = error.message.clone();
     if let Some(more) = &error.detail {
         detail = format!("{detail}: {more}");
     }
-    let message = "the search reads this database alone, because its server is unavailable";
-    let mut report = ErrorReport::new(error.code, message.to_owned(), "rag").set_detail(detail);
-    if let Some(hint) = &error.hint {
-        report = report.set_hint(hint.clone());
+    let notice =
+        Notice::new("the search reads this database alone, because its server is unavailable")
+            .code(error.code)
+            .detail(detail);
+    match &error.hint {
+        Some(hint) => notice.hint(hint),
+        None => notice,
     }
-    report.report(PgLogLevel::NOTICE);
 }

@@ -1,12 +1,12 @@
-//! Explains an empty result: metadata keys and types of the filter that no document of the
-//! collection has. Runs with the caller's rights, and only if a search found nothing.
+//! Explains an empty result: metadata keys, types and values of the filter that no document of the
+//! collection has, and keys that mean a column where documents have metadata of that name. Runs with
+//! the caller's rights, and only if a search found nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use pgrx::{PgSqlErrorCode, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
-use rag_filter::Usage;
+use rag_filter::{ColumnUse, Usage};
 
-use super::SearchRequest;
+use super::{SearchRequest, notice::Notice, trace::Trace};
 use crate::{catalog::collections::Collection, error::Error, pg::spi::query_as_caller};
 
 /// The maximum number of keys of a filter that are checked.
@@ -15,49 +15,163 @@ const MAX_KEYS: usize = 20;
 const MAX_SAMPLE: i64 = 1000;
 const MAX_SUGGESTIONS: usize = 3;
 
-/// Raises a notice for each key that no document has.
+/// Tells of each key, and each value, that no document has.
 ///
 /// # Errors
 /// A value of the filter has another type than all stored values of its key. Types are not checked
 /// if the search has a minimum score, which may explain the empty result.
-pub fn explain(request: &SearchRequest) -> Result<(), Error> {
+pub fn explain(request: &SearchRequest, trace: &Trace) -> Result<(), Error> {
+    explain_columns(request, trace)?;
     let usages: Vec<&Usage> = request.filter.usages().iter().take(MAX_KEYS).collect();
     if usages.is_empty() {
         return Ok(());
     }
-    let collection = request.collection.name.as_str();
-    let stored = stored_types(&request.collection, &usages)?;
+    let collection = &request.collection;
+    let keys: Vec<&str> = usages.iter().map(|usage| usage.key.as_str()).collect();
+    let stored = stored_types(collection, &keys)?;
     if request.threshold.is_none_or(|threshold| threshold == 0.0) {
         for usage in &usages {
             check_type(
-                collection,
+                collection.name.as_str(),
                 usage,
                 stored.get(&usage.key).map_or(&[], Vec::as_slice),
             )?;
         }
     }
-    let missing: Vec<&&Usage> = usages
+    let (known, missing): (Vec<&Usage>, Vec<&Usage>) = usages
         .iter()
-        .filter(|usage| !stored.contains_key(&usage.key))
-        .collect();
+        .partition(|usage| stored.contains_key(&usage.key));
+    for usage in known {
+        explain_values(collection, usage, trace)?;
+    }
     if missing.is_empty() {
         return Ok(());
     }
-    let Some(known) = known_keys(&request.collection)? else {
+    let Some(known) = known_keys(collection)? else {
         return Ok(());
     };
     for usage in missing {
-        report_missing(collection, usage, &known);
+        trace.tell(missing_key(collection.name.as_str(), usage, &known));
     }
     Ok(())
+}
+
+/// Columns that a document's metadata key of the same name fills.
+const FILLED_BY_METADATA: [&str; 2] = ["category", "tags"];
+
+/// Tells of keys that mean a column, while documents have metadata of that name.
+fn explain_columns(request: &SearchRequest, trace: &Trace) -> Result<(), Error> {
+    let columns: Vec<&ColumnUse> = request
+        .filter
+        .columns()
+        .iter()
+        .filter(|column| !FILLED_BY_METADATA.contains(&column.name.as_str()))
+        .take(MAX_KEYS)
+        .collect();
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let stored = stored_types(&request.collection, &names)?;
+    let hidden = columns
+        .iter()
+        .filter(|column| stored.contains_key(&column.name));
+    for ColumnUse { key_path, name } in hidden {
+        let collection = &request.collection.name;
+        let notice = Notice::new(format!(
+            "the key \"{name}\" of the filter is a column, and documents of collection \
+             \"{collection}\" have metadata of that name"
+        ))
+        .detail(format!("The filter uses the key at {key_path}."))
+        .hint(format!(
+            "To compare the metadata, write \"metadata.{name}\"."
+        ));
+        trace.tell(notice);
+    }
+    Ok(())
+}
+
+/// Tells if a key must have one of some texts, and no document has one of these.
+fn explain_values(collection: &Collection, usage: &Usage, trace: &Trace) -> Result<(), Error> {
+    let Usage { key, texts, .. } = usage;
+    // a number may be stored as a text
+    if texts.is_empty() || usage.types != ["string"] {
+        return Ok(());
+    }
+    let known = known_texts(collection, key)?;
+    if known.is_empty() || texts.iter().any(|text| known.contains(text)) {
+        return Ok(());
+    }
+    let wanted: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    let notice = Notice::new(format!(
+        "no document of collection \"{}\" has \"{key}\" {}",
+        collection.name,
+        wanted.join(" or ")
+    ));
+    let near: Vec<String> = texts
+        .iter()
+        .flat_map(|text| similar(text, &known))
+        .map(quoted)
+        .collect();
+    trace.tell(match (near.is_empty(), known.len() <= MAX_LISTED) {
+        (false, _) => notice.hint(format!("Similar values: {}.", near.join(", "))),
+        (true, true) => {
+            let all: Vec<String> = known.iter().map(|text| quoted(text)).collect();
+            notice.hint(format!("Values: {}.", all.join(", ")))
+        }
+        (true, false) => notice,
+    });
+    Ok(())
+}
+
+/// The maximum number of values that are all listed.
+const MAX_LISTED: usize = 10;
+/// The maximum number of characters of a value that is shown.
+const MAX_SHOWN: usize = 80;
+
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("\"{}...\"", &text[..end]),
+        None => format!("\"{text}\""),
+    }
+}
+
+/// Returns the values that differ in case, that begin with a text, or have a similar spelling.
+fn similar<'a>(text: &str, known: &'a [String]) -> Vec<&'a str> {
+    let lower = text.to_lowercase();
+    let begins = |value: &String| value.to_lowercase().starts_with(&lower);
+    let mut found: Vec<&str> = known
+        .iter()
+        .filter(|value| begins(value))
+        .map(String::as_str)
+        .collect();
+    found.extend(near(text, known.iter().map(String::as_str)));
+    let mut seen = HashSet::new();
+    found.retain(|value| seen.insert(*value));
+    found.truncate(MAX_SUGGESTIONS);
+    found
+}
+
+/// Returns the texts that some documents have under a key, in their order.
+fn known_texts(collection: &Collection, key: &str) -> Result<Vec<String>, Error> {
+    query_as_caller(
+        &format!(
+            "SELECT DISTINCT m.metadata ->> $1 AS value
+             FROM (SELECT c.metadata FROM rag.chunks AS c
+                   WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
+             WHERE pg_catalog.jsonb_typeof(m.metadata -> $1) = 'string' ORDER BY value",
+            collection.rows("c.")
+        ),
+        &[key.into(), MAX_SAMPLE.into()],
+        |row| row.required(1),
+    )
 }
 
 /// Returns the types of the stored values of the keys. All chunks of a document have its metadata.
 fn stored_types(
     collection: &Collection,
-    usages: &[&Usage],
+    keys: &[&str],
 ) -> Result<HashMap<String, Vec<String>>, Error> {
-    let keys: Vec<&str> = usages.iter().map(|usage| usage.key.as_str()).collect();
     let found = query_as_caller(
         &format!(
             "SELECT k.key,
@@ -67,7 +181,7 @@ fn stored_types(
              GROUP BY k.key",
             collection.rows("c.")
         ),
-        &[keys.into()],
+        &[keys.to_vec().into()],
         |row| Ok((row.required(1)?, row.required(2)?)),
     )?;
     Ok(found.into_iter().collect())
@@ -135,41 +249,30 @@ fn known_keys(collection: &Collection) -> Result<Option<Vec<String>>, Error> {
         .find_map(|(has_documents, keys)| has_documents.then_some(keys)))
 }
 
-fn report_missing(collection: &str, usage: &Usage, known: &[String]) {
+fn missing_key(collection: &str, usage: &Usage, known: &[String]) -> Notice {
     let key = &usage.key;
-    let message =
-        format!("no document of collection \"{collection}\" has the metadata key \"{key}\"");
-    let mut report = ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        message,
-        "rag",
-    )
-    .set_detail(format!("The filter uses the key at {}.", usage.key_path));
-    let near = nearest(key, known);
-    if !near.is_empty() {
-        report = report.set_hint(format!("Similar keys: {}.", near.join(", ")));
+    let notice = Notice::new(format!(
+        "no document of collection \"{collection}\" has the metadata key \"{key}\""
+    ))
+    .detail(format!("The filter uses the key at {}.", usage.key_path));
+    let columns = rag_filter::columns().map(|name| -> &str { name });
+    let keys = known.iter().map(String::as_str);
+    let near = near(key, columns.chain(keys));
+    match near.is_empty() {
+        true => notice,
+        false => notice.hint(format!("Similar keys: {}.", near.join(", "))),
     }
-    report.report(PgLogLevel::NOTICE);
 }
 
-/// Returns the keys with a similar spelling, the most similar first.
-fn nearest<'a>(key: &str, known: &'a [String]) -> Vec<&'a str> {
-    let columns = rag_filter::columns().map(|name| -> &'a str { name });
+/// Returns the words with a similar spelling, each once, the most similar first.
+fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let word = word.to_lowercase();
     let mut near: Vec<(usize, &str)> = known
-        .iter()
-        .map(String::as_str)
-        .chain(columns)
-        .map(|name| {
-            (
-                strsim::osa_distance(&key.to_lowercase(), &name.to_lowercase()),
-                name,
-            )
-        })
+        .map(|name| (strsim::osa_distance(&word, &name.to_lowercase()), name))
         .filter(|(distance, name)| *distance <= (name.chars().count() / 3).max(1))
         .collect();
     near.sort_unstable();
-    near.into_iter()
-        .map(|(_, name)| name)
-        .take(MAX_SUGGESTIONS)
-        .collect()
+    near.dedup();
+    let names = near.into_iter().map(|(_, name)| name);
+    names.take(MAX_SUGGESTIONS).collect()
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use rag_contract::{Fusion, RetrievalMode};
 
 use super::{
-    SearchRequest, run,
+    SearchRequest,
+    notice::Notice,
+    run,
     trace::{Step, Trace},
 };
 use crate::{
@@ -40,6 +42,7 @@ pub fn explain(request: &SearchRequest, operators: &str) -> Result<Vec<Explained
     let trace = Trace::of_steps();
     let (started, pages) = (Instant::now(), pages_read());
     let result = run(request, operators, &trace)?;
+    trace.take_notices().into_iter().for_each(Notice::raise);
     let total = ExplainedStep {
         step: "total",
         detail: match &result.degraded {
@@ -96,6 +99,9 @@ fn describe(request: &SearchRequest) -> String {
     }
     if let Some(lambda) = request.mmr_lambda {
         words.push(format!("mmr_lambda {lambda}"));
+    }
+    if !request.distinct_text {
+        words.push("equal texts".to_owned());
     }
     words.join(", ")
 }

@@ -61,18 +61,18 @@ pub struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// Returns the best chunks, in the order of the results.
+    /// Returns the best `top_k` chunks, in the order of the results.
     ///
     /// # Errors
     /// An index is corrupted.
-    pub fn find(&self) -> Result<Vec<Ranked>, Error> {
+    pub fn find(&self, top_k: usize) -> Result<Vec<Ranked>, Error> {
         let limits = Limits {
-            top_k: self.request.top_k,
+            top_k,
             threshold: self.request.threshold,
             per_document: self.request.per_document,
             mmr_lambda: self.request.mmr_lambda,
         };
-        let mut pool = self.first_pool();
+        let mut pool = self.first_pool(top_k);
         loop {
             let (candidates, has_more) = self.candidates(pool)?;
             let chosen = self
@@ -86,7 +86,10 @@ impl Query<'_> {
     }
 
     fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
-        let ranked = rank(candidates, self.method(), self.baseline());
+        let mut ranked = rank(candidates, self.method(), self.baseline());
+        if let Some(least) = self.request.min_similarity {
+            ranked.retain(|chunk| chunk.vector_score.is_none_or(|score| score >= least));
+        }
         let chosen = match limits.mmr_lambda {
             None => choose(&ranked, limits, |_, _| 0.0),
             Some(_) => {
@@ -162,9 +165,8 @@ impl Query<'_> {
     }
 
     /// Returns how many chunks each search finds at first.
-    fn first_pool(&self) -> usize {
+    fn first_pool(&self, top_k: usize) -> usize {
         let SearchRequest {
-            top_k,
             per_document,
             mmr_lambda,
             ..

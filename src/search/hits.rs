@@ -48,6 +48,8 @@ pub struct SearchHit {
     pub heading_path: Option<Vec<String>>,
     pub indexed_at: TimestampWithTimeZone,
     pub fetched_at: TimestampWithTimeZone,
+    /// The uris of other documents that were found with the same text.
+    pub also_at: Vec<String>,
 }
 
 /// Reads the chunks of the results, in their order.
@@ -85,9 +87,6 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
     hits.retain(Option::is_some);
     let mut hits: Vec<SearchHit> = hits.into_iter().flatten().collect();
     hits.sort_unstable_by_key(|hit| hit.rank);
-    if request.neighbours > 0 {
-        join_neighbours(request, &mut hits)?;
-    }
     Ok(hits)
 }
 
@@ -126,6 +125,7 @@ fn hit(rank: i32, ranked: &Ranked, row: &Row<'_, '_>) -> Result<SearchHit, Error
         heading_path: row.get("heading_path")?,
         indexed_at: row.required("indexed_at")?,
         fetched_at: row.required("fetched_at")?,
+        also_at: vec![],
     })
 }
 
@@ -192,7 +192,7 @@ impl SearchHit {
 
 /// Joins the chunks before and after each result to its text. The text of a result then begins at
 /// `start_index` and ends on `end_line` of these chunks.
-fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<(), Error> {
+pub fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Result<(), Error> {
     let found = read_neighbours(request, hits, request.neighbours)?;
     for hit in hits {
         let (first, last) = hit.range(request.neighbours);

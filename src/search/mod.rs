@@ -14,10 +14,12 @@ mod candidates;
 mod citation;
 pub mod context;
 mod diagnosis;
+mod distinct;
 pub mod evaluate;
 pub mod explain;
 mod find;
 mod hits;
+mod notice;
 mod request;
 pub mod rerank;
 pub mod retrieval;
@@ -36,6 +38,7 @@ use rag_protocol::{
 
 use self::{
     find::Query,
+    notice::Notice,
     trace::{Part, Trace},
     words::{NoKeywords, QueryWords},
 };
@@ -65,11 +68,25 @@ pub struct SearchResult {
     pub hits: Vec<SearchHit>,
 }
 
-/// Runs a search. `operators` is the quoted name of the schema of the operators.
+/// Runs a search, and raises its notices. `operators` is the quoted name of the schema of the
+/// operators.
 ///
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.
 pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
+    let (result, notices) = search_quietly(request, operators)?;
+    notices.into_iter().for_each(Notice::raise);
+    Ok(result)
+}
+
+/// Runs a search. Returns its notices with the result. `operators` is the quoted name of the schema of the operators.
+///
+/// # Errors
+/// The query cannot be embedded, or has another number of dimensions than the collection.
+fn search_quietly(
+    request: &SearchRequest,
+    operators: &str,
+) -> Result<(SearchResult, Vec<Notice>), Error> {
     let counted = Counted::begin(request.collection.name.as_str(), request.mode);
     let started = Instant::now();
     let trace = Trace::default();
@@ -102,7 +119,7 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
             trace.time_of(Part::Fusion) + trace.time_of(Part::Results),
         ],
     });
-    Ok(result)
+    Ok((result, trace.take_notices()))
 }
 
 fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<SearchResult, Error> {
@@ -122,7 +139,7 @@ fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<Search
     }
     let result = search_with_fallback(&request.collection, |indexes| {
         let query = usable(request, stored, &embedding, indexes)?;
-        let results = Query {
+        let hits = distinct::hits(&Query {
             request,
             mode: query.mode,
             embedding: query.embedding,
@@ -130,15 +147,6 @@ fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<Search
             operators,
             trace,
             indexes,
-        }
-        .find()?;
-        let hits = trace.measure(Part::Results, || {
-            trace.rows(results.len());
-            trace.note(|| match request.neighbours {
-                0 => "chunks read".to_owned(),
-                distance => format!("chunks read, with neighbours: {distance}"),
-            });
-            hits::read_hits(request, &results)
         })?;
         Ok(SearchResult {
             mode: query.mode,
@@ -147,7 +155,7 @@ fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<Search
         })
     })?;
     if result.hits.is_empty() {
-        diagnosis::explain(request)?;
+        diagnosis::explain(request, trace)?;
     }
     Ok(result)
 }
@@ -180,7 +188,7 @@ fn usable<'a>(
     if request.mode == RetrievalMode::Vector {
         return vector_only(None);
     }
-    let text = request.query.text.as_deref().unwrap_or_default();
+    let text = request.query.words().unwrap_or_default();
     let words = match indexes {
         IndexUse::Allowed => trace.measure(Part::Keyword, || {
             as_reader(&request.collection, || {
@@ -247,13 +255,17 @@ impl QueryEmbedding<'_> {
                 Some(_) => "given".to_owned(),
                 None => format!("by model \"{}\"", stored.name),
             });
-            embed(request, stored)
+            embed(request, stored, self.trace)
         })?;
         Ok(self.computed.get_or_init(|| computed))
     }
 }
 
-fn embed(request: &SearchRequest, stored: &StoredModel) -> Result<OwnedVector, Error> {
+fn embed(
+    request: &SearchRequest,
+    stored: &StoredModel,
+    trace: &Trace,
+) -> Result<OwnedVector, Error> {
     let embedding = match (&request.query.embedding, &request.query.text) {
         (Some(vector), _) => vector.clone(),
         (None, text) => {
@@ -269,10 +281,10 @@ fn embed(request: &SearchRequest, stored: &StoredModel) -> Result<OwnedVector, E
                 let ModelInfo {
                     name, max_tokens, ..
                 } = &answer.model;
-                pgrx::notice!(
+                trace.tell(Notice::new(format!(
                     "the query is too long: model \"{name}\" uses only its first {max_tokens} \
                      tokens"
-                );
+                )));
             }
             answer
                 .vectors

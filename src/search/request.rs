@@ -39,6 +39,10 @@ pub struct SearchRequest {
     pub neighbours: i32,
     /// For diversity: 1 counts scores alone, 0 only how different the results are.
     pub mmr_lambda: Option<f64>,
+    /// Chunks with the same text are one result.
+    pub distinct_text: bool,
+    /// The minimum cosine similarity, 0 to 1, whatever the score is.
+    pub min_similarity: Option<f64>,
     pub filter: Filter,
 }
 
@@ -48,6 +52,8 @@ pub struct SearchQuery {
     pub text: Option<String>,
     /// The vector to search by, instead of the text's.
     pub embedding: Option<Vec<f32>>,
+    /// The words to search for, instead of the text's.
+    pub hinted_words: Option<String>,
 }
 
 impl SearchQuery {
@@ -78,6 +84,7 @@ impl SearchQuery {
                 .filter(|text| !text.trim().is_empty())
                 .map(str::to_owned),
             embedding: embedding.map(|vector| vector.as_slice().to_vec()),
+            hinted_words: None,
         })
     }
 
@@ -85,7 +92,13 @@ impl SearchQuery {
         Self {
             text: Some(text.to_owned()),
             embedding: None,
+            hinted_words: None,
         }
+    }
+
+    /// Returns the words to search for.
+    pub fn words(&self) -> Option<&str> {
+        self.hinted_words.as_deref().or(self.text.as_deref())
     }
 }
 
@@ -147,6 +160,8 @@ impl SearchRequest {
             per_document: settings.per_document.map(|cap| cap as usize),
             neighbours,
             mmr_lambda: settings.mmr_lambda,
+            distinct_text: settings.distinct_text.unwrap_or(true),
+            min_similarity: settings.min_similarity,
             collection,
             query,
             filter,

@@ -2,11 +2,14 @@
 //! mode that can be used, and the chunks for the answer.
 
 use pgrx::{PgSqlErrorCode, datum::datetime_support::ToIsoString};
-use rag_contract::{FoundChunk, RequestError, RetrievalSettings, RetrieverRef, SearchOutcome};
+use rag_contract::{
+    FoundChunk, RequestError, RetrievalSettings, RetrieveRequest, RetrieverRef, SearchHints,
+    SearchOutcome,
+};
 use rag_filter::Filter;
 use serde_json::{Map, Value};
 
-use super::{SearchHit, SearchQuery, SearchRequest, search};
+use super::{SearchHit, SearchQuery, SearchRequest, notice::Notice, search_quietly};
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
@@ -65,22 +68,68 @@ pub fn check_retriever(collection: &Collection, wanted: &RetrieverRef) -> Result
 /// the vector operators.
 pub fn retrieve(
     collection: Collection,
-    query: &str,
+    query: SearchQuery,
     settings: &RetrievalSettings,
     filter: Filter,
     operators: &str,
 ) -> Result<SearchOutcome, Error> {
-    let request = SearchRequest::new(collection, SearchQuery::of_text(query), settings, filter)?;
-    let found = search(&request, operators)?;
+    let request = SearchRequest::new(collection, query, settings, filter)?;
+    outcome(&request, operators)
+}
+
+fn outcome(request: &SearchRequest, operators: &str) -> Result<SearchOutcome, Error> {
+    let (found, notices) = search_quietly(request, operators)?;
+    let collection = request.collection.name.as_str();
+    let chunks = found.hits.into_iter();
     Ok(SearchOutcome {
         mode: found.mode,
         degraded: found.degraded,
-        chunks: found.hits.into_iter().map(found_chunk).collect(),
+        warnings: notices.into_iter().map(Notice::into_line).collect(),
+        chunks: chunks.map(|hit| found_chunk(collection, hit)).collect(),
     })
 }
 
-fn found_chunk(hit: SearchHit) -> FoundChunk {
+/// Finds the chunks for a request of Wegent, in one knowledge base or in several.
+///
+/// # Errors
+/// One of the knowledge bases does not exist, or the caller may not read it.
+pub fn retrieve_from_all(
+    request: &RetrieveRequest,
+    operators: &str,
+) -> Result<SearchOutcome, Error> {
+    let query = request.hints.vector_text.as_deref();
+    let query = SearchQuery {
+        hinted_words: match &request.hints {
+            SearchHints {
+                words: None,
+                vector_text: Some(_),
+            } => Some(request.query.clone()),
+            hints => hints.words.clone(),
+        },
+        ..SearchQuery::of_text(query.unwrap_or(&request.query))
+    };
+    let bases = request.knowledge.ids().iter();
+    let bases = bases
+        .map(|id| knowledge_base(id))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut limit = 0;
+    let mut outcomes = vec![];
+    for collection in bases {
+        if let Some(retriever) = &request.retriever {
+            check_retriever(&collection, retriever)?;
+        }
+        let (settings, filter) = (&request.settings, request.filter.clone());
+        let search = SearchRequest::new(collection, query.clone(), settings, filter)?;
+        limit = limit.max(search.top_k);
+        outcomes.push(outcome(&search, operators)?);
+    }
+    SearchOutcome::merged(outcomes, limit)
+        .ok_or_else(|| Error::internal("a request names no knowledge base"))
+}
+
+fn found_chunk(collection: &str, hit: SearchHit) -> FoundChunk {
     FoundChunk {
+        collection: collection.to_owned(),
         document_id: hit.document_id.to_string(),
         chunk_id: hit.chunk_id.to_string(),
         knowledge_id: hit.knowledge_id,
@@ -103,5 +152,7 @@ fn found_chunk(hit: SearchHit) -> FoundChunk {
         indexed_at: hit.indexed_at.to_iso_string(),
         fetched_at: hit.fetched_at.to_iso_string(),
         score: hit.score,
+        vector_score: hit.vector_score,
+        also_at: hit.also_at,
     }
 }

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::notice::Notice;
 use crate::pg::process::pages_read;
 
 /// A part of a search.
@@ -47,11 +48,13 @@ pub struct Step {
     pub time: Duration,
 }
 
-/// The time that each part of a search has taken so far. If steps are recorded, also what it did.
+/// The time that each part of a search has taken so far, and what the caller should know. If steps
+/// are recorded, also what each part did.
 #[derive(Debug, Default)]
 pub struct Trace {
     times: [Cell<Duration>; 5],
     steps: Option<RefCell<Steps>>,
+    notices: RefCell<Vec<Notice>>,
 }
 
 #[derive(Debug, Default)]
@@ -66,8 +69,8 @@ impl Trace {
     /// Returns a trace that records steps.
     pub fn of_steps() -> Self {
         Self {
-            times: Default::default(),
             steps: Some(RefCell::default()),
+            ..Self::default()
         }
     }
 
@@ -113,6 +116,18 @@ impl Trace {
         if let Some(steps) = &self.steps {
             steps.borrow_mut().rows = Some(rows);
         }
+    }
+
+    /// Records what the caller should know, once.
+    pub fn tell(&self, notice: Notice) {
+        let mut notices = self.notices.borrow_mut();
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+
+    pub fn take_notices(&self) -> Vec<Notice> {
+        self.notices.take()
     }
 
     pub fn into_steps(self) -> Vec<Step> {

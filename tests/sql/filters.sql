@@ -21,7 +21,8 @@ SELECT count(*) FROM (VALUES
 
 CREATE FUNCTION pg_temp.found(filter jsonb) RETURNS text LANGUAGE sql AS
     $$ SELECT string_agg(uri, ', ' ORDER BY uri COLLATE "C")
-    FROM rag_search('text', 'library', top_k => 100, filter => filter) $$;
+    FROM rag_search('text', 'library', top_k => 100, filter => filter,
+                    distinct_text => false) $$;
 CREATE FUNCTION pg_temp.found(key text, operator text, value jsonb) RETURNS text LANGUAGE sql AS
     $$ SELECT pg_temp.found(jsonb_build_object('operator', 'and', 'conditions',
                             jsonb_build_array(jsonb_build_object(

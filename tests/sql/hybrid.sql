@@ -81,9 +81,10 @@ JOIN rag.documents d USING (document_id);
 -- Copies come last in a search for diversity.
 SELECT count(*) FROM generate_series(1, 5) AS n,
     LATERAL rag_add_document('Water is wet.', 'copy ' || n, 'Wet', collection => 'books');
-SELECT count(DISTINCT content) FROM rag_search('water is wet', 'books', top_k => 3);
 SELECT count(DISTINCT content)
-FROM rag_search('water is wet', 'books', top_k => 3, mmr_lambda => 0.3);
+FROM rag_search('water is wet', 'books', top_k => 3, distinct_text => false);
+SELECT count(DISTINCT content)
+FROM rag_search('water is wet', 'books', top_k => 3, mmr_lambda => 0.3, distinct_text => false);
 SELECT count(*) = 5 AS is_full, count(DISTINCT rank) = 5 AS ranks
 FROM rag_search('water is wet', 'books', mmr_lambda => 0);
 

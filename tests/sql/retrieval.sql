@@ -115,6 +115,57 @@ SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea",
 SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea",
     "metadata_condition": {"yaer": 2023}}') -> 'total' AS total;
 
+-- a group without conditions restricts nothing, and a slip is named
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea",
+    "metadata_condition": {"operator": "and", "conditions": []}}') ->> 'total' AS total;
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea",
+    "metadata_condition": {"operator": "and", "condition": []}}'); :sqlstate
+-- what is a NOTICE of rag_search is a warning of an answer
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea", "metadata_condition":
+    {"yeer": 2023, "lang": "EN", "source": "web"}}') -> 'warnings' AS warnings;
+SELECT success FROM rag_add_document('Own keys are about tea.', 'own', collection => 'manual',
+    document_type => 'text', metadata => '{"source": "web", "page": 7, "lines": "x"}');
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "own keys", "metadata_condition":
+    {"source": "web"}}') -> 'warnings' AS warnings;
+SELECT count(*) FROM rag_search('own keys', 'manual', filter => '{"source": "web"}');
+SELECT count(*) FROM rag_search('own keys', 'manual', filter => '{"lang": "EN"}');
+SELECT r #> '{metadata,source}' AS source, r #> '{metadata,page}' AS page,
+    r #> '{metadata,lines}' AS lines, r #> '{metadata,document}' AS document
+FROM jsonb_array_elements(rag_retrieve('{"knowledge_id": "manual", "query": "own keys",
+    "metadata_condition": {"metadata.source": "web"}}') -> 'records') AS r;
+
+-- several knowledge bases, and a text that is in both
+SELECT rag_create_collection('second');
+SELECT success FROM rag_add_document('Coffee is brewed with hot water.', 'coffee', collection => 'second',
+    document_type => 'text');
+SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'copy', collection => 'second',
+    document_type => 'text');
+SELECT r ->> 'collection' AS collection, r ->> 'source_file' AS file,
+    r #> '{metadata,also_at}' AS also_at
+FROM jsonb_array_elements(rag_retrieve('{"knowledge_ids": ["manual", "second"],
+    "query": "brewed with hot water", "retrieval_setting": {"top_k": 2}}') -> 'records') AS r
+ORDER BY file;
+SELECT rag_retrieve('{"knowledge_ids": ["manual", "nowhere"], "query": "tea"}'); :sqlstate
+
+-- other texts for vectors and for words
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "x", "search_hints":
+    {"keywords": ["mainframes"]}, "retrieval_setting": {"retrieval_mode": "keyword"}}')
+    #>> '{records,0,source_file}' AS by_words;
+SELECT rag_retrieve('{"knowledge_id": "manual", "query": "mainframes", "search_hints":
+    {"dense_query": "a hot drink"}, "retrieval_setting": {"retrieval_mode": "vector"}}')
+    #>> '{records,0,source_file}' AS by_vector;
+
+-- equal texts are one result, which names the other places
+SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'a/tea.txt', collection => 'manual',
+    document_type => 'text', title => 'Copy');
+SELECT uri, also_at FROM rag_search('hot water', 'manual', top_k => 2) ORDER BY rank LIMIT 1;
+SELECT count(*) FROM rag_search('hot water', 'manual', top_k => 3);
+SELECT array_agg(uri ORDER BY uri) FROM rag_search('hot water', 'manual', top_k => 2,
+    distinct_text => false);
+SELECT rag_remove_document(document_id) FROM rag.documents
+    WHERE collection = 'manual' AND uri IN ('a/tea.txt', 'own');
+SELECT rag_drop_collection('second');
+
 -- rag_dify_retrieval ------------------------------------------------------
 
 -- as Dify's client sends it
@@ -277,6 +328,19 @@ RESET ROLE;
 DROP POLICY regress_kitchen ON rag.chunks;
 SELECT rag_revoke_collection('manual', 'regress_rag_app');
 DROP ROLE regress_rag_app;
+
+-- the score of rag_knowledge_search is the cosine similarity, whatever the order is by
+SELECT (r ->> 'score')::float8 = s.vector_score AS same
+FROM jsonb_array_elements(rag_knowledge_search(
+         '{"query": "what is tea", "collection": "manual", "n_results": 1}'::jsonb) -> 'results')
+         AS r,
+     rag_search('what is tea', 'manual', top_k => 1) AS s;
+SELECT rag_knowledge_search('{"query": "what is tea", "collection": "manual",
+    "score_threshold": 1}'::jsonb) ->> 'total_results' AS none_is_equal;
+SELECT rag_knowledge_search('{"query": "tea", "collection": "manual", "mode": "keyword"}'::jsonb)
+    ->> 'total_results' AS by_words;
+SELECT rag_knowledge_search('tea', category => '', collection => 'manual')
+    #>> '{results,0,uri}' AS by_arguments;
 
 SELECT rag_remove_document(document_id) FROM rag.documents
     WHERE collection = 'default' AND uri LIKE '/docs/%';

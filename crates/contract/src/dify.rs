@@ -56,7 +56,9 @@ pub fn answer(found: &SearchOutcome) -> Value {
             })
         })
         .collect();
-    json!({ "records": records })
+    let mut answer = json!({ "records": records });
+    found.add_warnings(&mut answer);
+    answer
 }
 
 /// Why a request gets no records.

@@ -94,6 +94,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    pub fn boolean(&self, name: &str) -> Result<Option<bool>> {
+        let path = self.path_of(name);
+        let read = |value: &Value| {
+            value
+                .as_bool()
+                .ok_or_else(|| wrong_type(value, "a boolean", &path))
+        };
+        self.value(name).map(read).transpose()
+    }
+
     /// Reads an array, each element with `read`.
     pub fn list<T>(
         &self,

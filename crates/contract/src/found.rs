@@ -3,6 +3,8 @@ use serde_json::{Map, Value, json};
 /// A chunk that a search found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundChunk {
+    /// The name of the collection.
+    pub collection: String,
     pub document_id: String,
     pub chunk_id: String,
     pub knowledge_id: Option<i64>,
@@ -28,6 +30,10 @@ pub struct FoundChunk {
     pub fetched_at: String,
     /// 0 to 1.
     pub score: f64,
+    /// The cosine similarity, 0 to 1. None in mode keyword.
+    pub vector_score: Option<f64>,
+    /// The uris of other places with the same text.
+    pub also_at: Vec<String>,
 }
 
 impl FoundChunk {
@@ -40,21 +46,18 @@ impl FoundChunk {
 
     /// Returns the title, or the name of the file for a document without one.
     pub fn title(&self) -> &str {
-        let title = self.title.as_deref();
-        title
-            .filter(|title| !title.trim().is_empty())
-            .unwrap_or_else(|| self.source_file())
+        self.stored_title().unwrap_or_else(|| self.source_file())
     }
 
-    /// Returns the metadata of the document with what is known of the chunk. Keys of the document
-    /// with the same names are left out.
+    /// Returns the metadata of the document with what is known of the chunk. Where both have a value,
+    /// that of the chunk is under its key, and the document's own under `document`. What is not
+    /// known of the chunk is the document's own, or null.
     pub fn all_metadata(&self) -> Value {
-        let mut all = self.metadata.clone();
         let known = [
             ("document_id", json!(self.document_id)),
             ("chunk_id", json!(self.chunk_id)),
             ("uri", json!(self.uri)),
-            ("title", json!(self.title())),
+            ("title", json!(self.stored_title())),
             ("source", json!(self.source)),
             ("category", json!(self.category)),
             ("tags", json!(self.tags)),
@@ -67,7 +70,42 @@ impl FoundChunk {
             ("indexed_at", json!(self.indexed_at)),
             ("fetched_at", json!(self.fetched_at)),
         ];
-        all.extend(known.map(|(key, value)| (key.to_owned(), value)));
+        let mut all = self.metadata.clone();
+        let mut hidden = Map::new();
+        for (key, value) in known {
+            let own = all.entry(key).or_insert(Value::Null);
+            if is_nothing(&value) && !own.is_null() || *own == value {
+                continue;
+            }
+            let own = std::mem::replace(own, value);
+            if !own.is_null() {
+                hidden.insert(key.to_owned(), own);
+            }
+        }
+        if all["title"].is_null() {
+            all["title"] = json!(self.source_file());
+        }
+        if !self.also_at.is_empty() {
+            all.insert("also_at".to_owned(), json!(self.also_at));
+        }
+        if !hidden.is_empty() {
+            if let Some(own) = all.remove(DOCUMENT) {
+                hidden.insert(DOCUMENT.to_owned(), own);
+            }
+            all.insert(DOCUMENT.to_owned(), Value::Object(hidden));
+        }
         Value::Object(all)
     }
+
+    fn stored_title(&self) -> Option<&str> {
+        let title = self.title.as_deref();
+        title.filter(|title| !title.trim().is_empty())
+    }
+}
+
+/// The key of metadata of the document that the chunk's hides.
+const DOCUMENT: &str = "document";
+
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }

@@ -4,9 +4,10 @@ use rag_filter::Filter;
 use serde_json::{Value, json};
 
 use crate::{
-    SearchOutcome,
+    RetrievalMode, RetrievalSettings, SearchOutcome,
     error::{RequestError, Result},
     fields::{Fields, check_integer, checked_label, checked_query, label, wrong_type},
+    settings::mode,
 };
 
 /// The collection of requests that name none.
@@ -22,6 +23,8 @@ pub struct KnowledgeRequest {
     pub results: i32,
     /// The name or the external id of a collection.
     pub collection: String,
+    /// How chunks are found. None: as the retriever of the collection says.
+    pub mode: Option<RetrievalMode>,
     /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
     pub filter: Filter,
@@ -46,16 +49,21 @@ impl KnowledgeRequest {
                 "tags_match",
                 "knowledge_ids",
                 "collection",
+                "mode",
                 "score_threshold",
             ],
         )?;
-        let category = fields.value("category");
+        // the form of GET sends a category that was left out as an empty one
+        let category = fields
+            .value("category")
+            .filter(|value| value.as_str() != Some(""));
         let collection = fields.text("collection")?.unwrap_or(DEFAULT_COLLECTION);
         let results = fields.integer("n_results", 1..=MAX_RESULTS)?;
         Ok(Self {
             query: checked_query(fields.required_text("query")?, "query")?,
             results: results.unwrap_or(DEFAULT_RESULTS),
             collection: collection.to_owned(),
+            mode: mode(&fields, "mode")?,
             threshold: fields.fraction("score_threshold")?,
             filter: filter(
                 category.map(|value| label(value, "category")).transpose()?,
@@ -67,15 +75,22 @@ impl KnowledgeRequest {
     }
 
     /// Returns the request of the form with arguments, for GET.
-    pub fn of_arguments(q: &str, n: Option<i32>, category: Option<&str>) -> Result<Self> {
+    pub fn of_arguments(
+        q: &str,
+        n: Option<i32>,
+        category: Option<&str>,
+        collection: Option<&str>,
+    ) -> Result<Self> {
         let results = n.unwrap_or(DEFAULT_RESULTS);
         let category = category
+            .filter(|text| !text.is_empty())
             .map(|text| checked_label(text, "category"))
             .transpose()?;
         Ok(Self {
             query: checked_query(q, "q")?,
             results: check_integer(results.into(), 1..=MAX_RESULTS, "n")?,
-            collection: DEFAULT_COLLECTION.to_owned(),
+            collection: collection.unwrap_or(DEFAULT_COLLECTION).to_owned(),
+            mode: None,
             threshold: None,
             filter: filter(category, None, TagsMatch::All, None)?,
         })
@@ -85,6 +100,23 @@ impl KnowledgeRequest {
     pub fn looks_like_one(query: &str) -> bool {
         query.trim_start().starts_with('{')
             && serde_json::from_str(query).is_ok_and(|request| Self::parse(&request).is_ok())
+    }
+
+    /// Returns how to search. The score of a result is its cosine similarity, so this is what the
+    /// threshold applies to. Without vectors it is the score of the words.
+    pub fn settings(&self) -> RetrievalSettings {
+        let is_by_words = self.mode == Some(RetrievalMode::Keyword);
+        let (threshold, min_similarity) = match is_by_words {
+            true => (self.threshold, None),
+            false => (None, self.threshold),
+        };
+        RetrievalSettings {
+            mode: self.mode,
+            top_k: Some(self.results),
+            threshold,
+            min_similarity,
+            ..RetrievalSettings::default()
+        }
     }
 
     pub fn answer(&self, found: &SearchOutcome) -> Value {
@@ -97,16 +129,18 @@ impl KnowledgeRequest {
                     "knowledge_id": chunk.knowledge_id,
                     "title": chunk.title(),
                     "uri": chunk.uri,
-                    "score": chunk.score,
+                    "score": chunk.vector_score.unwrap_or(chunk.score),
                     "chunk_index": chunk.chunk_index,
                 })
             })
             .collect();
-        json!({
+        let mut answer = json!({
             "query": self.query,
             "results": results,
             "total_results": found.chunks.len(),
-        })
+        });
+        found.add_warnings(&mut answer);
+        answer
     }
 }
 

@@ -23,7 +23,7 @@ pub use dify::{DifyError, DifyRequest};
 pub use error::RequestError;
 pub use found::FoundChunk;
 pub use knowledge::{DEFAULT_COLLECTION, KnowledgeRequest};
-pub use retrieve::{RetrieveRequest, RetrieverRef};
+pub use retrieve::{KnowledgeBases, RetrieveRequest, RetrieverRef, SearchHints};
 pub use retriever::{DEFAULT_WEIGHTS, Fusion, MethodSettings, RetrieverSettings};
 pub use settings::{MAX_TOP_K, RetrievalMode, RetrievalSettings, SearchOutcome, Weights};
 pub use storage::{RemoteStorage, SecretValueRef, StorageSettings, StorageType, VectorMetric};

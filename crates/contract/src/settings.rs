@@ -1,8 +1,8 @@
 //! How to search: mode, weights, number of results, minimum score.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     FoundChunk, Fusion,
@@ -95,6 +95,10 @@ pub struct RetrievalSettings {
     pub neighbours: Option<i32>,
     /// For diversity: 1 counts scores alone, 0 only how different the results are.
     pub mmr_lambda: Option<f64>,
+    /// False: chunks with the same text are results of their own. None means true.
+    pub distinct_text: Option<bool>,
+    /// The minimum cosine similarity, 0 to 1, whatever the score is.
+    pub min_similarity: Option<f64>,
 }
 
 impl RetrievalSettings {
@@ -137,6 +141,7 @@ impl RetrievalSettings {
                 "fusion",
                 "per_document",
                 "mmr_lambda",
+                "distinct_text",
             ],
         )?;
         Ok(Self {
@@ -149,7 +154,7 @@ impl RetrievalSettings {
             fusion: fusion(&fields)?,
             per_document: fields.integer("per_document", 1..=MAX_TOP_K)?,
             mmr_lambda: fields.fraction("mmr_lambda")?,
-            neighbours: None,
+            distinct_text: fields.boolean("distinct_text")?,
             ..Self::without_mode(&fields)?
         })
     }
@@ -183,7 +188,7 @@ fn fusion(fields: &Fields<'_>) -> Result<Option<Fusion>> {
     }
 }
 
-fn mode(fields: &Fields<'_>, field: &str) -> Result<Option<RetrievalMode>> {
+pub(crate) fn mode(fields: &Fields<'_>, field: &str) -> Result<Option<RetrievalMode>> {
     let Some(name) = fields.text(field)? else {
         return Ok(None);
     };
@@ -207,6 +212,46 @@ pub struct SearchOutcome {
     pub mode: RetrievalMode,
     /// Why it is not the mode that was asked for.
     pub degraded: Option<String>,
+    /// What the caller should know, as sentences.
+    pub warnings: Vec<String>,
     /// The best chunk first.
     pub chunks: Vec<FoundChunk>,
+}
+
+impl SearchOutcome {
+    /// Adds what an answer says besides the chunks: the member `warnings`, if there are any.
+    pub(crate) fn add_warnings(&self, answer: &mut Value) {
+        if !self.warnings.is_empty() {
+            answer["warnings"] = json!(self.warnings);
+        }
+    }
+
+    /// Returns the outcome of one search in several collections, the best `limit` chunks of all. Chunks
+    /// with the same score stay in the order of the collections. A text that several of them have is
+    /// there once.
+    pub fn merged(outcomes: Vec<Self>, limit: usize) -> Option<Self> {
+        let mut all = outcomes.into_iter().reduce(|mut all, next| {
+            all.chunks.extend(next.chunks);
+            all.degraded = all.degraded.or(next.degraded);
+            all.warnings.extend(next.warnings);
+            all
+        })?;
+        all.chunks.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut kept: Vec<FoundChunk> = vec![];
+        for chunk in all.chunks {
+            match places.get(&chunk.content) {
+                Some(place) => kept[*place].also_at.push(chunk.uri),
+                None => {
+                    places.insert(chunk.content.clone(), kept.len());
+                    kept.push(chunk);
+                }
+            }
+        }
+        kept.truncate(limit);
+        Some(Self {
+            chunks: kept,
+            ..all
+        })
+    }
 }

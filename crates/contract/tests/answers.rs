@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 fn chunk() -> FoundChunk {
     FoundChunk {
+        collection: "manual".into(),
         document_id: "doc_123".into(),
         chunk_id: "chunk_1".into(),
         knowledge_id: Some(3),
@@ -32,6 +33,8 @@ fn chunk() -> FoundChunk {
         indexed_at: "2026-01-02T03:04:05+00:00".into(),
         fetched_at: "2026-01-02T03:04:00+00:00".into(),
         score: 0.85,
+        vector_score: Some(0.75),
+        also_at: vec![],
     }
 }
 
@@ -54,6 +57,7 @@ fn outcome(degraded: Option<&str>) -> SearchOutcome {
     SearchOutcome {
         mode: RetrievalMode::Vector,
         degraded: degraded.map(str::to_owned),
+        warnings: vec![],
         chunks: vec![chunk(), bare_chunk()],
     }
 }
@@ -77,9 +81,9 @@ fn a_retrieval_has_the_fields_of_the_seed() {
         [
             "records",
             "query",
-            "knowledge_id",
             "total",
-            "retrieval_mode"
+            "retrieval_mode",
+            "knowledge_id"
         ]
     );
     assert_eq!(answer["query"], "What is Dify?");
@@ -108,7 +112,7 @@ fn a_retrieval_has_the_fields_of_the_seed() {
 }
 
 #[test]
-fn metadata_has_every_key_and_that_of_the_chunk_wins() {
+fn metadata_has_every_key_and_nothing_of_the_document_is_lost() {
     assert_eq!(
         chunk().all_metadata(),
         json!({
@@ -128,12 +132,87 @@ fn metadata_has_every_key_and_that_of_the_chunk_wins() {
             "heading_path": ["Example", "Use"],
             "indexed_at": "2026-01-02T03:04:05+00:00",
             "fetched_at": "2026-01-02T03:04:00+00:00",
+            "document": {"document_id": "own", "title": "Own"},
         })
     );
     let bare = bare_chunk().all_metadata();
     assert_eq!(keys(&bare).len(), 15);
     assert_eq!(bare["category"], Value::Null);
     assert_eq!(bare["tags"], json!([]));
+}
+
+#[test]
+fn what_is_not_known_of_the_chunk_is_the_documents_own() {
+    let own = json!({"source": "https://a.example/x", "page": 7, "title": "own title",
+        "lines": "x", "document_id": "mine", "category": "tech", "document": "whole"});
+    let chunk = FoundChunk {
+        metadata: own.as_object().unwrap().clone(),
+        category: Some("tech".into()),
+        ..bare_chunk()
+    };
+    let metadata = chunk.all_metadata();
+    assert_eq!(metadata["source"], "https://a.example/x");
+    assert_eq!(metadata["page"], 7);
+    assert_eq!(metadata["title"], "own title");
+    assert_eq!(metadata["category"], "tech");
+    assert_eq!(metadata["lines"], json!([3, 9]));
+    assert_eq!(metadata["document_id"], "doc_123");
+    assert_eq!(
+        metadata["document"],
+        json!({"lines": "x", "document_id": "mine", "document": "whole"})
+    );
+}
+
+#[test]
+fn warnings_are_part_of_each_answer() {
+    let warned = SearchOutcome {
+        warnings: vec!["no document has the key".into()],
+        ..outcome(None)
+    };
+    let retrieve = json!({"knowledge_id": "a", "query": "q"});
+    let knowledge = json!({"query": "q"});
+    for answer in [
+        RetrieveRequest::parse(&retrieve).unwrap().answer(&warned),
+        KnowledgeRequest::parse(&knowledge).unwrap().answer(&warned),
+        dify::answer(&warned),
+    ] {
+        assert_eq!(answer["warnings"], json!(["no document has the key"]));
+    }
+}
+
+#[test]
+fn several_knowledge_bases_are_one_list() {
+    let of = |name: &str, scores: &[f64]| SearchOutcome {
+        chunks: scores
+            .iter()
+            .map(|score| FoundChunk {
+                collection: name.into(),
+                content: format!("{name} {score}"),
+                score: *score,
+                ..chunk()
+            })
+            .collect(),
+        ..outcome(None)
+    };
+    let merged =
+        SearchOutcome::merged(vec![of("a", &[0.9, 0.2]), of("b", &[0.5, 0.4])], 3).unwrap();
+    let names: Vec<_> = merged
+        .chunks
+        .iter()
+        .map(|c| c.collection.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b", "b"]);
+    let request = json!({"knowledge_ids": ["a", "b", "a"], "query": "q"});
+    let answer = RetrieveRequest::parse(&request).unwrap().answer(&merged);
+    assert_eq!(answer["knowledge_ids"], json!(["a", "b"]));
+    assert_eq!(answer["records"][1]["collection"], "b");
+    assert_eq!(answer.get("knowledge_id"), None);
+
+    let mut copy = of("b", &[0.5]);
+    copy.chunks[0].content = "a 0.9".into();
+    let merged = SearchOutcome::merged(vec![of("a", &[0.9]), copy], 5).unwrap();
+    assert_eq!(merged.chunks.len(), 1);
+    assert_eq!(merged.chunks[0].also_at, [chunk().uri]);
 }
 
 #[test]
@@ -193,7 +272,7 @@ fn a_knowledge_search_has_the_fields_of_the_seed() {
             "knowledge_id": 3,
             "title": "Example",
             "uri": "https://example.org/guide.git#docs/example.md",
-            "score": 0.85,
+            "score": 0.75,
             "chunk_index": 0,
         })
     );

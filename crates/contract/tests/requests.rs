@@ -51,7 +51,7 @@ fn mistake<T: std::fmt::Debug>(parsed: Result<T, RequestError>) -> String {
 #[test]
 fn the_request_of_the_seed_is_read_completely() {
     let request = RetrieveRequest::parse(&seed()).unwrap();
-    assert_eq!(request.knowledge_id, "AAA-BBB-CCC");
+    assert_eq!(request.knowledge.ids(), ["AAA-BBB-CCC"]);
     assert_eq!(request.query, "What is Dify?");
     assert_eq!(request.retriever, None);
     assert_eq!(request.settings.top_k, Some(5));
@@ -267,6 +267,7 @@ fn the_requests_of_agent_core_are_read() {
         "How to configure the database connection?",
         None,
         Some("Engineering"),
+        None,
     );
     assert_eq!(short, Ok(request));
     for request in [
@@ -342,13 +343,13 @@ fn every_mistake_of_a_knowledge_search_is_named_with_its_place() {
             "{request}"
         );
     }
-    let of = |q, n, category| mistake(KnowledgeRequest::of_arguments(q, n, category));
+    let of = |q, n, category| mistake(KnowledgeRequest::of_arguments(q, n, category, None));
     assert_eq!(of(" ", None, None), "q: must not be blank");
     assert_eq!(
         of("q", Some(0), None),
         "n: must be a whole number between 1 and 20, not 0"
     );
-    assert_eq!(of("q", None, Some("")), "category: must not be blank");
+    assert_eq!(of("q", None, Some(" ")), "category: must not be blank");
 }
 
 /// Any JSON, with the names of fields more often than by chance.
@@ -391,4 +392,109 @@ proptest! {
         let _ = DifyRequest::parse(&request);
         let _ = KnowledgeRequest::parse(&request);
     }
+}
+
+#[test]
+fn a_group_without_conditions_restricts_nothing() {
+    for condition in [
+        json!({"operator": "and"}),
+        json!({"operator": null, "conditions": null}),
+        json!({"operator": " Or ", "conditions": []}),
+        json!({"logical_operator": "and", "conditions": []}),
+    ] {
+        let request = RetrieveRequest::parse(&changed("/metadata_condition", condition)).unwrap();
+        assert!(request.filter.is_unrestricted());
+    }
+    let condition = json!({"operator": " Or ", "conditions": [{"key": "year", "value": 2020},
+        {"key": "year", "operator": null, "value": 2021}]});
+    let request = RetrieveRequest::parse(&changed("/metadata_condition", condition)).unwrap();
+    assert!(!request.filter.is_unrestricted());
+}
+
+#[test]
+fn a_slip_in_a_group_is_no_metadata_key() {
+    let request = changed(
+        "/metadata_condition",
+        json!({"operator": "and", "condition": [{"key": "a", "operator": "eq", "value": 1}]}),
+    );
+    assert_eq!(
+        mistake(RetrieveRequest::parse(&request)),
+        "metadata_condition.condition: a group has no member \"condition\""
+    );
+}
+
+#[test]
+fn further_members_of_difys_conditions_are_ignored() {
+    let request = json!({"knowledge_id": "a", "query": "q", "metadata_condition": {
+        "id": "1", "conditions": [{"id": "x", "name": "year", "comparison_operator": "is",
+                                   "value": "2020"}]}});
+    assert!(
+        !DifyRequest::parse(&request)
+            .unwrap()
+            .filter
+            .is_unrestricted()
+    );
+    let request = json!({"knowledge_id": "a", "query": "q", "metadata_condition": {
+        "operator": "or", "conditions": []}});
+    assert!(DifyRequest::parse(&request).is_err());
+}
+
+#[test]
+fn hints_are_texts_of_their_own() {
+    let request = changed(
+        "/search_hints",
+        json!({"dense_query": "how does Dify work",
+        "keywords": ["dify", "llm"], "phrases": ["workflow engine"]}),
+    );
+    let hints = RetrieveRequest::parse(&request).unwrap().hints;
+    assert_eq!(hints.vector_text.as_deref(), Some("how does Dify work"));
+    assert_eq!(hints.words.as_deref(), Some("dify llm workflow engine"));
+    let request = changed(
+        "/search_hints",
+        json!({"dense_query": " ", "keywords": [],
+        "phrases": null}),
+    );
+    assert_eq!(
+        RetrieveRequest::parse(&request).unwrap().hints,
+        Default::default()
+    );
+    let request = changed("/search_hints", json!({"sparse": "x"}));
+    assert_eq!(
+        mistake(RetrieveRequest::parse(&request)),
+        "search_hints.sparse: unknown field"
+    );
+}
+
+#[test]
+fn one_or_several_knowledge_bases_are_named() {
+    let parse = |value: Value| RetrieveRequest::parse(&value);
+    for (request, message) in [
+        (json!({"query": "q"}), "knowledge_id: is missing"),
+        (
+            json!({"knowledge_id": "a", "knowledge_ids": ["b"], "query": "q"}),
+            "knowledge_ids: excludes knowledge_id",
+        ),
+        (
+            json!({"knowledge_ids": [], "query": "q"}),
+            "knowledge_ids: must not be empty",
+        ),
+        (
+            json!({"knowledge_ids": ["a", 1], "query": "q"}),
+            "knowledge_ids[1]: expected a string, found a number",
+        ),
+    ] {
+        assert_eq!(mistake(parse(request)), message);
+    }
+}
+
+#[test]
+fn the_threshold_of_a_knowledge_search_is_for_its_score() {
+    let settings = |request: Value| KnowledgeRequest::parse(&request).unwrap().settings();
+    let hybrid = settings(json!({"query": "q", "score_threshold": 0.5}));
+    assert_eq!((hybrid.threshold, hybrid.min_similarity), (None, Some(0.5)));
+    let words = settings(json!({"query": "q", "mode": "keyword", "score_threshold": 0.5}));
+    assert_eq!((words.threshold, words.min_similarity), (Some(0.5), None));
+    let get = KnowledgeRequest::of_arguments("q", None, Some(""), Some("team")).unwrap();
+    assert!(get.filter.is_unrestricted());
+    assert_eq!(get.collection, "team");
 }

@@ -14,7 +14,8 @@
 //!
 //! `=` and the other signs compare a number with a text that is one. `is not`, `not in`, `empty`
 //! and `not contains` are opposites, as everywhere. A condition without a value is skipped, except
-//! for `empty` and `not empty`, whose value does not matter.
+//! for `empty` and `not empty`, whose value does not matter. Members that Dify has beside these are
+//! ignored: a version of Dify that sends more still finds what it asks for.
 
 use serde_json::{Map, Value};
 
@@ -22,8 +23,8 @@ use crate::condition::{MetadataTest, Node, Test};
 use crate::error::{FilterError, Result, member};
 use crate::key::Key;
 use crate::operator::{Comparison, Operator};
-use crate::parse::{check_count, join, key_name, only};
-use crate::usage::Usage;
+use crate::parse::{check_count, join, key_name};
+use crate::usage::{ColumnUse, Usage};
 use crate::{Filter, number, operand, value};
 
 /// Every name, its meaning for columns, and whether it is the opposite.
@@ -54,6 +55,9 @@ const NAMES: [(&str, DifyOperator, bool); 20] = {
     ]
 };
 
+/// Members of other forms of a filter, which would be misunderstood if they were ignored.
+const MISTAKEN: [&str; 2] = ["operator", "condition"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DifyOperator {
     Is,
@@ -66,22 +70,27 @@ enum DifyOperator {
 /// Reads Dify's form of a filter. `path` is its place in a larger document. Without conditions it
 /// restricts nothing.
 pub fn parse_dify(filter: &Value, path: &str) -> Result<Filter> {
-    let mut usages = vec![];
-    let root = match filter {
-        Value::Null => Node::All(vec![]),
-        Value::Object(members) => group(members, path, &mut usages)?,
+    let mut read = Filter::unrestricted();
+    match filter {
+        Value::Null => {}
+        Value::Object(members) => read.root = group(members, path, &mut read)?,
         _ => return Err(value::wrong_type(filter, "an object", path)),
-    };
-    Ok(Filter { root, usages })
+    }
+    Ok(read)
 }
 
-fn group(members: &Map<String, Value>, path: &str, usages: &mut Vec<Usage>) -> Result<Node> {
-    only(
-        members,
-        &["logical_operator", "conditions"],
-        "a metadata condition",
-        path,
-    )?;
+/// Records the keys in `read`.
+fn group(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Result<Node> {
+    if let Some(name) = MISTAKEN
+        .into_iter()
+        .find(|name| members.contains_key(*name))
+    {
+        return Err(FilterError::new(
+            &member(path, name),
+            format!("a metadata condition has no member {name:?}"),
+            "Members of a metadata condition: logical_operator, conditions.",
+        ));
+    }
     let operator = members.get("logical_operator").unwrap_or(&Value::Null);
     let join = join(operator, &member(path, "logical_operator"))?;
     let path = member(path, "conditions");
@@ -97,7 +106,7 @@ fn group(members: &Map<String, Value>, path: &str, usages: &mut Vec<Usage>) -> R
         let Value::Object(members) = given else {
             return Err(value::wrong_type(given, "a condition", &path));
         };
-        nodes.extend(condition(members, &path, usages)?);
+        nodes.extend(condition(members, &path, read)?);
     }
     // an empty OR would match nothing
     Ok(match nodes.is_empty() {
@@ -107,22 +116,13 @@ fn group(members: &Map<String, Value>, path: &str, usages: &mut Vec<Usage>) -> R
 }
 
 /// Returns None for a condition that is skipped.
-fn condition(
-    members: &Map<String, Value>,
-    path: &str,
-    usages: &mut Vec<Usage>,
-) -> Result<Option<Node>> {
-    only(
-        members,
-        &["name", "comparison_operator", "value"],
-        "a condition",
-        path,
-    )?;
+fn condition(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Result<Option<Node>> {
     let key_path = member(path, "name");
     let name = members
         .get("name")
         .ok_or_else(|| FilterError::new(path, "the condition has no name", "Add \"name\"."))?;
-    let key = Key::parse(key_name(name, &key_path)?, &key_path)?;
+    let key_name = key_name(name, &key_path)?;
+    let key = Key::parse(key_name, &key_path)?;
 
     let name = members.get("comparison_operator").ok_or_else(|| {
         FilterError::new(path, "the condition has no comparison_operator", hint())
@@ -134,10 +134,13 @@ fn condition(
     if given.is_null() && operator != DifyOperator::NotEmpty {
         return Ok(None);
     }
-    if let Key::Metadata(key) = &key
-        && !negated
-    {
-        usages.push(Usage::of_any_type(&key_path, &value_path, key));
+    match &key {
+        _ if negated => {}
+        Key::Metadata(key) => {
+            let usage = Usage::of_any_type(&key_path, &value_path, key);
+            read.usages.push(usage);
+        }
+        _ => read.columns.push(ColumnUse::new(&key_path, key_name)),
     }
     let test = test(key, operator, name, given, &value_path)?;
     Ok(Some(match negated {

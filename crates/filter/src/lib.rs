@@ -93,6 +93,11 @@
 //!
 //! `tests/rows/` checks each of these against a server.
 //!
+//! # Requests
+//!
+//! [`parse_request`] reads the member of an application's request. There a group without conditions
+//! restricts nothing, and a condition without an operator means `eq`.
+//!
 //! # Dify
 //!
 //! [`parse_dify`] reads the conditions that Dify sends to external knowledge bases. It knows only
@@ -125,9 +130,9 @@ pub use dify::parse_dify;
 pub use error::FilterError;
 pub use key::columns;
 pub use labels::{LabelledRow, labels};
-pub use parse::{is_condition, parse, parse_member};
+pub use parse::{is_condition, parse, parse_member, parse_request};
 pub use sql::{Param, Sql};
-pub use usage::Usage;
+pub use usage::{ColumnUse, Usage};
 
 /// Maximum nesting of groups, and of arrays and objects in a value.
 pub const MAX_DEPTH: usize = 32;
@@ -140,9 +145,19 @@ pub const MAX_CONDITIONS: usize = 1000;
 pub struct Filter {
     root: condition::Node,
     usages: Vec<Usage>,
+    columns: Vec<ColumnUse>,
 }
 
 impl Filter {
+    /// Returns the filter that every row passes.
+    pub(crate) fn unrestricted() -> Self {
+        Self {
+            root: condition::Node::All(Vec::new()),
+            usages: Vec::new(),
+            columns: Vec::new(),
+        }
+    }
+
     /// Returns true if every row passes.
     pub fn is_unrestricted(&self) -> bool {
         self.root == condition::Node::All(Vec::new())
@@ -151,6 +166,12 @@ impl Filter {
     /// Returns the metadata keys that a row must have to pass, or to pass one part of the filter.
     pub fn usages(&self) -> &[Usage] {
         &self.usages
+    }
+
+    /// Returns the keys of conditions that mean columns, if a row must meet the condition to pass, or
+    /// to pass one part of the filter.
+    pub fn columns(&self) -> &[ColumnUse] {
+        &self.columns
     }
 
     /// Returns the condition for a WHERE clause, with placeholders numbered from `first_param`;

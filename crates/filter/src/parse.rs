@@ -8,7 +8,7 @@ use crate::condition::{Node, TagsTest, Test};
 use crate::error::{FilterError, Result, member};
 use crate::key::Key;
 use crate::operator::Operator;
-use crate::usage::Usage;
+use crate::usage::{ColumnUse, Usage};
 use crate::{Filter, MAX_CONDITIONS, MAX_DEPTH, operand, value};
 
 const FORMS: &str = "Write {\"key\": value, ...} or {\"operator\": \"and\", \"conditions\": \
@@ -37,11 +37,36 @@ pub fn parse_member(filter: &Value, path: &str) -> Result<Filter> {
             });
         }
     };
-    Ok(Filter {
-        root,
-        usages: reader.usages,
-    })
+    Ok(reader.into_filter(root))
 }
+
+/// Reads the filter of an application's request, a member of it. Besides what [`parse_member`] reads:
+/// a group whose `conditions` are missing, null or empty restricts nothing, and a condition without
+/// an operator means `eq`. A group cannot be taken for metadata keys.
+pub fn parse_request(filter: &Value, path: &str) -> Result<Filter> {
+    let Value::Object(members) = filter else {
+        return parse_member(filter, path);
+    };
+    let has = |name: &str| members.contains_key(name);
+    let is_group = has("conditions") || !has("key") && (has("operator") || has("logical_operator"));
+    if !is_group || is_condition(members) {
+        return parse_member(filter, path);
+    }
+    let given = members.get("conditions").unwrap_or(&Value::Null);
+    if given.is_null() || given.as_array().is_some_and(Vec::is_empty) {
+        only(members, GROUP, "a group", path)?;
+        return Ok(Filter::unrestricted());
+    }
+    let mut reader = Reader {
+        defaults_to_equal: true,
+        ..Reader::default()
+    };
+    let root = reader.group(members, path, 1)?;
+    Ok(reader.into_filter(root))
+}
+
+/// The members of a group.
+const GROUP: &[&str] = &["operator", "logical_operator", "conditions"];
 
 /// Returns true if an object is one condition rather than metadata keys and their values.
 pub fn is_condition(members: &Map<String, Value>) -> bool {
@@ -54,9 +79,20 @@ pub fn is_condition(members: &Map<String, Value>) -> bool {
 struct Reader {
     conditions: usize,
     usages: Vec<Usage>,
+    columns: Vec<ColumnUse>,
+    /// A condition without an operator means `eq`.
+    defaults_to_equal: bool,
 }
 
 impl Reader {
+    fn into_filter(self, root: Node) -> Filter {
+        Filter {
+            root,
+            usages: self.usages,
+            columns: self.columns,
+        }
+    }
+
     /// `{"category": "tech", "year": 2020}`: columns one by one, metadata keys together if they
     /// have one form.
     fn containment(&mut self, members: &Map<String, Value>, path: &str) -> Result<Node> {
@@ -87,11 +123,16 @@ impl Reader {
                     }
                     operand::has_one_of(&key, forms)
                 }
-                Key::Texts(column) if !given.is_null() => Test::Texts {
-                    column,
-                    test: TagsTest::AllOf(value::texts(given, path)?),
-                },
-                column => operand::of(column, Operator::Equals, "eq", given, path)?,
+                column => {
+                    self.columns.push(ColumnUse::new(path, name));
+                    match column {
+                        Key::Texts(column) if !given.is_null() => Test::Texts {
+                            column,
+                            test: TagsTest::AllOf(value::texts(given, path)?),
+                        },
+                        column => operand::of(column, Operator::Equals, "eq", given, path)?,
+                    }
+                }
             };
             nodes.push(Node::Holds(test));
         }
@@ -106,12 +147,7 @@ impl Reader {
             let message = format!("groups are nested deeper than {MAX_DEPTH} levels");
             return Err(FilterError::new(path, message, "Flatten the groups."));
         }
-        only(
-            members,
-            &["operator", "logical_operator", "conditions"],
-            "a group",
-            path,
-        )?;
+        only(members, GROUP, "a group", path)?;
         let join = match either(members, "operator", "logical_operator", path)? {
             None => Node::All,
             Some((name, given)) => join(given, &member(path, name))?,
@@ -161,12 +197,19 @@ impl Reader {
         let (field, name) = either(members, "key", "name", path)?
             .ok_or_else(|| FilterError::new(path, "the condition has no key", "Add \"key\"."))?;
         let key_path = member(path, field);
-        let key = Key::parse(key_name(name, &key_path)?, &key_path)?;
+        let key_name = key_name(name, &key_path)?;
+        let key = Key::parse(key_name, &key_path)?;
 
-        let (field, name) =
-            either(members, "operator", "comparison_operator", path)?.ok_or_else(|| {
-                FilterError::new(path, "the condition has no operator", Operator::hint())
-            })?;
+        let equal = Value::from("eq");
+        let given = either(members, "operator", "comparison_operator", path)?;
+        let (field, name) = match given {
+            None | Some((_, Value::Null)) if self.defaults_to_equal => ("operator", &equal),
+            Some(given) => given,
+            None => {
+                let why = "the condition has no operator";
+                return Err(FilterError::new(path, why, Operator::hint()));
+            }
+        };
         let operator_path = member(path, field);
         let name = name.as_str().ok_or_else(|| FilterError {
             hint: Operator::hint(),
@@ -195,16 +238,16 @@ impl Reader {
                 ));
             }
         };
-        if let Key::Metadata(key) = &key
-            && !negated
-        {
-            self.usages.push(Usage::of_condition(
+        match &key {
+            _ if negated => {}
+            Key::Metadata(key) => self.usages.push(Usage::of_condition(
                 &key_path,
                 &value_path,
                 key,
                 operator,
                 given,
-            ));
+            )),
+            _ => self.columns.push(ColumnUse::new(&key_path, key_name)),
         }
         let test = operand::of(key, operator, name, given, &value_path)?;
         Ok(if negated {
@@ -217,7 +260,7 @@ impl Reader {
 
 /// Returns how a group joins its conditions: by AND, also for null, or by OR.
 pub(crate) fn join(operator: &Value, path: &str) -> Result<fn(Vec<Node>) -> Node> {
-    match operator.as_str() {
+    match operator.as_str().map(str::trim) {
         Some(and) if and.eq_ignore_ascii_case("and") => Ok(Node::All),
         Some(or) if or.eq_ignore_ascii_case("or") => Ok(Node::Any),
         None if operator.is_null() => Ok(Node::All),

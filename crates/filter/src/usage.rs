@@ -16,6 +16,25 @@ pub struct Usage {
     pub key: String,
     /// Named as in `jsonb_typeof`. An empty list means any type.
     pub types: Vec<&'static str>,
+    /// The texts of which the value must be one, if it must.
+    pub texts: Vec<String>,
+}
+
+/// A key of a filter that means a column. Documents may have a metadata key of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnUse {
+    /// The key's place in the filter.
+    pub key_path: String,
+    pub name: String,
+}
+
+impl ColumnUse {
+    pub(crate) fn new(key_path: &str, name: &str) -> Self {
+        Self {
+            key_path: key_path.to_owned(),
+            name: name.to_owned(),
+        }
+    }
 }
 
 impl Usage {
@@ -25,8 +44,9 @@ impl Usage {
         key: &str,
         values: impl IntoIterator<Item = &'a Value>,
     ) -> Self {
-        let mut types = vec![];
+        let (mut types, mut texts) = (vec![], vec![]);
         for value in values {
+            texts.extend(value.as_str().map(str::to_owned));
             match value {
                 Value::Null => types.push("null"),
                 Value::Bool(_) => types.push("boolean"),
@@ -44,6 +64,7 @@ impl Usage {
             value_path: path.to_owned(),
             key: key.to_owned(),
             types,
+            texts,
         }
     }
 
@@ -54,6 +75,7 @@ impl Usage {
             value_path: value_path.to_owned(),
             key: key.to_owned(),
             types: vec![],
+            texts: vec![],
         }
     }
 
@@ -66,21 +88,26 @@ impl Usage {
         given: &Value,
     ) -> Self {
         let equal =
-            |values: &mut dyn Iterator<Item = &Value>| Self::of_equal(key_path, key, values).types;
-        let types = match operator {
-            Operator::Equals | Operator::Compare(_) => equal(&mut std::iter::once(given)),
+            |values: &mut dyn Iterator<Item = &Value>| Self::of_equal(key_path, key, values);
+        let of_types = |types: Vec<&'static str>| Self {
+            types,
+            ..Self::of_any_type(key_path, value_path, key)
+        };
+        let usage = match operator {
+            Operator::Equals => equal(&mut std::iter::once(given)),
             Operator::In => equal(&mut given.as_array().into_iter().flatten()),
-            Operator::Time(_) if given.is_number() => vec!["number", "string"],
-            Operator::Contains if !given.is_string() => vec!["array"],
-            Operator::Contains | Operator::Matches => vec!["string", "array"],
-            Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => vec!["string"],
-            Operator::Present => vec![],
+            Operator::Compare(_) => of_types(equal(&mut std::iter::once(given)).types),
+            Operator::Time(_) if given.is_number() => of_types(vec!["number", "string"]),
+            Operator::Contains if !given.is_string() => of_types(vec!["array"]),
+            Operator::Contains | Operator::Matches => of_types(vec!["string", "array"]),
+            Operator::Time(_) | Operator::StartsWith | Operator::EndsWith => {
+                of_types(vec!["string"])
+            }
+            Operator::Present => of_types(vec![]),
         };
         Self {
-            key_path: key_path.to_owned(),
             value_path: value_path.to_owned(),
-            key: key.to_owned(),
-            types,
+            ..usage
         }
     }
 }

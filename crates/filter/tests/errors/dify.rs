@@ -48,8 +48,8 @@ fn every_mistake_of_dify_is_named_with_its_place() {
         ),
         (
             json!({"conditions": [{"conditions": [good]}]}),
-            "conditions[0].conditions",
-            "a condition has no member \"conditions\"",
+            "conditions[0]",
+            "the condition has no name",
         ),
         (
             json!({"conditions": [{"comparison_operator": "is", "value": "x"}]}),
