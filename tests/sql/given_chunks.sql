@@ -72,7 +72,7 @@ SELECT rag_upsert_chunks('own', jsonb_build_array(
 SELECT rag_upsert_chunks('own', jsonb_build_array(
     jsonb_build_object('chunk_id', id(11), 'uri', 'f', 'text', 'Lunch is at noon.')));
 SELECT uri FROM rag_search('when do the ships go?', 'own', 1, 'vector');
-SELECT uri FROM rag_search('lunch', 'own', 2) ORDER BY rank;
+SELECT uri FROM rag_search('lunch', 'own', 2, distinct_text => false) ORDER BY rank;
 -- Ids of documents instead of uris.
 SELECT rag_upsert_chunks('own', jsonb_build_array(
     jsonb_build_object('chunk_id', id(12), 'document_id', id(100), 'text', 'by id')));
