@@ -10,7 +10,7 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
     document_type text, category text, tags text[],
-    indexed_at timestamptz, fetched_at timestamptz)
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
@@ -20,7 +20,8 @@ END $$;
 
 CREATE FUNCTION @extschema@.rag_score_band(vector_score double precision) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN vector_score >= 0.9 THEN 'highly relevant'
+    SELECT CASE WHEN NOT vector_score BETWEEN 0 AND 1 THEN NULL -- NaN is greater than all
+                WHEN vector_score >= 0.9 THEN 'highly relevant'
                 WHEN vector_score >= 0.7 THEN 'good'
                 WHEN vector_score >= 0.5 THEN 'partial'
                 ELSE 'weak' END

@@ -21,6 +21,7 @@ use crate::{
     error::Error,
     models::users,
     pg::roles::{self, Owner},
+    settings,
     source::{collection::SettingsChanges, drop::drop_sources_of},
 };
 
@@ -266,10 +267,12 @@ fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, Err
     let collection = Collection::by_name_or_external_id(collection)?;
     access::require_read(&collection)?;
     let (chunks, items) = chunks::counts(&collection)?;
+    let wanted = collection.wanted_model().map(str::to_owned);
+    let stored = collection.model.map(|model| model.name);
     Ok(JsonB(serde_json::json!({
         "total_chunks": chunks,
         "unique_knowledge_items": items,
         "collection_name": collection.name.as_str(),
-        "embedding_model": collection.model.map(|m| m.name),
+        "embedding_model": stored.or(wanted).unwrap_or_else(settings::default_model_name),
     })))
 }

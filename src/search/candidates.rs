@@ -17,6 +17,7 @@ use super::{
 use crate::{
     catalog::{access::sees_partition, storage_changes},
     error::Error,
+    pg::roles,
     settings,
     storage::{self, remote::CandidateSearch},
     types::vector::OwnedVector,
@@ -103,16 +104,18 @@ impl Query<'_> {
     }
 }
 
-/// Returns that the server could not be asked.
+/// Returns that the server could not be asked. Only administrators learn its address.
 fn unavailable(error: &Error) -> Notice {
+    const MESSAGE: &str = "the search reads this database alone, because its server is unavailable";
+    let notice = Notice::new(MESSAGE).code(error.code);
+    if !roles::is_admin() {
+        return notice;
+    }
     let mut detail = error.message.clone();
     if let Some(more) = &error.detail {
         detail = format!("{detail}: {more}");
     }
-    let notice =
-        Notice::new("the search reads this database alone, because its server is unavailable")
-            .code(error.code)
-            .detail(detail);
+    let notice = notice.detail(detail);
     match &error.hint {
         Some(hint) => notice.hint(hint),
         None => notice,

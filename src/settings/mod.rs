@@ -144,23 +144,34 @@ pub fn precision() -> Precision {
     }
 }
 
+fn default_model_dir() -> PathBuf {
+    path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL))
+}
+
+/// Returns the name of the model of collections that name none: that of its folder.
+pub fn default_model_name() -> String {
+    let dir = default_model_dir();
+    let name = dir.file_name().and_then(|name| name.to_str());
+    name.unwrap_or_default().to_owned()
+}
+
 /// Returns the model of this name, or the default model.
 ///
 /// # Errors
 /// No such model is installed.
 pub fn model(name: Option<&str>) -> Result<ModelRef, Error> {
-    let default =
-        path(&MODEL_DIR).unwrap_or_else(|| install::models().join(install::DEFAULT_MODEL));
-    let default_name = default
-        .file_name()
-        .and_then(|n| n.to_str())
-        .unwrap_or_default();
+    let default = default_model_dir();
+    let default_name = default_model_name();
     let dir = match name {
         None => default,
         Some(name) if name == default_name => default,
         Some(name) => {
             let dir = install::models().join(name);
-            if name.contains(['/', '\0']) || name.starts_with('.') || !dir.is_dir() {
+            if name.is_empty()
+                || name.contains(['/', '\0'])
+                || name.starts_with('.')
+                || !dir.is_dir()
+            {
                 return Err(
                     Error::undefined(format!("model \"{name}\" does not exist")).hint(format!(
                         "Installed models: {}. To use another model, create it with \

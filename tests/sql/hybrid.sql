@@ -128,6 +128,7 @@ SELECT rag_create_collection('wrong', text_config => 'klingon');
 SELECT rag_create_collection('wrong', text_config => NULL);
 SELECT rag_create_collection('wrong', title_weight => 11);
 
+SELECT rag_score_band('NaN'), rag_score_band(2), rag_score_band(-1);
 SELECT score, rag_score_band(score)
 FROM unnest(ARRAY[1, 0.9, 0.89, 0.7, 0.69, 0.5, 0.49, 0, NULL]) AS score;
 
