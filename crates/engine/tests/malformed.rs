@@ -8,7 +8,7 @@ use std::{
     net::Shutdown,
 };
 
-use common::{Client, Engine, embed, model, onnxruntime, tiny};
+use common::{Client, Engine, embed, model, model_folder, onnxruntime, tiny};
 use proptest::{prelude::*, test_runner::TestRunner};
 use rag_protocol::{
     ErrorKind,
@@ -26,7 +26,7 @@ struct Setup {
 
 fn setup() -> Option<Setup> {
     let engine = Engine::start(&onnxruntime()?);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let bystander = engine.connect();
     Some(Setup {

@@ -6,7 +6,7 @@ mod common;
 use std::{fs, path::Path};
 
 use common::{
-    Embeddings, Engine, PROGRAM, embed, eventually, model, onnxruntime,
+    Embeddings, Engine, PROGRAM, embed, eventually, model, model_folder, onnxruntime,
     tiny::{self, DIMENSIONS, Output, direction},
 };
 use rag_protocol::{
@@ -33,7 +33,7 @@ fn assert_close(got: &[f32], expected: &[f32]) {
 fn token_vectors_are_pooled_as_the_folder_says() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     let texts = ["red green", "blue", "red red red red red red red red red"];
     let (mean, first) = (
         Some("pooling_mode_mean_tokens"),
@@ -72,7 +72,7 @@ fn token_vectors_are_pooled_as_the_folder_says() {
 fn a_pooled_output_is_only_normalised() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), Output::Pooled, false, None);
     let got = Embeddings::of(&engine, &model(dir.path(), Precision::Fp32), &["red"]);
     assert_close(&got.vectors[0], &direction(&[1, 3, 2]));
@@ -83,7 +83,7 @@ fn a_pooled_output_is_only_normalised() {
 fn the_baseline_of_a_model_that_finds_all_texts_alike_is_high() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), Output::Pooled, false, None);
     let Ok(Answer::Model { model }) = describe(&engine, dir.path()) else {
         panic!("no description")
@@ -95,7 +95,7 @@ fn the_baseline_of_a_model_that_finds_all_texts_alike_is_high() {
 fn an_invalid_folder_is_reported_and_can_be_repaired() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let root = tempfile::tempdir().unwrap();
+    let root = model_folder();
     let dir = root.path().join("model");
 
     let missing = describe(&engine, &dir).unwrap_err();
@@ -171,7 +171,7 @@ fn an_invalid_folder_is_reported_and_can_be_repaired() {
 fn changed_files_are_noticed() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, Some("pooling_mode_mean_tokens"));
     let before = describe(&engine, dir.path()).unwrap();
     assert_eq!(describe(&engine, dir.path()).unwrap(), before);
@@ -191,7 +191,7 @@ fn enlarge(dir: &Path, bytes: usize) {
 fn the_least_recently_used_model_is_dropped() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start_with(&library, &["--model-memory", "20"]);
-    let root = tempfile::tempdir().unwrap();
+    let root = model_folder();
     let dirs = ["a", "b", "c"].map(|name| root.path().join(name));
     for dir in &dirs {
         tiny::write(dir, HIDDEN, true, None);
@@ -213,7 +213,7 @@ fn the_least_recently_used_model_is_dropped() {
 fn a_model_that_does_not_fit_is_refused() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start_with(&library, &["--model-memory", "7"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, None);
     describe(&engine, dir.path()).unwrap();
     enlarge(dir.path(), 1 << 20);
@@ -228,7 +228,7 @@ fn a_model_that_does_not_fit_is_refused() {
 fn an_idle_model_is_dropped_unless_it_was_the_last() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start_with(&library, &["--idle", "0"]);
-    let root = tempfile::tempdir().unwrap();
+    let root = model_folder();
     for name in ["a", "b"] {
         let dir = root.path().join(name);
         tiny::write(&dir, HIDDEN, true, None);
@@ -250,7 +250,7 @@ fn an_idle_model_is_dropped_unless_it_was_the_last() {
 fn a_provider_that_the_library_lacks_is_an_error() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start_with(&library, &["--execution-provider", "cuda"]);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, None);
     let error = describe(&engine, dir.path()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported);
@@ -261,7 +261,7 @@ fn a_provider_that_the_library_lacks_is_an_error() {
 #[test]
 fn a_missing_onnx_runtime_is_an_error_of_the_request() {
     let engine = Engine::start(Path::new("nowhere/libonnxruntime.so"));
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, None);
     let error = describe(&engine, dir.path()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::FileNotFound);
@@ -274,7 +274,7 @@ fn a_missing_onnx_runtime_is_an_error_of_the_request() {
 #[test]
 fn a_killed_engines_socket_is_replaced() {
     let Some(library) = onnxruntime() else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, None);
     let engine = Engine::start(&library);
     describe(&engine, dir.path()).unwrap();
@@ -305,7 +305,7 @@ fn the_end_of_standard_input_ends_the_engine() {
 #[test]
 fn the_parents_death_ends_the_engine() {
     use std::{io::BufRead, process::Command};
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     let script = r#""$0" embed --socket "$1/run/s" --onnxruntime none & echo $!; wait"#;
     let mut parent = Command::new("sh")
         .args(["-c", script, PROGRAM])
@@ -330,7 +330,7 @@ fn the_parents_death_ends_the_engine() {
 fn too_many_texts_are_refused() {
     let Some(library) = onnxruntime() else { return };
     let engine = Engine::start(&library);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), HIDDEN, true, None);
     let mut client = engine.connect();
     let reference = model(dir.path(), Precision::Fp32);

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Engine, model, onnxruntime, tiny};
+use common::{Engine, model, model_folder, onnxruntime, tiny};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{Answer, Precision, StoredText, Task},
@@ -22,7 +22,7 @@ fn prepare_as(
     bytes: &[u8],
 ) -> Option<Result<(Content, String), EngineError>> {
     let engine = Engine::start(&onnxruntime()?);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let task = Task::Prepare {
         document_type: (!document_type.is_empty()).then(|| document_type.into()),
@@ -181,7 +181,7 @@ fn tokens_are_counted_without_special_tokens() {
         return;
     };
     let engine = Engine::start(&onnxruntime);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let mut client = engine.connect();
     let long = "red green ".repeat(1000);
@@ -204,7 +204,7 @@ fn tokens_are_counted_without_special_tokens() {
 fn a_stored_text_is_split_as_the_document_was() {
     let Some(runtime) = onnxruntime() else { return };
     let engine = Engine::start(&runtime);
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let model = model(dir.path(), Precision::Fp32);
     let splitting = Splitting {

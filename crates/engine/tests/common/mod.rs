@@ -53,6 +53,16 @@ pub fn default_model() -> Option<PathBuf> {
     variable("RAG_MODEL_DIR")
 }
 
+thread_local! {
+    /// A test runs in a thread of its own, which removes the folder when it ends.
+    static MODELS: TempDir = tempfile::tempdir().unwrap();
+}
+
+/// Returns a new folder among those that the engines of this test can read.
+pub fn model_folder() -> TempDir {
+    MODELS.with(|models| tempfile::tempdir_in(models.path()).unwrap())
+}
+
 pub fn model(dir: &Path, precision: Precision) -> ModelRef {
     ModelRef {
         dir: dir.into(),
@@ -89,7 +99,7 @@ impl Engine {
             .arg(&socket)
             // Models of the tests, and the default one.
             .arg("--model-dir")
-            .arg(env::temp_dir())
+            .arg(MODELS.with(|models| models.path().to_owned()))
             .args(
                 env::var_os("RAG_MODEL_DIR")
                     .into_iter()

@@ -32,7 +32,7 @@ pub fn reference(name: &str) -> PathBuf {
 
 /// Returns a folder with the graphs of a model.
 pub fn converted(name: &str) -> TempDir {
-    let to = tempfile::tempdir().unwrap();
+    let to = super::model_folder();
     let from = reference(name);
     let conversion = Conversion {
         from: &from,
