@@ -1,6 +1,7 @@
 //! A connection to `rag-engine embed`, which the session keeps between calls.
 
 mod counts;
+mod embedding;
 mod parts;
 mod scoring;
 mod stored_text;
@@ -16,13 +17,14 @@ use std::{
 use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
-        Answer, MAX_DOCUMENT, MAX_TEXT, ModelInfo, ModelRef, Party, Priority, Reply, Request, Task,
-        TokenRule, too_large,
+        Answer, MAX_DOCUMENT, ModelInfo, ModelRef, Party, Reply, Request, Task, TokenRule,
+        too_large,
     },
     frame::{self, FrameBuffer},
     ingest::{Content, DocumentType, Splitting},
 };
 
+pub use self::embedding::{EmbeddingTicket, Embeddings};
 use self::parts::parts;
 use super::{folders, process, socket, starter::SupervisorStarter};
 use crate::{
@@ -38,15 +40,6 @@ use crate::{
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between attempts to connect to a starting engine.
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The embeddings of some texts.
-pub struct Embeddings {
-    pub model: ModelInfo,
-    pub vectors: Vec<Vec<f32>>,
-    /// Number of tokens of each text, a lower bound for long texts. Only the first
-    /// `model.max_tokens` are embedded.
-    pub tokens: Vec<usize>,
-}
 
 /// What counts the tokens of texts: a model, or a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,12 +60,9 @@ pub struct DocumentInput<'a> {
     pub title: Option<&'a str>,
 }
 
-/// Requests that were sent as the parts of one and whose replies were not taken yet.
+/// The id of a request whose reply was not taken yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
-    first: u64,
-    last: u64,
-}
+pub struct Ticket(u64);
 
 pub struct Client {
     stream: UnixStream,
@@ -168,11 +158,13 @@ impl Client {
                 // the server can read the folder, and can allow the engine to read it
                 folders::add(&model.dir, folders::MODEL_FILE)?;
                 self.replace_engine(model)?;
-                self.request_info(model)?
-                    .map_err(|second| match second.kind {
+                self.request_info(model)?.map_err(|second| {
+                    folders::forget(&model.dir);
+                    match second.kind {
                         Kind::OutOfReach => Error::from(error),
                         _ => second.into(),
-                    })
+                    }
+                })
             }
         }
     }
@@ -180,7 +172,7 @@ impl Client {
     /// Returns the engine's description of a model.
     fn request_info(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
         let ticket = self.send(model, Task::Describe, &[])?;
-        match self.answer(ticket.last)? {
+        match self.answer(ticket.0)? {
             (Answer::Model { model: info }, _) => {
                 self.reached = Some(model.clone());
                 Ok(Ok(info))
@@ -209,87 +201,6 @@ impl Client {
         } else {
             self.describe(model).map(drop)
         }
-    }
-
-    /// # Errors
-    /// Like [`with_client`].
-    pub fn embed(
-        &mut self,
-        model: &ModelRef,
-        priority: Priority,
-        texts: Vec<String>,
-    ) -> Result<Embeddings, Error> {
-        let ticket = self.start_embedding(model, priority, texts)?;
-        self.finish_embedding(ticket)
-    }
-
-    /// Sends texts to be embedded; other requests may follow before [`Client::finish_embedding`].
-    ///
-    /// # Errors
-    /// Like [`with_client`].
-    pub fn start_embedding(
-        &mut self,
-        model: &ModelRef,
-        priority: Priority,
-        texts: Vec<String>,
-    ) -> Result<Ticket, Error> {
-        if let Some(text) = texts.iter().find(|text| text.len() > MAX_TEXT) {
-            return Err(Error::limit("a text is too long to be embedded")
-                .detail(format!(
-                    "It has {} bytes; the limit is {MAX_TEXT}.",
-                    text.len()
-                ))
-                .hint("Split the text. A model reads only its first part."));
-        }
-        self.ensure_reached(model)?;
-        let first = self.next_id;
-        let mut last = first;
-        for texts in parts(texts) {
-            last = self.send(model, Task::Embed { priority, texts }, &[])?.last;
-        }
-        Ok(Ticket { first, last })
-    }
-
-    /// Waits for the vectors of an embedding request.
-    ///
-    /// # Errors
-    /// Like [`with_client`].
-    pub fn finish_embedding(&mut self, ticket: Ticket) -> Result<Embeddings, Error> {
-        let mut embeddings: Option<Embeddings> = None;
-        for id in ticket.first..=ticket.last {
-            let (Answer::Embeddings { model, tokens }, payload) = self.receive(id)? else {
-                return Err(unexpected());
-            };
-            let floats: Vec<f32> = payload
-                .chunks_exact(4)
-                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-                .collect();
-            if model.dimensions == 0 || floats.len() != tokens.len() * model.dimensions {
-                return Err(unexpected());
-            }
-            let vectors = floats.chunks_exact(model.dimensions).map(<[f32]>::to_vec);
-            match &mut embeddings {
-                None => {
-                    embeddings = Some(Embeddings {
-                        vectors: vectors.collect(),
-                        model,
-                        tokens,
-                    })
-                }
-                Some(all) if all.model == model => {
-                    all.vectors.extend(vectors);
-                    all.tokens.extend(tokens);
-                }
-                Some(_) => {
-                    return Err(Error::new(
-                        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                        "the model was replaced while texts were being embedded",
-                    )
-                    .hint("Repeat the command."));
-                }
-            }
-        }
-        embeddings.ok_or_else(unexpected)
     }
 
     /// Extracts and splits one document. Returns its content and text.
@@ -330,10 +241,7 @@ impl Client {
                     vec![],
                 ),
             );
-            return Ok(Ticket {
-                first: id,
-                last: id,
-            });
+            return Ok(Ticket(id));
         }
         // the message, the answer, and its text
         Error::check_memory(
@@ -354,7 +262,7 @@ impl Client {
     /// # Errors
     /// Like [`Client::prepare`].
     pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(Content, String), Error> {
-        match self.receive(ticket.last)? {
+        match self.receive(ticket.0)? {
             (Answer::Content { content }, text) => {
                 Ok((content, String::from_utf8(text).map_err(|_| unexpected())?))
             }
@@ -388,17 +296,19 @@ impl Client {
                 Ok(n) => rest = &rest[n..],
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     // replies are received meanwhile, so that neither side waits for the other
-                    self.receive_some()?;
-                    wait(&[(self.stream.as_raw_fd(), Until::Writable)], None);
+                    if !self.receive_some()? {
+                        let left = scoring::left(self.deadline)?;
+                        wait(
+                            &[(self.stream.as_raw_fd(), Until::ReadableOrWritable)],
+                            left,
+                        );
+                    }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => return Err(lost(&e)),
             }
         }
-        Ok(Ticket {
-            first: id,
-            last: id,
-        })
+        Ok(Ticket(id))
     }
 
     fn receive(&mut self, id: u64) -> Result<(Answer, Vec<u8>), Error> {

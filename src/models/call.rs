@@ -246,14 +246,20 @@ impl ModelCall {
         }
     }
 
-    /// Sends the whole call. The engine reads it before it does anything else.
+    /// Sends the whole call. What the engine says meanwhile is kept for [`Self::next`], so that
+    /// neither side waits for the other.
     pub fn send_all(&mut self) {
         while !self.input.is_empty() && Instant::now() < self.until {
             self.send();
-            if let (false, Some(fd)) = (self.input.is_empty(), self.process.stdin_fd()) {
-                let left = self.until.saturating_duration_since(Instant::now());
-                wait(&[(fd, Until::Writable)], Some(left));
+            let mut buffer = [0; 65536];
+            match self.process.read(&mut buffer) {
+                // the next read reports it
+                Ok(Some(0)) | Err(_) => return,
+                Ok(Some(bytes)) => self.events.push(&buffer[..bytes]),
+                Ok(None) if self.input.is_empty() => {}
+                Ok(None) => self.wait(),
             }
+            self.forward_log();
         }
     }
 

@@ -260,6 +260,7 @@ impl WaitSet {
         let event = match until {
             Until::Readable => pg_sys::WL_SOCKET_READABLE,
             Until::Writable => pg_sys::WL_SOCKET_WRITEABLE,
+            Until::ReadableOrWritable => pg_sys::WL_SOCKET_READABLE | pg_sys::WL_SOCKET_WRITEABLE,
         };
         if let Some(free) = self.free.checked_sub(1) {
             self.free = free;

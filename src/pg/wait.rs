@@ -9,6 +9,7 @@ use super::compat::WaitSet;
 pub enum Until {
     Readable,
     Writable,
+    ReadableOrWritable,
 }
 
 /// Waits until one of `descriptors` is ready, the process's latch is set, or `timeout` has passed.

@@ -26,9 +26,12 @@ impl Client {
             }
             folders::add(folder, folders::TOKENIZER_FILE)?;
             self.replace_engine(&source.model)?;
-            self.try_rule(source)?.map_err(|second| match second.kind {
-                Kind::OutOfReach => Error::from(error),
-                _ => second.into(),
+            self.try_rule(source)?.map_err(|second| {
+                folders::forget(folder);
+                match second.kind {
+                    Kind::OutOfReach => Error::from(error),
+                    _ => second.into(),
+                }
             })?;
         }
         self.reached_rule = Some(rule.clone());
@@ -41,7 +44,7 @@ impl Client {
             tokens: source.rule.clone(),
         };
         let ticket = self.send(&source.model, task, &[])?;
-        match self.answer(ticket.last)? {
+        match self.answer(ticket.0)? {
             (Answer::Tokens { .. }, _) => Ok(Ok(())),
             (Answer::Error { error }, _) => Ok(Err(error)),
             _ => Err(unexpected()),
@@ -63,7 +66,7 @@ impl Client {
             let expected = texts.len();
             let tokens = source.rule.clone();
             let ticket = self.send(&source.model, Task::Count { texts, tokens }, &[])?;
-            match self.receive(ticket.last)? {
+            match self.receive(ticket.0)? {
                 (Answer::Tokens { tokens }, _) if tokens.len() == expected => all.extend(tokens),
                 _ => return Err(unexpected()),
             }

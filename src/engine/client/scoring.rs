@@ -41,7 +41,7 @@ impl Client {
         }
         let mut scores = vec![];
         for (ticket, count) in sent {
-            let (Answer::Scores { .. }, payload) = self.receive(ticket.last)? else {
+            let (Answer::Scores { .. }, payload) = self.receive(ticket.0)? else {
                 return Err(unexpected());
             };
             let (values, rest) = payload.as_chunks::<4>();

@@ -252,7 +252,8 @@ impl EmbeddingModel {
         if !texts.is_empty() {
             pending.request = Some(match &self.place {
                 Place::Local(model) => {
-                    pending::Request::Local(client.start_embedding(model, priority, texts)?)
+                    let ticket = client.start_embedding(model, priority, texts)?;
+                    pending::Request::Local(Box::new(ticket))
                 }
                 Place::Remote(remote) => {
                     pending::Request::Remote(Box::new(remote.start(purpose, texts)?))
@@ -262,21 +263,23 @@ impl EmbeddingModel {
         Ok(pending)
     }
 
-    /// Waits for the embeddings of [`Self::start`]. They are cached as they arrive.
+    /// Waits for the embeddings of [`Self::start`]. They are cached as they arrive. Calls `tick`
+    /// each time when some have come.
     ///
     /// # Errors
-    /// The model is unavailable, or answers with something else. A server that refuses some texts
-    /// is no error.
+    /// The model is unavailable, or answers with something else, or `tick` fails. A server that
+    /// refuses some texts is no error.
     pub fn finish(
         &self,
         client: &mut Client,
         mut pending: PendingEmbeddings,
+        tick: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<FinishedEmbeddings, Error> {
         let places = &pending.places;
         let finished = match (pending.request.take(), &self.place) {
             (None, _) => FinishedEmbeddings::default(),
             (Some(pending::Request::Local(ticket)), _) => {
-                let answer = client.finish_embedding(ticket)?;
+                let answer = client.finish_embedding(*ticket, tick)?;
                 let fingerprint = self.info(answer.model).fingerprint;
                 places.keep(self.tag, &fingerprint, 0, &answer.vectors);
                 FinishedEmbeddings {
@@ -287,6 +290,7 @@ impl EmbeddingModel {
             (Some(pending::Request::Remote(call)), Place::Remote(remote)) => {
                 let mut keep = |first, vectors: &[Vec<f32>]| {
                     places.keep(self.tag, &remote.fingerprint, first, vectors);
+                    tick()
                 };
                 FinishedEmbeddings {
                     vectors: remote.finish(*call, &mut keep)?,
@@ -325,7 +329,7 @@ impl EmbeddingModel {
         places: CachePlaces,
     ) -> Result<Vec<Vec<f32>>, Error> {
         let pending = self.start(client, texts, places)?;
-        let finished = self.finish(client, pending)?;
+        let finished = self.finish(client, pending, &mut || Ok(()))?;
         finished.vectors.into_iter().collect()
     }
 

@@ -1,11 +1,11 @@
 //! Embeddings that were asked for.
 
 use super::{cache::CachePlaces, remote::RemoteCall};
-use crate::{engine::client::Ticket, error::Error};
+use crate::{engine::client::EmbeddingTicket, error::Error};
 
 /// What was sent for the texts.
 pub enum Request {
-    Local(Ticket),
+    Local(Box<EmbeddingTicket>),
     Remote(Box<RemoteCall>),
 }
 

@@ -187,7 +187,7 @@ impl RemoteModel {
 
     /// Embeds texts, which have their prefixes.
     pub fn embed(&self, purpose: Purpose, texts: Vec<String>) -> Result<Embeddings, Error> {
-        let vectors = self.finish(self.start(purpose, texts)?, &mut |_, _| {})?;
+        let vectors = self.finish(self.start(purpose, texts)?, &mut |_, _| Ok(()))?;
         let vectors: Vec<Vec<f32>> = vectors.into_iter().collect::<Result<_, Error>>()?;
         Ok(Embeddings {
             model: self.info(vectors.first().map_or(0, Vec::len), 0.0),
@@ -202,7 +202,7 @@ impl RemoteModel {
     pub fn finish(
         &self,
         mut call: RemoteCall,
-        keep: &mut dyn FnMut(usize, &[Vec<f32>]),
+        keep: &mut dyn FnMut(usize, &[Vec<f32>]) -> Result<(), Error>,
     ) -> Result<Vec<Result<Vec<f32>, Error>>, Error> {
         let mut answers: Vec<Option<Result<Vec<f32>, Error>>> = vec![];
         let mut dimensions = self.known_dimensions();
@@ -216,7 +216,7 @@ impl RemoteModel {
             };
             self.receive(current, &mut dimensions, &mut |event| match event {
                 ModelEvent::Embedded { first, arrived } => {
-                    keep(offset + first, &arrived);
+                    keep(offset + first, &arrived)?;
                     let mut places = (first..).zip(arrived);
                     places.try_for_each(|(place, vector)| take(place, Ok(vector)))
                 }

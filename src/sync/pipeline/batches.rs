@@ -116,7 +116,9 @@ impl Pipeline<'_> {
         let mut fresh = HashMap::new();
         if let Some(pending) = batch.pending {
             let began = Instant::now();
-            let answer = self.embedder.finish(&mut self.client, pending);
+            let report = &mut self.report;
+            let mut tick = || report.tick();
+            let answer = self.embedder.finish(&mut self.client, pending, &mut tick);
             self.report.times.embed += began.elapsed().as_secs_f64();
             let vectors = answer?;
             if vectors
