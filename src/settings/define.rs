@@ -117,7 +117,8 @@ pub fn define() {
         c"Limits the address space of the process that computes embeddings.",
         c"0 means no limit. The process reserves several times the memory that it uses. If it \
           reaches the limit, it ends and is started again. Models larger than about 2 GB need a \
-          higher limit.",
+          higher limit. If rag.execution_provider is not cpu, it limits the data of the process \
+          instead, and for cuda also the memory that a model takes of the graphics processor.",
         &ENGINE_MEMORY_LIMIT,
         0,
         1024 * 1024,

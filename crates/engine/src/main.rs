@@ -96,7 +96,8 @@ enum Command {
         /// A folder that models are read from, including its subfolders; can be repeated.
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
-        /// Maximum address space of the process, in MiB; 0 means no limit.
+        /// Maximum memory of the process, in MiB: of its address space or, with another provider
+        /// than cpu, of its data. 0 means no limit.
         #[arg(long, default_value_t = 0)]
         memory_limit: u64,
         /// Exit when standard input ends, as it does when the parent dies.
@@ -163,6 +164,8 @@ enum Command {
         onnxruntime: PathBuf,
         #[arg(long, default_value = "openvino/libopenvino_c.so")]
         openvino: PathBuf,
+        #[arg(long, value_enum, default_value_t = embed::Provider::Cpu)]
+        execution_provider: embed::Provider,
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
         #[command(flatten)]
@@ -282,13 +285,19 @@ fn main() -> ExitCode {
             process,
             onnxruntime,
             openvino,
+            execution_provider,
             model_dir,
             sandbox: Sandbox { sandbox },
             path,
         } => {
             let reach = match process {
                 Sandboxed::Call => Ok(Reach::of_call()),
-                Sandboxed::Embed => Ok(Reach::of_embed(&onnxruntime, &openvino, &model_dir)),
+                Sandboxed::Embed => Ok(Reach::of_embed(
+                    &onnxruntime,
+                    &openvino,
+                    &model_dir,
+                    execution_provider,
+                )),
                 Sandboxed::Extract => Ok(Reach::nothing()),
                 Sandboxed::Ingest => ingest::reach_of_job(),
             };

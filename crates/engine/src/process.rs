@@ -32,6 +32,8 @@ pub const LEFT: i32 = 8;
 pub enum Limit {
     /// Bytes of address space.
     AddressSpace(u64),
+    /// Bytes of memory that the process can write to and shares with no other.
+    Data(u64),
     /// Seconds of processor time.
     CpuSeconds(u64),
     /// Maximum size of a file that the process writes, in bytes.
@@ -85,6 +87,7 @@ fn unblock_signals() -> io::Result<()> {
 pub fn limit(limit: Limit) -> io::Result<()> {
     let (resource, value) = match limit {
         Limit::AddressSpace(bytes) => (libc::RLIMIT_AS, bytes),
+        Limit::Data(bytes) => (libc::RLIMIT_DATA, bytes),
         Limit::CpuSeconds(seconds) => (libc::RLIMIT_CPU, seconds),
         Limit::FileSize(bytes) => (libc::RLIMIT_FSIZE, bytes),
         Limit::OpenFiles(descriptors) => (libc::RLIMIT_NOFILE, descriptors),
@@ -240,6 +243,39 @@ pub fn take_stdout() -> io::Result<File> {
         return Err(io::Error::last_os_error());
     }
     Ok(output.into())
+}
+
+/// Tries to change the parent in ways that change nothing, to see what the sandbox refuses.
+pub fn touch_parent() -> [(&'static str, io::Result<()>); 5] {
+    const OF_PROCESS: libc::c_int = 1;
+    // SAFETY: the calls get pointers to valid values, or NULL where it means to read nothing. Each
+    // sets what the parent has already.
+    unsafe {
+        let parent = libc::getppid();
+        let mut limit: libc::rlimit64 = std::mem::zeroed();
+        let mut processors: libc::cpu_set_t = std::mem::zeroed();
+        let size = size_of::<libc::cpu_set_t>();
+        libc::sched_getaffinity(parent, size, &mut processors);
+        let priority = libc::getpriority(libc::PRIO_PROCESS, parent as libc::id_t);
+        let class = libc::syscall(libc::SYS_ioprio_get, OF_PROCESS, parent);
+        let mut sample: libc::sched_param = std::mem::zeroed();
+        libc::sched_getparam(parent, &mut sample);
+        let limited = libc::prlimit64(parent, libc::RLIMIT_NOFILE, ptr::null(), &mut limit);
+        let limited = check(limited);
+        let placed = check(libc::sched_setaffinity(parent, size, &processors));
+        let niced = libc::setpriority(libc::PRIO_PROCESS, parent as libc::id_t, priority);
+        let niced = check(niced);
+        let queued = libc::syscall(libc::SYS_ioprio_set, OF_PROCESS, parent, class);
+        let queued = check(queued as libc::c_int);
+        let scheduled = check(libc::sched_setparam(parent, &sample));
+        [
+            ("limit of the parent", limited),
+            ("processors of the parent", placed),
+            ("priority of the parent", niced),
+            ("disk priority of the parent", queued),
+            ("scheduling of the parent", scheduled),
+        ]
+    }
 }
 
 fn check(status: libc::c_int) -> io::Result<()> {

@@ -7,6 +7,9 @@
 //! | `ingest` | the files of its source, the model's folder, certificates, the resolver's settings, PDFium, system libraries | its work folder, clones | IPv4 and IPv6 |
 //! | `call` | certificates, the resolver's settings, system libraries | none | IPv4 and IPv6 |
 //!
+//! With another provider than `cpu`, `embed` also reaches the devices of graphics processors, what
+//! their drivers read, and the folders of their libraries.
+//!
 //! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and
 //! `ingest` may start their own program, as `extract`. None of them can connect to a Unix socket,
 //! such as the server's own.
@@ -21,6 +24,7 @@
 mod calls;
 mod check;
 mod files;
+mod needed;
 
 use std::{
     fs,
@@ -31,7 +35,7 @@ use std::{
 use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::ServerPath};
 
 pub use self::check::check;
-use crate::pdfs;
+use crate::{embed::Provider, pdfs};
 
 /// The value of `rag.sandbox`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -62,6 +66,8 @@ enum Calls {
     Local,
     /// All of these, and the internet.
     Network,
+    /// The internet, without starting programs.
+    Requests,
 }
 
 /// What a process can reach inside the sandbox.
@@ -73,6 +79,8 @@ pub struct Reach {
     /// Folders whose names can be listed.
     list: Vec<PathBuf>,
     write: Vec<PathBuf>,
+    /// Devices that can be read, written and controlled.
+    control: Vec<PathBuf>,
     execute: Vec<PathBuf>,
 }
 
@@ -142,12 +150,18 @@ impl Reach {
             read: vec![],
             list: vec![],
             write: vec![],
+            control: vec![],
             execute: vec![],
         }
     }
 
     /// Of `embed`.
-    pub fn of_embed(onnxruntime: &Path, openvino: &Path, models: &[PathBuf]) -> Self {
+    pub fn of_embed(
+        onnxruntime: &Path,
+        openvino: &Path,
+        models: &[PathBuf],
+        provider: Provider,
+    ) -> Self {
         let mut reach = Self::with_programs(Calls::Local);
         reach.read.extend(HARDWARE.iter().map(PathBuf::from));
         reach.read.extend(runtime(onnxruntime));
@@ -155,13 +169,17 @@ impl Reach {
         reach
             .read
             .extend(models.iter().flat_map(|folder| model(folder)));
+        let devices = provider.devices(Path::new("/"), onnxruntime);
+        reach.read.extend(devices.read);
+        reach.control = devices.control;
         reach
     }
 
     /// The sandbox of `call`.
     pub fn of_call() -> Self {
-        let mut reach = Self::with_programs(Calls::Network);
+        let mut reach = Self::with_programs(Calls::Requests);
         reach.add_network_files();
+        reach.execute.clear();
         reach
     }
 
@@ -251,6 +269,7 @@ impl Reach {
             read,
             list: vec![],
             write: vec!["/dev/null".into()],
+            control: vec![],
             execute,
         }
     }

@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use common::{Engine, PROGRAM, embed, model, onnxruntime, tiny};
+use common::{Engine, PROGRAM, embed, model, model_folder, onnxruntime, tiny};
 use rag_protocol::{
     ErrorKind,
     embed::{Precision, Priority},
@@ -65,7 +65,7 @@ fn allowed(root: &Path, arguments: &[&str], input: &str) -> Vec<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     assert!(!lines.contains("missing"), "{lines}");
-    assert_eq!(lines.lines().count(), 2 * FILES.len() + 5, "{lines}");
+    assert_eq!(lines.lines().count(), 2 * FILES.len() + 10, "{lines}");
     let denied = |line: &&str| line.ends_with(": Permission denied (os error 13)");
     let (_, rest): (Vec<&str>, Vec<&str>) = lines.lines().partition(denied);
     rest.into_iter()
@@ -78,6 +78,13 @@ fn an_extractor_reaches_nothing() {
     let root = data();
     let nothing: [&str; 0] = [];
     assert_eq!(allowed(root.path(), &["extract"], ""), nothing);
+}
+
+#[test]
+fn a_call_of_a_model_reaches_the_network_alone() {
+    let root = data();
+    let expected = ["internet socket", "listening socket"];
+    assert_eq!(allowed(root.path(), &["call"], ""), expected);
 }
 
 #[test]
@@ -159,7 +166,7 @@ fn job(folder: &Path) -> serde_json::Value {
 fn without_a_sandbox_everything_is_reachable() {
     let root = data();
     let all = allowed(root.path(), &["extract", "--sandbox", "off"], "");
-    assert_eq!(all.len(), 2 * FILES.len() + 5);
+    assert_eq!(all.len(), 2 * FILES.len() + 10);
 }
 
 /// Runs `f` as if the kernel had no Landlock.
@@ -211,7 +218,7 @@ fn missing_kernel_features_are_reported_and_an_error_if_required() {
 #[test]
 fn an_engine_without_its_required_sandbox_reports_that() {
     let Some(library) = onnxruntime() else { return };
-    let dir = tempfile::tempdir().unwrap();
+    let dir = model_folder();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let tiny = model(dir.path(), Precision::Fp32);
     let text = embed(Priority::Query, &["red"]);
@@ -238,8 +245,8 @@ fn an_engine_without_its_required_sandbox_reports_that() {
 #[test]
 fn a_model_elsewhere_is_out_of_reach() {
     let Some(library) = onnxruntime() else { return };
-    // Beside the programs of the tests, which no test uses as a folder of models.
-    let dir = tempfile::tempdir_in(Path::new(PROGRAM).parent().unwrap()).unwrap();
+    // Beside the folder of models, wherever the programs of the tests are.
+    let dir = tempfile::tempdir().unwrap();
     tiny::write(dir.path(), tiny::Output::Pooled, false, None);
     let engine = Engine::start(&library);
     let error = engine

@@ -123,7 +123,7 @@ pub fn open(
             .map_err(text)?
             .with_optimization_level(GraphOptimizationLevel::All)
             .map_err(text)?
-            .with_execution_providers(runtime.provider.dispatch())
+            .with_execution_providers(runtime.provider.dispatch(runtime.device_memory))
             .map_err(text)?;
         let session = match &extended {
             Some(bytes) => builder.commit_from_memory(bytes),

@@ -12,7 +12,7 @@
 //! * [`models`]: the loaded models, each a [`model`] with [`tokens`], [`pooling`],
 //!   [`token_vectors`], [`options`], its [`fingerprint`], its [`footprint`] and its [`baseline`];
 //!   [`counter`] counts tokens for the splitter;
-//! * [`computation`]: a [`graph`] over the [`runtime`] or [`openvino`], whose results are compared
+//! * [`computation`]: a [`graph`] over the [`runtime`], by a [`provider`], or [`openvino`], whose results are compared
 //!   in [`comparison`]; each is a [`library`];
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
@@ -38,6 +38,7 @@ mod openvino;
 mod options;
 mod pooling;
 mod prepare;
+mod provider;
 mod replies;
 mod rounds;
 mod runtime;
@@ -46,7 +47,10 @@ mod server;
 mod token_vectors;
 pub mod tokens;
 
-pub use self::runtime::{InferenceRuntime, Libraries, Provider};
+pub use self::{
+    provider::Provider,
+    runtime::{InferenceRuntime, Libraries},
+};
 
 use std::{
     os::unix::net::UnixListener,
@@ -59,7 +63,7 @@ use std::{
 use rag_protocol::{EngineError, ErrorKind};
 
 use crate::{
-    process::{self, Limit},
+    process,
     sandbox::{Mode, Reach},
 };
 
@@ -97,7 +101,7 @@ pub struct Options {
     pub idle: Duration,
     /// Folders that models are read from.
     pub models: Vec<PathBuf>,
-    /// Maximum address space, in bytes.
+    /// Maximum memory, in bytes: of address space, or of data and of a graphics processor.
     pub memory: Option<u64>,
     /// Whether the process ends when its standard input does.
     pub watch_stdin: bool,
@@ -125,15 +129,19 @@ pub fn run(options: Options) -> Result<(), EngineError> {
         EngineError::new(ErrorKind::Internal, what).detail(e.to_string())
     };
     if let Some(bytes) = memory {
-        process::limit(Limit::AddressSpace(bytes))
+        process::limit(provider.limit(bytes))
             .map_err(|e| internal("could not limit the memory", e))?;
     }
     process::give_back_large_blocks();
     let listener = server::listen(&socket)?;
     // After the last file is created, and before the first thread starts.
-    let refusal = match Reach::of_embed(&libraries.onnxruntime, &libraries.openvino, &models)
-        .enter(sandbox)
-    {
+    let reach = Reach::of_embed(
+        &libraries.onnxruntime,
+        &libraries.openvino,
+        &models,
+        provider,
+    );
+    let refusal = match reach.enter(sandbox) {
         Ok(missing) => {
             // Once for all processes: they run on the same kernel.
             missing
@@ -152,7 +160,7 @@ pub fn run(options: Options) -> Result<(), EngineError> {
     }
     let engine = Arc::new(Engine {
         models: Models::new(
-            Runtime::new(libraries, threads, provider),
+            Runtime::new(libraries, threads, provider, memory),
             model_memory,
             idle,
         ),

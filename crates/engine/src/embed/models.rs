@@ -19,7 +19,8 @@ use super::{
     fingerprint::Stamp,
     footprint::{Footprint, footprint},
     model::Model,
-    runtime::{Provider, Runtime},
+    provider::Provider,
+    runtime::Runtime,
 };
 use crate::sandbox;
 

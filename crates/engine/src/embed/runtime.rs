@@ -2,19 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use ort::{
-    environment::Environment,
-    ep::{CUDA, ExecutionProviderDispatch, OpenVINO},
-    logging::LogLevel,
-};
+use ort::{environment::Environment, logging::LogLevel};
 use rag_protocol::{
-    EngineError, ErrorKind,
+    EngineError,
     embed::{ModelRef, Precision},
 };
 
 use super::{
     library::Library,
     openvino::{OpenVino, has_bf16},
+    provider::Provider,
 };
 
 const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; \
@@ -27,17 +24,25 @@ pub struct Runtime {
     /// Number of threads that work on one slice of texts.
     pub threads: usize,
     pub provider: Provider,
+    /// Maximum size of the memory that a session takes of a graphics processor, in bytes.
+    pub device_memory: Option<u64>,
     choice: InferenceRuntime,
     openvino: OpenVino,
 }
 
 impl Runtime {
     /// Loads nothing yet.
-    pub fn new(libraries: Libraries, threads: usize, provider: Provider) -> Self {
+    pub fn new(
+        libraries: Libraries,
+        threads: usize,
+        provider: Provider,
+        device_memory: Option<u64>,
+    ) -> Self {
         Self {
             onnxruntime: Library::new("ONNX Runtime", HINT, libraries.onnxruntime),
             threads,
             provider,
+            device_memory,
             choice: libraries.choice,
             openvino: OpenVino::new(libraries.openvino, threads),
         }
@@ -101,44 +106,6 @@ pub enum InferenceRuntime {
     Auto,
     Onnxruntime,
     Openvino,
-}
-
-/// The value of `rag.execution_provider`: what computes a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Provider {
-    Cpu,
-    Cuda,
-    Openvino,
-}
-
-impl Provider {
-    /// The providers of a session. One that is unavailable is an error, and none replaces it.
-    pub fn dispatch(self) -> Vec<ExecutionProviderDispatch> {
-        match self {
-            Self::Cpu => vec![],
-            Self::Cuda => vec![CUDA::default().build().error_on_failure()],
-            Self::Openvino => vec![OpenVINO::default().build().error_on_failure()],
-        }
-    }
-
-    /// Returns the error for a session that could not be created with this provider, if it is not
-    /// the one that every library has.
-    pub fn refusal(self, detail: &str) -> Option<EngineError> {
-        let name = match self {
-            Self::Cpu => return None,
-            Self::Cuda => "cuda",
-            Self::Openvino => "openvino",
-        };
-        let message = format!("the model could not be loaded by execution provider \"{name}\"");
-        Some(
-            EngineError::new(ErrorKind::Unsupported, message)
-                .detail(detail)
-                .hint(
-                    "Set rag.onnxruntime_library to a library that was built with it, or set \
-                     rag.execution_provider to cpu.",
-                ),
-        )
-    }
 }
 
 fn log(level: LogLevel, _category: &str, _id: &str, place: &str, message: &str) {

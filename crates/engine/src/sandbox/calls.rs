@@ -1,19 +1,21 @@
-//! Refuses system calls, with seccomp.
+//! Refuses system calls, with seccomp. A refused call fails with EACCES.
 //!
-//! The list contains what is refused, not what is allowed: the next versions of ONNX Runtime and
-//! the C library may use any other call. A refused call fails with EACCES.
+//! `extract` works on open descriptors alone, and what it may call is a list of what it needs
+//! ([`needed`]). For the others the list contains what is refused: the next versions of ONNX
+//! Runtime and the C library may use any other call.
 
 use std::collections::BTreeMap;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
 };
 
-use super::Calls;
+use super::{Calls, needed};
 
-/// Refused to every process: other processes and their memory, namespaces and mounts, the kernel
+/// Refused to every process: other processes, their memory, priority and place, and signals to them
+/// that only threads of other programs use; namespaces and mounts, the kernel
 /// itself; io_uring, which would bypass this list; files by handle, and their owners and
 /// attributes, which Landlock does not cover; shared memory, semaphores and queues of System V,
 /// which the server uses as well.
@@ -23,7 +25,17 @@ const ALWAYS_REFUSED: &[c_long] = &[
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_process_mrelease,
     libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_move_mount,
@@ -95,89 +107,142 @@ const LOCAL: &[c_long] = &[
     libc::SYS_chmod,
 ];
 
-/// Refused to processes that work on open descriptors only: opening files, starting programs,
-/// signals to others.
-const REFUSED_WITHOUT_FILES: &[c_long] = &[
-    libc::SYS_socketpair,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_openat,
-    libc::SYS_openat2,
+/// Calls whose first argument is a process or a thread. They are refused unless it is 0, the caller
+/// itself.
+const OF_A_PROCESS: &[c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// Refused to processes that start no other: programs, and signals.
+const WITHOUT_CHILDREN: &[c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_kill,
-    libc::SYS_tkill,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_send_signal,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_open,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_creat,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_fork,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_vfork,
 ];
 
+/// Commands of `fcntl` and `ioctl` that let the kernel send a signal to another process when a
+/// descriptor is ready.
+const OWNERS: [(c_long, &[u64]); 2] = [
+    (
+        libc::SYS_fcntl,
+        &[libc::F_SETOWN as u64, F_SETOWN_EX, F_SETSIG],
+    ),
+    (libc::SYS_ioctl, &[FIOSETOWN, SIOCSPGRP]),
+];
+const F_SETSIG: u64 = 10;
+const F_SETOWN_EX: u64 = 15;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+
 /// Families of sockets that the internet and the resolver need.
 const FAMILIES: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// # Errors
 /// What the kernel does not support, as a sentence.
 pub fn restrict(calls: Calls) -> Result<(), String> {
     let failed =
         |e: &dyn std::fmt::Display| format!("The kernel does not restrict system calls: {e}.");
-    let program = program(calls).map_err(|e| failed(&e))?;
-    // Sets no_new_privs, too.
-    seccompiler::apply_filter(&program).map_err(|e| failed(&e))
+    for program in programs(calls).map_err(|e| failed(&e))? {
+        // Sets no_new_privs, too.
+        seccompiler::apply_filter(&program).map_err(|e| failed(&e))?;
+    }
+    Ok(())
 }
 
-fn program(calls: Calls) -> Result<BpfProgram, seccompiler::BackendError> {
-    let mut refused: BTreeMap<c_long, Vec<SeccompRule>> =
-        ALWAYS_REFUSED.iter().map(|call| (*call, vec![])).collect();
+fn programs(calls: Calls) -> Result<Vec<BpfProgram>, BackendError> {
+    if calls == Calls::Alone {
+        return needed::programs();
+    }
+    let mut refused = of_others()?;
     match calls {
         Calls::Network => {
-            // The filter compares arguments of other sizes than the kernel's as the kernel reads
-            // them.
-            let is_other = |family: &i32| {
-                SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family as u64)
-            };
-            let other = FAMILIES
-                .iter()
-                .map(is_other)
-                .collect::<Result<Vec<_>, _>>()?;
-            refused.insert(libc::SYS_socket, vec![SeccompRule::new(other)?]);
+            refused.insert(libc::SYS_socket, other_families()?);
         }
-        Calls::Local => refused.extend(LOCAL.iter().map(|call| (*call, vec![]))),
-        Calls::Alone => {
-            refused.extend(
-                LOCAL
-                    .iter()
-                    .chain(REFUSED_WITHOUT_FILES)
-                    .map(|call| (*call, vec![])),
-            );
-            // abort() sends a signal to the process itself.
-            let other = SeccompCondition::new(
-                0,
-                SeccompCmpArgLen::Dword,
-                SeccompCmpOp::Ne,
-                u64::from(std::process::id()),
-            )?;
-            refused.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![other])?]);
+        Calls::Requests => {
+            refused.insert(libc::SYS_socket, other_families()?);
+            refused.extend(WITHOUT_CHILDREN.iter().map(|call| (*call, vec![])));
+            refused.insert(libc::SYS_tgkill, vec![other_than_this_process()?]);
         }
+        Calls::Local | Calls::Alone => refused.extend(LOCAL.iter().map(|call| (*call, vec![]))),
     }
     #[cfg(target_arch = "x86_64")]
     refuse_x32(&mut refused);
+    Ok(vec![program(
+        refused,
+        SeccompAction::Allow,
+        refusal(libc::EACCES),
+    )?])
+}
+
+/// Returns what is refused to every process.
+fn of_others() -> Result<Rules, BackendError> {
+    let mut refused: Rules = ALWAYS_REFUSED.iter().map(|call| (*call, vec![])).collect();
+    for call in OF_A_PROCESS {
+        let other = argument(0, SeccompCmpOp::Ne, 0)?;
+        refused.insert(*call, vec![SeccompRule::new(vec![other])?]);
+    }
+    for (call, commands) in OWNERS {
+        let rules = commands
+            .iter()
+            .map(|command| SeccompRule::new(vec![argument(1, SeccompCmpOp::Eq, *command)?]));
+        refused.insert(call, rules.collect::<Result<_, _>>()?);
+    }
+    Ok(refused)
+}
+
+/// Sockets of other families than [`FAMILIES`].
+fn other_families() -> Result<Vec<SeccompRule>, BackendError> {
+    let is_other = |family: &i32| argument(0, SeccompCmpOp::Ne, *family as u64);
+    let other = FAMILIES
+        .iter()
+        .map(is_other)
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(vec![SeccompRule::new(other)?])
+}
+
+/// A signal to another process. abort() sends one to the process itself.
+fn other_than_this_process() -> Result<SeccompRule, BackendError> {
+    let own = u64::from(std::process::id());
+    SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, own)?])
+}
+
+/// A condition on an argument of 32 bits. The filter compares arguments of other sizes than the
+/// kernel's as the kernel reads them.
+pub(super) fn argument(
+    place: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, operator, value)
+}
+
+pub(super) fn refusal(error: i32) -> SeccompAction {
+    SeccompAction::Errno(error as u32)
+}
+
+/// Returns a filter of calls: what happens with those that are not listed, and with the others.
+pub(super) fn program(
+    calls: Rules,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
     let architecture = std::env::consts::ARCH.try_into()?;
-    let refusal = SeccompAction::Errno(libc::EACCES as u32);
-    SeccompFilter::new(refused, SeccompAction::Allow, refusal, architecture)?.try_into()
+    SeccompFilter::new(calls, otherwise, listed, architecture)?.try_into()
 }
 
 /// The x32 interface has the same calls under other numbers, and a few of its own.
 #[cfg(target_arch = "x86_64")]
-fn refuse_x32(refused: &mut BTreeMap<c_long, Vec<SeccompRule>>) {
+fn refuse_x32(refused: &mut Rules) {
     const X32: c_long = 0x4000_0000;
     let calls: Vec<c_long> = refused.keys().copied().chain(512..=547).collect();
     refused.extend(calls.into_iter().map(|call| (call | X32, vec![])));

@@ -14,6 +14,7 @@ use std::{
 use rag_protocol::EngineError;
 
 use super::{Mode, Reach};
+use crate::process;
 
 /// Prints a line for each path and each other attempt, with the result: `allowed`, or why not.
 ///
@@ -42,6 +43,9 @@ pub fn check(reach: &Reach, mode: Mode, paths: &[PathBuf]) -> Result<(), EngineE
         "own program",
         Command::new("/proc/self/exe").arg("--version").output(),
     );
+    for (what, result) in process::touch_parent() {
+        tell(what, result);
+    }
     Ok(())
 }
 

@@ -33,6 +33,7 @@ fn rules(reach: &Reach) -> Result<RulesetStatus, RulesetError> {
     let list = BitFlags::from(AccessFs::ReadDir);
     let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
     let execute = make_bitflags!(AccessFs::{ReadFile | Execute});
+    let control = make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | IoctlDev});
     let special = make_bitflags!(AccessFs::{Execute | MakeChar | MakeBlock | MakeSock | MakeFifo});
     let write = AccessFs::from_all(NEWEST) & !special;
 
@@ -40,7 +41,7 @@ fn rules(reach: &Reach) -> Result<RulesetStatus, RulesetError> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?;
-    if reach.calls != Calls::Network {
+    if !matches!(reach.calls, Calls::Network | Calls::Requests) {
         rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let rules = rules
@@ -48,6 +49,7 @@ fn rules(reach: &Reach) -> Result<RulesetStatus, RulesetError> {
         .add_rules(path_beneath_rules(&reach.list, list))?
         .add_rules(path_beneath_rules(&reach.read, read))?
         .add_rules(path_beneath_rules(&reach.execute, execute))?
-        .add_rules(path_beneath_rules(&reach.write, write))?;
+        .add_rules(path_beneath_rules(&reach.write, write))?
+        .add_rules(path_beneath_rules(&reach.control, control))?;
     Ok(rules.restrict_self()?.ruleset)
 }
