@@ -218,7 +218,8 @@ pub struct FetchRequest<'a> {
 /// Fetches a resource. Retries after errors that may be temporary.
 ///
 /// If the server asks to wait longer than [`MAX_WAIT`], the request is not retried. After a 429, no
-/// other request is sent to it either until that time is over.
+/// other request is sent to it either until that time is over. A server that has not answered three
+/// requests in a row gets no more.
 ///
 /// # Errors
 /// There is no complete response, or the last attempt failed with a status that may be temporary
@@ -227,7 +228,14 @@ pub fn fetch(client: &HttpClient, request: &FetchRequest<'_>) -> Result<Resource
     let mut delay = FIRST_RETRY_DELAY;
     let mut attempt = 1;
     loop {
-        let (error, asked) = match fetch_once(client, request) {
+        if client.is_silent(request.url) {
+            let host = request.url.host_str().unwrap_or_default().into();
+            return Err(FetchError::Http(HttpError::Silent(host)));
+        }
+        let fetched = fetch_once(client, request);
+        let is_silent = matches!(&fetched, Err(FetchError::Http(error)) if error.is_silence());
+        client.note_answer(request.url, is_silent);
+        let (error, asked) = match fetched {
             Ok(resource) => return Ok(resource),
             Err(FetchError::Http(error)) if !error.is_transient() => {
                 return Err(FetchError::Http(error));
@@ -236,7 +244,9 @@ pub fn fetch(client: &HttpClient, request: &FetchRequest<'_>) -> Result<Resource
             Err(error @ FetchError::Unavailable { wait, .. }) => (error, wait),
         };
         let wait = asked.map_or(delay, |asked| asked.max(delay));
-        if attempt == MAX_ATTEMPTS || wait > MAX_WAIT {
+        // the next one would only say that the server is silent
+        let is_last = attempt == MAX_ATTEMPTS || client.is_silent(request.url);
+        if is_last || wait > MAX_WAIT {
             return Err(error);
         }
         thread::sleep(wait);

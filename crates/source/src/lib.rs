@@ -142,6 +142,12 @@ pub trait SourceReader {
         known: Option<&KnownVersion>,
     ) -> Result<FetchOutcome, Failure>;
 
+    /// Returns the same reader for several threads, if a fetch may take long and does not depend on
+    /// others.
+    fn concurrent(&self) -> Option<&dyn ConcurrentFetch> {
+        None
+    }
+
     /// Returns true if the type of a fetched item may differ from what its name suggests.
     fn gives_media_types(&self) -> bool {
         false
@@ -151,6 +157,22 @@ pub trait SourceReader {
     fn fetches_when_listing(&self) -> bool {
         false
     }
+}
+
+/// Fetches items by several threads at once.
+pub trait ConcurrentFetch: Sync {
+    /// Does the same as [`SourceReader::fetch`].
+    ///
+    /// # Errors
+    /// As [`SourceReader::fetch`].
+    fn fetch(
+        &self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure>;
+
+    /// Returns the server of an item, which gets few requests at a time.
+    fn server(&self, item: &SourceItem) -> String;
 }
 
 /// Implemented for the spec of each kind, in the file of its reader.

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::{
-    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
+    ConcurrentFetch, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
     fetch_failure,
     fetcher::{self, FetchRequest, Validator},
     http::HttpClient,
@@ -152,6 +152,24 @@ impl SourceReader for StaticFiles {
         item: &SourceItem,
         known: Option<&KnownVersion>,
     ) -> Result<FetchOutcome, Failure> {
+        ConcurrentFetch::fetch(self, item, known)
+    }
+
+    fn concurrent(&self) -> Option<&dyn ConcurrentFetch> {
+        Some(self)
+    }
+
+    fn gives_media_types(&self) -> bool {
+        true
+    }
+}
+
+impl ConcurrentFetch for StaticFiles {
+    fn fetch(
+        &self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+    ) -> Result<FetchOutcome, Failure> {
         match &item.locator {
             Locator::Path(path) => {
                 let failed = |error| item_failure(&item.uri, error);
@@ -162,8 +180,9 @@ impl SourceReader for StaticFiles {
         }
     }
 
-    fn gives_media_types(&self) -> bool {
-        true
+    fn server(&self, item: &SourceItem) -> String {
+        let url = parse(&item.uri).ok();
+        url.map_or_else(String::new, |url| url.origin().ascii_serialization())
     }
 }
 

@@ -11,6 +11,7 @@
 //! * [`document`]: one item of the source, from its bytes to its event;
 //! * [`pipeline`]: reads several of them at once and reports them in order, without collecting
 //!   them;
+//! * [`turns`]: the items of several servers, some at once;
 //! * [`output`]: events as frames, or as readable lines.
 //!
 //! A document that fails is one `Failed` event and the run continues. Anything that could end the
@@ -21,6 +22,7 @@ mod job;
 mod limits;
 mod output;
 mod pipeline;
+mod turns;
 
 use std::{fs::DirBuilder, os::unix::fs::DirBuilderExt, process::ExitCode};
 

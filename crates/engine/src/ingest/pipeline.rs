@@ -1,5 +1,6 @@
 //! Reads several documents at once: the calling thread fetches them, a few others read them, and
-//! one more reports them in order.
+//! one more reports them in order. Files of the web are fetched by several threads, and reported as
+//! they come.
 //!
 //! The documents in progress are limited in number and in bytes, so that a run needs the memory of
 //! a handful of documents, whatever the size of its source.
@@ -7,6 +8,7 @@
 use std::{
     sync::{
         Condvar, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     },
     thread,
@@ -16,13 +18,14 @@ use std::{
 use rag_document::TokenCounter;
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Event, Failure, Stage},
+    ingest::{Event, Failure, KnownVersion, Stage},
 };
 use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 
 use super::{
     document::{Outcome, Reader},
     output::Output,
+    turns::{FETCHERS, Turns},
 };
 
 /// Number of threads that extract and split.
@@ -52,7 +55,7 @@ struct PendingItem<'a> {
     outcome: Sender<Outcome>,
 }
 
-/// An item to report, in the order of the listing.
+/// An item to report, in the order of the listing, or of arrival if several are fetched at once.
 struct ExpectedDocument<'a> {
     item: &'a SourceItem,
     outcome: Receiver<Outcome>,
@@ -99,8 +102,16 @@ pub fn run<T: TokenCounter + Sync>(
             .name("reporter".into())
             .spawn_scoped(scope, report)
             .map_err(failed)?;
-        let (bytes_fetched, fetching) =
-            fetch_all(source, items, reader, &budget, to_readers, &to_reporter);
+        let fetching = Fetching {
+            items,
+            reader,
+            budget: &budget,
+            to_readers,
+            to_reporter: &to_reporter,
+            by_name: !source.gives_media_types(),
+            fetched_when_listed: source.fetches_when_listing(),
+        };
+        let (bytes_fetched, fetching) = fetch_all(source, fetching);
         drop(to_reporter);
         let skipped = reporter.join().map_err(|_| {
             EngineError::new(
@@ -127,72 +138,136 @@ fn receive<'a>(fetched: &Mutex<Receiver<PendingItem<'a>>>) -> Option<PendingItem
         .ok()
 }
 
-fn fetch_all<'a, T: TokenCounter>(
-    source: &mut dyn SourceReader,
+/// Fetches the items and hands them on.
+struct Fetching<'a, 'r, T> {
     items: &'a [SourceItem],
-    reader: &Reader<T>,
-    budget: &Budget,
+    reader: &'r Reader<'r, T>,
+    budget: &'r Budget,
     to_readers: SyncSender<PendingItem<'a>>,
-    to_reporter: &SyncSender<ExpectedDocument<'a>>,
+    to_reporter: &'r SyncSender<ExpectedDocument<'a>>,
+    /// The name of an item tells its type.
+    by_name: bool,
+    fetched_when_listed: bool,
+}
+
+/// Returns the number of bytes that were fetched, and the time of it.
+fn fetch_all<T: TokenCounter + Sync>(
+    source: &mut dyn SourceReader,
+    fetching: Fetching<'_, '_, T>,
 ) -> (u64, Duration) {
-    let (mut bytes_fetched, mut fetching) = (0, Duration::ZERO);
-    let by_name = !source.gives_media_types();
-    for item in items {
-        budget.take(item.size);
-        let (outcome, waiting) = channel();
-        let _ = to_reporter.send(ExpectedDocument {
-            item,
-            outcome: waiting,
-        });
-        // A film beyond the size limit is not a failure.
-        if by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
-            let _ = outcome.send(Outcome::Skipped);
-            continue;
+    let Some(concurrent) = source.concurrent() else {
+        let (mut bytes, mut time) = (0, Duration::ZERO);
+        for item in fetching.items {
+            let (outcome, waiting) = channel();
+            fetching.expect(item, waiting);
+            let known = fetching.reader.known.get(&item.uri);
+            if let Some(outcome) = fetching.settled(item, known, outcome, &mut bytes) {
+                let began = Instant::now();
+                let fetched = source.fetch(item, known);
+                time += began.elapsed();
+                bytes += fetching.hand_on(item, fetched, outcome);
+            }
         }
-        let known = reader.known.get(&item.uri);
+        return (bytes, time);
+    };
+    let turns = Turns::new(fetching.items.iter().map(|item| concurrent.server(item)));
+    let (bytes, began) = (AtomicU64::new(0), Instant::now());
+    let fetch = || {
+        while let Some((number, server)) = turns.next() {
+            let item = &fetching.items[number];
+            let known = fetching.reader.known.get(&item.uri);
+            let (outcome, waiting) = channel();
+            let mut listed = 0;
+            if let Some(outcome) = fetching.settled(item, known, outcome, &mut listed) {
+                let fetched = concurrent.fetch(item, known);
+                turns.end(&server);
+                // in the order of their arrival: a slow item does not hold up others
+                fetching.expect(item, waiting);
+                listed += fetching.hand_on(item, fetched, outcome);
+            } else {
+                turns.end(&server);
+                fetching.expect(item, waiting);
+            }
+            bytes.fetch_add(listed, Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..FETCHERS.min(fetching.items.len()) {
+            // this thread fetches all if no other can be started
+            let started = thread::Builder::new()
+                .name("fetcher".into())
+                .spawn_scoped(scope, &fetch);
+            if let Err(e) = started {
+                tracing::debug!("could not start a thread: {e}");
+            }
+        }
+        fetch();
+    });
+    (bytes.into_inner(), began.elapsed())
+}
+
+impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
+    fn expect(&self, item: &'a SourceItem, outcome: Receiver<Outcome>) {
+        self.budget.take(item.size);
+        let _ = self.to_reporter.send(ExpectedDocument { item, outcome });
+    }
+
+    /// Answers for an item that need not be fetched. Else returns the sender of the outcome.
+    fn settled(
+        &self,
+        item: &SourceItem,
+        known: Option<&KnownVersion>,
+        outcome: Sender<Outcome>,
+        bytes: &mut u64,
+    ) -> Option<Sender<Outcome>> {
+        // A film beyond the size limit is not a failure.
+        if self.by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
+            let _ = outcome.send(Outcome::Skipped);
+            return None;
+        }
         if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator)
         {
-            bytes_fetched += if source.fetches_when_listing() {
-                item.size
-            } else {
-                0
-            };
-            let _ = outcome.send(reader.unchanged(item, None));
-            continue;
+            if self.fetched_when_listed {
+                *bytes += item.size;
+            }
+            let _ = outcome.send(self.reader.unchanged(item, None));
+            return None;
         }
-        let began = Instant::now();
-        let fetched = source.fetch(item, known);
-        fetching += began.elapsed();
-        match fetched {
+        Some(outcome)
+    }
+
+    /// Hands what was fetched to the threads that read. Returns its number of bytes.
+    fn hand_on(
+        &self,
+        item: &'a SourceItem,
+        fetched: Result<FetchOutcome, Failure>,
+        outcome: Sender<Outcome>,
+    ) -> u64 {
+        let answer = match fetched {
             Ok(FetchOutcome::Content(content)) => {
                 let size = content.bytes.len() as u64;
                 // The listed size is already taken, and waiting for more while holding it could
                 // last forever.
                 let unlisted = if item.size == 0 { size } else { 0 };
-                budget.take(unlisted);
-                bytes_fetched += size;
-                let _ = to_readers.send(PendingItem {
+                self.budget.take(unlisted);
+                let _ = self.to_readers.send(PendingItem {
                     item,
                     content,
                     unlisted,
                     outcome,
                 });
+                return size;
             }
-            Ok(FetchOutcome::Unchanged { validator }) => {
-                let _ = outcome.send(reader.unchanged(item, validator));
-            }
-            Ok(FetchOutcome::Skipped) => {
-                let _ = outcome.send(Outcome::NoDocument);
-            }
-            Err(failure) => {
-                let _ = outcome.send(Outcome::Report(Event::Failed(failure), String::new()));
-            }
-        }
+            Ok(FetchOutcome::Unchanged { validator }) => self.reader.unchanged(item, validator),
+            Ok(FetchOutcome::Skipped) => Outcome::NoDocument,
+            Err(failure) => Outcome::Report(Event::Failed(failure), String::new()),
+        };
+        let _ = outcome.send(answer);
+        0
     }
-    (bytes_fetched, fetching)
 }
 
-/// Writes events in the order of the listing. Returns the number of items that were not documents.
+/// Writes events in the order in which they are expected. Returns the number of items that were not documents.
 fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &Output) -> u64 {
     let mut skipped = 0;
     for next in expected {

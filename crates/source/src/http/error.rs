@@ -21,6 +21,9 @@ pub enum HttpError {
     Tls { host: String, reason: String },
     #[error("{host} did not answer in time ({during})")]
     Timeout { host: String, during: String },
+    /// The server was asked several times and has not answered, so the request was not sent.
+    #[error("{0} has not answered earlier requests of this run")]
+    Silent(String),
     #[error("lost the connection to {host}: {reason}")]
     Broken { host: String, reason: String },
     #[error("{host} sent an invalid HTTP response: {reason}")]
@@ -53,10 +56,19 @@ impl HttpError {
         }
     }
 
+    /// Returns true if the server has not answered at all.
+    pub fn is_silence(&self) -> bool {
+        match self {
+            Self::Timeout { during, .. } => during != "body",
+            Self::Connect { .. } => true,
+            _ => false,
+        }
+    }
+
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Refused(refusal) => refusal.hint(),
-            Self::UnknownHost { .. } | Self::Connect { .. } => {
+            Self::UnknownHost { .. } | Self::Connect { .. } | Self::Silent(_) => {
                 "Check the host name, and that the database server can connect to it."
             }
             Self::Tls { .. } => {

@@ -69,6 +69,9 @@ const MAX_REDIRECTS: usize = 8;
 /// Maximum wait that a server may ask for before a retry. If it asks for more, it gets no more
 /// requests in this run: a waiting run would hold a worker, a process and a slot.
 pub const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Number of requests in a row without an answer after which a server is not asked again in the
+/// run.
+const MAX_SILENCE: u32 = 3;
 const USER_AGENT: &str = concat!(
     "rag/",
     env!("CARGO_PKG_VERSION"),
@@ -131,6 +134,8 @@ pub struct HttpClient {
     credentials: Option<(Origin, HeaderName, HeaderValue)>,
     /// Servers that limit the rate of requests, and when the next request may be sent.
     rate_limited: Mutex<HashMap<Origin, Instant>>,
+    /// Servers that have not answered, and the number of requests without an answer.
+    silent: Mutex<HashMap<Origin, u32>>,
 }
 
 impl fmt::Debug for HttpClient {
@@ -220,6 +225,7 @@ impl HttpClient {
             connections: Mutex::default(),
             credentials: None,
             rate_limited: Mutex::default(),
+            silent: Mutex::default(),
         })
     }
 
@@ -271,6 +277,21 @@ impl HttpClient {
                 .unwrap_or_else(PoisonError::into_inner)
                 .insert(url.origin(), until);
         }
+    }
+
+    /// Counts a request to a server: the ones in a row that it has not answered.
+    pub fn note_answer(&self, url: &Url, is_silent: bool) {
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_silent {
+            true => *silent.entry(url.origin()).or_default() += 1,
+            false => drop(silent.remove(&url.origin())),
+        }
+    }
+
+    /// Returns true if a server has not answered several requests in a row.
+    pub fn is_silent(&self, url: &Url) -> bool {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(&url.origin()).is_some_and(|n| *n >= MAX_SILENCE)
     }
 
     /// Returns how much longer no request may be sent to the server of a URL.
