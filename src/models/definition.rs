@@ -19,6 +19,7 @@ use crate::{
         name::Name,
         secrets::SecretRef,
     },
+    engine::folders,
     error::Error,
     pg::roles::{self, Owner},
     secrets, settings,
@@ -119,9 +120,24 @@ pub fn drop(name: &str) -> Result<bool, Error> {
     require_owner(&present, "drop")?;
     users::check_unused(&present)?;
     models::drop(&present.name)?;
+    forget_folders(&present);
     usage::forget_at_commit(present.uid.to_string());
     cache::forget_model_at_commit(present.uid);
     Ok(true)
+}
+
+/// Lets the next engine read no folder of a model. Another model that has the same folder adds it
+/// again.
+fn forget_folders(model: &Model) {
+    let Ok(settings) = model.settings() else {
+        return;
+    };
+    let tokenizer = settings.embedding.tokenizer.as_deref();
+    for folder in [Some(&*settings.path), tokenizer].into_iter().flatten() {
+        if !folder.as_os_str().is_empty() {
+            folders::forget(folder);
+        }
+    }
 }
 
 /// Allows a role to use a model. `public` stands for all roles.

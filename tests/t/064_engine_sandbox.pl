@@ -137,7 +137,7 @@ write_file("$data/config.json", slurp_file("$elsewhere/config.json"));
 error_like(
 	run_sql($node, "SET rag.model_dir = '$data'; SELECT rag_embed('hello')"),
 	'22023',
-	'it contains the data directory',
+	'because it is in the data directory, or contains it',
 	undef,
 	'the data directory is rejected as model folder if it contains a model');
 unlink "$data/$_" for qw(config.json tokenizer.json model_int8.onnx);

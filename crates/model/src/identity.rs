@@ -9,7 +9,6 @@
 //! The file is read once, tensor by tensor. Field numbers are those of `onnx.proto`.
 
 use std::{
-    fs::File,
     io::{self, BufReader, Read},
     path::Path,
 };
@@ -37,7 +36,7 @@ pub fn weights(path: &Path) -> Result<Option<String>, EngineError> {
         }
         _ => unreadable(path, &e),
     };
-    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    let file = rag_protocol::file::open(path).map_err(|e| unreadable(path, &e))?;
     let length = file.metadata().map_err(|e| unreadable(path, &e))?.len();
     let mut tensors = Tensors::default();
     tensors

@@ -9,7 +9,7 @@
 //! | `modules.json` | the folder of the pooling, and steps after it | none |
 //! | `2_Dense/` | a layer after pooling: see [`crate::steps`] | none |
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use rag_protocol::{EngineError, ErrorKind};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -232,7 +232,7 @@ fn pooling(dir: &Path, folder: &str) -> Result<Pooling, EngineError> {
 
 /// Reads a required JSON file.
 pub fn required<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
-    let bytes = fs::read(path).map_err(|e| {
+    let bytes = rag_protocol::file::read(path).map_err(|e| {
         unreadable(path, &e).hint(
             "The folder of a model must contain config.json, tokenizer.json, and model.onnx or \
              model_int8.onnx. The setting rag.model_dir names the folder.",
@@ -243,7 +243,7 @@ pub fn required<T: DeserializeOwned>(path: &Path) -> Result<T, EngineError> {
 
 /// Reads an optional JSON file.
 pub(crate) fn optional<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, EngineError> {
-    match fs::read(path) {
+    match rag_protocol::file::read(path) {
         Ok(bytes) => parse(path, &bytes).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(unreadable(path, &e)),
@@ -262,6 +262,8 @@ fn parse<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, EngineErro
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {

@@ -1,7 +1,7 @@
 //! Dense layers after pooling, which `rag-engine` applies: a folder each, such as `2_Dense`, with
 //! `config.json` and `model.safetensors`.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use rag_protocol::EngineError;
 use serde::Deserialize;
@@ -103,7 +103,7 @@ impl DenseStep {
     /// `FileNotFound`, or `InvalidModel` if they do not fit the settings.
     pub fn load(&self, dir: &Path) -> Result<DenseLayer, EngineError> {
         let path = dir.join(&self.folder).join("model.safetensors");
-        let bytes = fs::read(&path).map_err(|e| {
+        let bytes = rag_protocol::file::read(&path).map_err(|e| {
             unreadable(&path, &e)
                 .hint("Weights in pytorch_model.bin cannot be read: save the model as safetensors.")
         })?;
@@ -138,6 +138,8 @@ impl DenseLayer {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

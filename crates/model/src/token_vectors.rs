@@ -7,7 +7,6 @@
 //! byte, because the fingerprint of embeddings is its hash.
 
 use std::{
-    fs,
     io::{self, Read},
     path::Path,
 };
@@ -35,7 +34,7 @@ const POOLED: &str = "sentence_embedding";
 /// `InvalidModel` if the graph has no such output, and was not written by
 /// [`convert`](crate::convert) for embeddings; the file's errors.
 pub fn with_token_vectors(path: &Path, hidden_size: usize) -> Result<Option<Vec<u8>>, EngineError> {
-    let mut bytes = fs::read(path).map_err(|e| unreadable(path, &e))?;
+    let mut bytes = rag_protocol::file::read(path).map_err(|e| unreadable(path, &e))?;
     let outline = Outline::read(&mut bytes.as_slice()).map_err(|_| {
         invalid(path, "it is no ONNX graph")
             .hint("The file may be truncated; fetch or convert it again.")
@@ -153,6 +152,8 @@ fn texts(mut message: &[u8], number: u64) -> io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::fs;
 
     use rag_protocol::ErrorKind;
 

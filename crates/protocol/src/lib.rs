@@ -18,6 +18,7 @@ pub mod call;
 pub mod definition;
 pub mod embed;
 pub mod error;
+pub mod file;
 pub mod frame;
 pub mod identity;
 pub mod ingest;

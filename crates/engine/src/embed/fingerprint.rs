@@ -11,6 +11,7 @@ use rag_model::{graph_file, settings::Settings, unreadable};
 use rag_protocol::{
     EngineError,
     embed::{ModelOptions, ModelRef},
+    file,
 };
 
 use super::options;
@@ -31,7 +32,7 @@ pub fn fingerprint(
         beside(graph, "_data"),
     ] {
         let mut length = 0u64;
-        match fs::File::open(&path) {
+        match file::open(&path) {
             Ok(mut file) => {
                 let mut buffer = vec![0; 1 << 16];
                 loop {
@@ -85,7 +86,7 @@ fn steps(dir: &Path, settings: &Settings) -> Result<Vec<u8>, EngineError> {
     let mut content = vec![];
     for step in &settings.steps {
         let path = dir.join(&step.folder).join("model.safetensors");
-        match fs::read(&path) {
+        match file::read(&path) {
             Ok(bytes) => content.extend(bytes),
             // a graph may include the layers
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}

@@ -1,11 +1,12 @@
 //! What the owner of a model sets otherwise than its folder does.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use rag_model::settings::{Pooling, Settings};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{ModelOptions, PoolingMode},
+    file,
 };
 use serde_json::Value;
 
@@ -63,7 +64,7 @@ fn check_dimensions(dimensions: usize, dir: &Path, all: usize) -> Result<(), Eng
     let files = ["config.json", "config_sentence_transformers.json"];
     let mut allowed = vec![];
     for file in files {
-        let Some(config) = fs::read(dir.join(file))
+        let Some(config) = file::read(&dir.join(file))
             .ok()
             .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         else {
@@ -102,6 +103,8 @@ fn refused(what: String, detail: String) -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn settings() -> Settings {

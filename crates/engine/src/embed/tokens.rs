@@ -204,7 +204,7 @@ impl ModelTokenizer {
     /// # Errors
     /// `FileNotFound`, or another one of the file.
     pub fn read_file(path: &Path) -> Result<Vec<u8>, EngineError> {
-        std::fs::read(path).map_err(|e| {
+        rag_protocol::file::read(path).map_err(|e| {
             unreadable(path, &e)
                 .hint("The folder of a model contains the tokenizer.json of its publisher.")
         })
