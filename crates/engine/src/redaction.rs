@@ -10,11 +10,16 @@
 //! (percent-encoding, also repeated; JSON, Rust, HTML). Case is ignored, because names of hosts and
 //! media types are reported in lower case. Base64 is found wherever the secret was in a longer
 //! encoded text, as in `user:secret`. A secret can lie across the groups of three bytes in three
-//! ways, and each has an inner part that nothing around it changes.
+//! ways, and each has an inner part that nothing around it changes. Hexadecimal digits may be in
+//! groups.
+//!
+//! A secret may also be a part of what this program says itself ([`own`]). That stays as it is: it
+//! would be the same with another secret, and a gap in it would tell the secret.
 //!
 //! Documents, their uris and their stored data are not changed.
 
 mod event;
+mod own;
 mod spelling;
 
 use std::{borrow::Cow, collections::BTreeSet, sync::OnceLock};
@@ -141,10 +146,24 @@ impl Redaction {
             return;
         }
         self.add_base64(secret);
+        self.add_hex(secret);
         self.needles.push(Needle {
             bytes: secret.as_bytes().to_vec(),
             base64: None,
         });
+    }
+
+    /// In hexadecimal digits, as in dumps of what was received.
+    fn add_hex(&mut self, text: &str) {
+        for (bytes, separator) in [(1, ""), (1, " "), (1, ":"), (2, " "), (4, " ")] {
+            let groups = text.as_bytes().chunks(bytes);
+            let groups = groups.map(|group| group.iter().map(|b| format!("{b:02x}")).collect());
+            let digits: Vec<String> = groups.collect();
+            self.needles.push(Needle {
+                bytes: digits.join(separator).into_bytes(),
+                base64: None,
+            });
+        }
     }
 
     fn add_base64(&mut self, text: &str) {
@@ -188,6 +207,8 @@ impl Redaction {
                 .filter_map(|needle| needle.find_at(text.as_bytes(), at));
             let found = found.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
             match found {
+                // a secret may be a part of words that are always there
+                Some((from, to)) if own::covers(text, from, to) => at = to,
                 Some((from, to)) => {
                     shown.push_str(&text[rest..from.max(rest)]);
                     shown.push_str(REDACTED);
@@ -315,6 +336,37 @@ mod tests {
         ] {
             check(&redaction, other, other);
         }
+    }
+
+    #[test]
+    fn a_secret_in_hex_is_found() {
+        let redaction = of(None, "s3cret");
+        for dump in [
+            "733363726574",
+            "733363726574".to_uppercase().as_str(),
+            "73 33 63 72 65 74",
+            "73:33:63:72:65:74",
+            "7333 6372 6574",
+            "73336372 6574",
+        ] {
+            check(&redaction, &format!("00 {dump} ff"), "00 [redacted] ff");
+        }
+    }
+
+    #[test]
+    fn the_programs_own_words_are_not_redacted() {
+        let redaction = of(Some("someone"), "elastic");
+        let message = "could not reach Elasticsearch at http://db:9200";
+        check(&redaction, message, message);
+        check(&redaction, "your key is elastic", "your key is [redacted]");
+        check(
+            &redaction,
+            "Elasticsearch says: elastic, search for elastics",
+            "Elasticsearch says: [redacted], search for [redacted]s",
+        );
+        let redaction = of(None, "refuses the credentials");
+        let all = "Qdrant refuses the credentials";
+        check(&redaction, all, "Qdrant [redacted]");
     }
 
     #[test]
