@@ -63,7 +63,7 @@ is_deeply(
 is_deeply(allowed('extract', [], '', @secret, $model), [], 'extract can read nothing');
 is_deeply(
 	allowed('call', [], '', @secret, $model, '/etc/hosts'),
-	[ 'read /etc/hosts', 'internet socket', 'listening socket', 'own program' ],
+	[ 'read /etc/hosts', 'internet socket', 'listening socket' ],
 	'call can read settings of the resolver only, and can use the network');
 mkdir "$data/pg_rag/work";
 write_file("$data/pg_rag/work/7-docs/page", 'a page');
