@@ -84,16 +84,14 @@ like(stored($node), qr/\A0\n0\n6\|/, 'no chunks of deleted files remain');
 
 # -- files that can no longer be read
 write_file("$folder/deep/b.md", "\x7fELF\2\1\1\0\0\0\0\0\0\0\0\0\3\0");
-sync_does('docs', '0 0 0 5 1 0 0', 'a file that became binary fails');
-is( document("status, error, chunk_count, content", 'deep/b.md'),
-	"error|the file is binary: it is not text in any known encoding|1|"
-	  . "# Bread\n\nBread is baked at night.\n",
-	'a file that became binary keeps its indexed text');
-is( ask($node, "SELECT content FROM rag_search('when is bread baked', top_k => 1)"),
-	"# Bread\n\nBread is baked at night.",
-	'a search finds the kept text of a file that became binary');
+sync_does('docs', '0 0 1 5 0 0 0', 'a file that became binary is no document');
+is(document('count(*)', 'deep/b.md'), '0', 'its former text is removed');
+is( ask($node, "SELECT severity, message FROM rag.run_errors
+		WHERE uri LIKE '%/deep/b.md' ORDER BY run_id DESC LIMIT 1"),
+	'warning|the file was skipped because it is binary',
+	'a warning tells why');
 write_file("$folder/deep/b.md", "# Bread\n\nBread is baked at night.\n");
-sync_does('docs', '0 1 0 5 0 1 0', 'a repaired file is indexed without new embeddings');
+sync_does('docs', '1 0 0 5 0 1 0', 'a repaired file is indexed again');
 is(document("status, error IS NULL", 'deep/b.md'), 'active|t', 'a repaired file is active');
 
 chmod 0000, "$folder/deep/b.md";

@@ -116,6 +116,29 @@ pub fn is_type_known(name: &str, media_type: Option<&str>) -> bool {
     .any(|told| *told != TypeHint::Nothing)
 }
 
+/// Returns true if a file is a page in HTML that shows no pictures, films, frames or drawings: one
+/// without a text has no content.
+pub fn is_blank_page(name: &str, media_type: Option<&str>, bytes: &[u8]) -> bool {
+    const MEDIA: [&[u8]; 10] = [
+        b"<img",
+        b"<picture",
+        b"<video",
+        b"<audio",
+        b"<svg",
+        b"<canvas",
+        b"<object",
+        b"<embed",
+        b"<iframe",
+        b"<frame",
+    ];
+    document_type(name, media_type, bytes) == Some(DocumentType::Html)
+        && !MEDIA.iter().any(|tag| {
+            bytes
+                .windows(tag.len())
+                .any(|part| part.eq_ignore_ascii_case(tag))
+        })
+}
+
 const PDF: &[u8] = b"%PDF-";
 
 fn by_name(name: &str) -> TypeHint {

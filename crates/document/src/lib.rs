@@ -62,7 +62,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::{
     code::{Boundary, Symbol, Syntax},
-    kind::{document_type, is_type_known},
+    kind::{document_type, is_blank_page, is_type_known},
     markdown::Heading,
     pdf::PdfReader,
     split::split,

@@ -170,8 +170,13 @@ pub enum Event {
         validator: Option<String>,
     },
     /// The source no longer has a document. Sent by a feed that reports only changes, and for a
-    /// listed file that is not a document: it is empty or binary.
-    Removed { uri: String },
+    /// listed file that is not a document: it is empty or binary, or has no text. A warning says why
+    /// its name suggests otherwise.
+    Removed {
+        uri: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warning: Option<Warning>,
+    },
     /// A document could not be read. Its stored version is kept.
     Failed(Failure),
     /// Sent just before [`Event::Finished`]: the time for listing and reading the source, and for
@@ -393,16 +398,28 @@ impl Stage {
     }
 }
 
+impl Title {
+    /// The number of characters that are embedded with each chunk, and shown in citations.
+    pub const SHOWN_CHARS: usize = 200;
+
+    /// Returns what is embedded with each chunk. It must leave room for the chunk.
+    pub fn embedded(&self) -> &str {
+        let end = self.text.char_indices().nth(Self::SHOWN_CHARS);
+        end.map_or(&*self.text, |(end, _)| self.text[..end].trim_end())
+    }
+}
+
 /// Returns the text that is embedded for a chunk: the document's own title, the context, a blank
 /// line and the chunk.
 ///
 /// The splitter leaves room for the title and the context (see `rag-document`), so that nothing is
 /// truncated.
 pub fn embedded_text(title: &Title, context: &str, chunk: &str) -> String {
+    let text = title.embedded();
     match (title.own, context) {
         (false, "") => chunk.to_string(),
         (false, context) => format!("{context}\n\n{chunk}"),
-        (true, "") => format!("{}\n\n{chunk}", title.text),
-        (true, context) => format!("{}\n{context}\n\n{chunk}", title.text),
+        (true, "") => format!("{text}\n\n{chunk}"),
+        (true, context) => format!("{text}\n{context}\n\n{chunk}"),
     }
 }

@@ -252,7 +252,10 @@ impl Pipeline<'_> {
                         self.note_validators(VALIDATOR_BATCH)?;
                     }
                 }
-                Event::Removed { uri } => {
+                Event::Removed { uri, warning } => {
+                    if let Some(warning) = warning {
+                        transaction(|| self.report.warn(&uri, &[warning]))?;
+                    }
                     self.has_removed = true;
                     let id = self.id(&uri);
                     self.removed.push(id);

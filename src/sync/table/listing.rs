@@ -128,7 +128,7 @@ impl TableFeed<'_> {
                     // another spelling of an equal key is another uri
                     if row.as_ref().and_then(|row| row.key.as_ref()) != Some(&asked) {
                         let uri = self.uri(&asked);
-                        self.emit(Event::Removed { uri });
+                        self.emit(Event::Removed { uri, warning: None });
                     }
                     page.extend(row);
                 }

@@ -257,7 +257,7 @@ impl<'a> TableFeed<'a> {
                 None => {
                     // deleted since it was listed
                     let uri = self.uri(&asked);
-                    self.emit(Event::Removed { uri });
+                    self.emit(Event::Removed { uri, warning: None });
                 }
             }
         }
@@ -270,7 +270,7 @@ impl<'a> TableFeed<'a> {
         let text = compose(self.spec, &row.texts);
         let Some(text) = text else {
             self.skipped += 1;
-            self.emit(Event::Removed { uri });
+            self.emit(Event::Removed { uri, warning: None });
             return Ok(());
         };
         let title = row

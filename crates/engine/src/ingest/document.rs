@@ -7,7 +7,7 @@ use std::{
 
 use rag_document::{DocumentError, DocumentErrorKind, TokenCounter};
 use rag_protocol::ingest::{
-    Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage,
+    Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage, Warning,
 };
 use rag_source::{FetchedContent, SourceItem};
 use serde_json::{Map, Value};
@@ -30,9 +30,9 @@ pub enum Outcome {
     Report(Event, String),
     /// The item is not a document, by its name or its media type.
     Skipped,
-    /// The item was read and is not a document: empty, or binary. A stored document is a former
-    /// version.
-    NoDocument,
+    /// The item was read and is not a document: it is empty or binary, or has no text. A stored
+    /// document is a former version. The warning says why its name suggests otherwise.
+    NoDocument(Option<Warning>),
 }
 
 /// Metadata keys for the place that a document was fetched from. A document's own values under
@@ -60,13 +60,27 @@ impl<T: TokenCounter> Reader<'_, T> {
                 ))
             })
             .unwrap_or_else(|error| {
-                let kind = error.kind;
-                let is_type_known =
-                    || rag_document::is_type_known(&item.name, fetched.media_type.as_deref());
-                if kind == DocumentErrorKind::Empty
-                    || (kind == DocumentErrorKind::Binary && !is_type_known())
-                {
-                    return Outcome::NoDocument;
+                let media_type = fetched.media_type.as_deref();
+                let warning = |message: &str| {
+                    Some(Warning {
+                        stage: error.stage,
+                        message: message.into(),
+                    })
+                };
+                match error.kind {
+                    DocumentErrorKind::Empty => return Outcome::NoDocument(None),
+                    DocumentErrorKind::Binary => {
+                        let is_type_known = rag_document::is_type_known(&item.name, media_type);
+                        let skipped = "the file was skipped because it is binary";
+                        return Outcome::NoDocument(warning(skipped).filter(|_| is_type_known));
+                    }
+                    DocumentErrorKind::NoText
+                        if rag_document::is_blank_page(&item.name, media_type, &fetched.bytes) =>
+                    {
+                        let skipped = "the page was skipped because it has no text";
+                        return Outcome::NoDocument(warning(skipped));
+                    }
+                    DocumentErrorKind::NoText | DocumentErrorKind::Unreadable => {}
                 }
                 let cause = if error.is_no_content() {
                     FailureCause::NoContent
@@ -100,7 +114,7 @@ impl<T: TokenCounter> Reader<'_, T> {
         }
         let media_type = fetched.media_type.as_deref();
         let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
-            return Ok(Outcome::NoDocument);
+            return Ok(Outcome::NoDocument(None));
         };
         let name = name(item, fetched, document_type);
         let extracted = if extraction::needs_isolation(document_type) {

@@ -112,7 +112,7 @@ fn describe(event: &Event, text: &str) -> String {
             )
         }
         Event::Unchanged { uri, .. } => format!("unchanged {uri}"),
-        Event::Removed { uri } => format!("removed {uri}"),
+        Event::Removed { uri, .. } => format!("removed {uri}"),
         Event::Failed(failure) => {
             let hint = failure
                 .hint

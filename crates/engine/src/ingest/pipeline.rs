@@ -259,7 +259,7 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
                 return size;
             }
             Ok(FetchOutcome::Unchanged { validator }) => self.reader.unchanged(item, validator),
-            Ok(FetchOutcome::Skipped) => Outcome::NoDocument,
+            Ok(FetchOutcome::Skipped) => Outcome::NoDocument(None),
             Err(failure) => Outcome::Report(Event::Failed(failure), String::new()),
         };
         let _ = outcome.send(answer);
@@ -274,11 +274,12 @@ fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &O
         match next.outcome.recv() {
             Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
             Ok(Outcome::Skipped) => skipped += 1,
-            Ok(Outcome::NoDocument) => {
+            Ok(Outcome::NoDocument(warning)) => {
                 skipped += 1;
                 output.emit(
                     &Event::Removed {
                         uri: next.item.uri.clone(),
+                        warning,
                     },
                     "",
                 );

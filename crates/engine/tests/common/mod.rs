@@ -7,6 +7,7 @@
 #![allow(dead_code)] // each test program uses a part
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+pub mod jobs;
 pub mod references;
 pub mod tiny;
 
