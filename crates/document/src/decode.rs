@@ -90,6 +90,13 @@ fn ladder<'a>(
         rest = marked.rest;
     }
     match declared.map(|label| (label, Encoding::for_label(label.as_bytes()))) {
+        // servers name a default; each byte is a character of it
+        Some((_, Some(encoding))) if encoding.is_single_byte() && is_surely_utf8(rest) => {
+            warnings.push(format!(
+                "declared as {}, but the bytes are UTF-8",
+                encoding.name()
+            ));
+        }
         Some((_, Some(encoding))) => match strictly(encoding, rest) {
             Some(text) => return (text, encoding.name(), false),
             None => warnings.push(format!(
@@ -226,6 +233,16 @@ fn has_japanese_escapes(bytes: &[u8]) -> bool {
     let has = |sequences: [&[u8]; 2]| bytes.windows(3).any(|window| sequences.contains(&window));
     // Most files have no escape character at all.
     bytes.contains(&0x1B) && has(TO_JAPANESE) && has(TO_LATIN)
+}
+
+/// Returns true if all bytes beyond ASCII are UTF-8, and there are more than could be so by chance.
+fn is_surely_utf8(bytes: &[u8]) -> bool {
+    const CHARACTERS: usize = 3;
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    text.chars()
+        .filter(|c| !c.is_ascii())
+        .nth(CHARACTERS - 1)
+        .is_some()
 }
 
 /// Returns true if nearly all bytes beyond ASCII are UTF-8, or if only the end is missing.

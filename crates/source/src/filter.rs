@@ -294,6 +294,26 @@ mod tests {
     }
 
     #[test]
+    fn a_negated_folder_leaves_files_that_are_matched_by_name() {
+        let api = "docs/api/a.md";
+        check(&["docs/", "!docs/api/"], &[], &["docs/a.md"], &[api]);
+        check(&["*.md", "!docs/api/"], &[], &["docs/a.md", api], &[]);
+        check(&["*.md", "!docs/api/**"], &[], &["docs/a.md"], &[api]);
+        check(
+            &[],
+            &["docs/", "!docs/api/"],
+            &["b.md"],
+            &["docs/a.md", api],
+        );
+        check(
+            &[],
+            &["docs/*", "!docs/api/"],
+            &["b.md", api],
+            &["docs/a.md"],
+        );
+    }
+
+    #[test]
     fn hidden_files_are_selected_if_a_pattern_names_them() {
         let enters = |paths: &[&str], path: &str| filter(paths, &[]).enters(Path::new(path));
         assert!(

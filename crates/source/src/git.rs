@@ -416,7 +416,8 @@ fn unreadable(error: &git2::Error, message: String) -> EngineError {
     unreadable
 }
 
-/// Returns the pinned commit, or else the head of the branch.
+/// Returns the pinned commit, or else the head of the branch, or of the tag of that name if there is
+/// no such branch. The id of a tag stands for its commit.
 fn find_commit(
     repository: &git2::Repository,
     url: &str,
@@ -424,7 +425,8 @@ fn find_commit(
 ) -> Result<Oid, EngineError> {
     let unavailable = |message: String| EngineError::new(ErrorKind::SourceUnavailable, message);
     if let Some(pin) = &spec.commit {
-        return match repository.find_commit_by_prefix(pin) {
+        let pinned = repository.find_object_by_prefix(pin, None);
+        return match pinned.and_then(|object| object.peel_to_commit()) {
             Ok(commit) => Ok(commit.id()),
             Err(e) if e.code() == ErrorCode::Ambiguous => Err(unavailable(format!(
                 "more than one object of {url} begins with \"{pin}\""
@@ -439,6 +441,10 @@ fn find_commit(
     let tip = repository
         .find_branch(&spec.branch, BranchType::Local)
         .and_then(|branch| branch.get().peel_to_commit())
+        .or_else(|_| {
+            let tag = repository.find_reference(&format!("refs/tags/{}", spec.branch));
+            tag.and_then(|tag| tag.peel_to_commit())
+        })
         .map(|commit| commit.id());
     tip.map_err(|_| {
         let branches = repository

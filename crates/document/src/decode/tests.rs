@@ -37,6 +37,14 @@ fn the_byte_order_mark_comes_first_and_is_no_part_of_the_text() {
 }
 
 #[test]
+fn a_declared_default_does_not_hide_utf8() {
+    for charset in ["ISO-8859-1", "windows-1251"] {
+        let (text, encoding, warnings) = decoded("Café, été".as_bytes(), Some(charset));
+        assert_eq!((&*text, encoding, warnings), ("Café, été", "UTF-8", 1));
+    }
+}
+
+#[test]
 fn a_declared_charset_comes_before_utf8() {
     assert_eq!(
         decoded(b"\xC3\xA9t\xC3\xA9", Some("ISO-8859-1")),

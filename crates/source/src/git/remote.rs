@@ -167,7 +167,7 @@ impl RemoteClone {
     ) -> Result<Option<Oid>, UpdateError> {
         let commit = match &self.spec.commit {
             Some(_) => find_commit(repository, &self.url, &self.spec).ok(),
-            None => Some(self.tip(remote.list().map_err(|e| self.update_error(e))?)?),
+            None => Some(self.tip(remote.list().map_err(|e| self.update_error(e))?)?.0),
         };
         Ok(commit.filter(|commit| is_readable(repository, *commit).is_ok()))
     }
@@ -178,16 +178,25 @@ impl RemoteClone {
         Ok(commit)
     }
 
-    /// Returns the head of the branch on the server.
-    fn tip(&self, heads: &[RemoteHead<'_>]) -> Result<Oid, EngineError> {
+    /// Returns the head of the branch on the server, or of the tag of that name if there is no such
+    /// branch: its commit, and the name of the reference.
+    fn tip(&self, heads: &[RemoteHead<'_>]) -> Result<(Oid, String), EngineError> {
         let branches = || {
             heads
                 .iter()
                 .filter_map(|h| Some((name(h)?.strip_prefix("refs/heads/")?, h.oid())))
         };
-        branches()
-            .find(|(branch, _)| *branch == self.spec.branch)
-            .map(|(_, tip)| tip)
+        let of = |reference: &str| {
+            let head = heads.iter().find(|head| name(head) == Some(reference));
+            head.map(|head| head.oid())
+        };
+        let branch = format!("refs/heads/{}", self.spec.branch);
+        let tag = format!("refs/tags/{}", self.spec.branch);
+        // the commit of an annotated tag
+        let peeled = of(&format!("{tag}^{{}}"));
+        of(&branch)
+            .map(|tip| (tip, branch))
+            .or_else(|| peeled.or_else(|| of(&tag)).map(|tip| (tip, tag)))
             .ok_or_else(|| {
                 no_branch(
                     &self.url,
@@ -206,7 +215,7 @@ impl RemoteClone {
         Ok(remote)
     }
 
-    /// Fetches the head of the branch. A pinned commit is fetched alone if it is the head of a
+    /// Fetches the head of the branch or tag. A pinned commit is fetched alone if it is the head of a
     /// branch or tag, or if the server sends single commits. Otherwise all branches and tags are
     /// fetched with their history.
     fn fetch<'r>(
@@ -215,8 +224,14 @@ impl RemoteClone {
         remote: &mut Remote<'r>,
     ) -> Result<(), UpdateError> {
         let Some(pin) = &self.spec.commit else {
-            self.tip(remote.list().map_err(|e| self.update_error(e))?)?;
-            return self.download(remote, &[branch_refspec(&self.spec.branch)], 1);
+            let (_, reference) = self.tip(remote.list().map_err(|e| self.update_error(e))?)?;
+            if reference.starts_with("refs/tags/")
+                && let Ok(mut former) = repository.find_branch(&self.spec.branch, BranchType::Local)
+            {
+                // the server has no such branch any more
+                former.delete().map_err(UpdateError::Corrupted)?;
+            }
+            return self.download(remote, &[format!("+{reference}:{reference}")], 1);
         };
         let named = remote.list().map_err(|e| self.update_error(e))?.iter();
         let named = named
@@ -240,7 +255,10 @@ impl RemoteClone {
         *remote = self.connect(repository)?;
         self.download(
             remote,
-            &[branch_refspec("*"), "+refs/tags/*:refs/tags/*".into()],
+            &[
+                "+refs/heads/*:refs/heads/*".into(),
+                "+refs/tags/*:refs/tags/*".into(),
+            ],
             0,
         )
     }
@@ -342,10 +360,6 @@ impl RemoteClone {
             EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message()),
         )
     }
-}
-
-fn branch_refspec(branch: &str) -> String {
-    format!("+refs/heads/{branch}:refs/heads/{branch}")
 }
 
 /// Returns the name of a reference, or `None` if it is not UTF-8: the library panics then.
