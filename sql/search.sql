@@ -2,6 +2,12 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
+-- Filters by source_file call it. Everybody may call the functions in schema rag.
+CREATE FUNCTION rag.uri_file_name(uri text) RETURNS text
+    AS 'MODULE_PATHNAME', 'uri_file_name_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag.uri_file_name(text) IS
+    'name of the file of a uri: what follows the last / or #, without percent-encoding';
+
 -- rag_search(query, 5) explains that the second argument is not top_k
 CREATE FUNCTION @extschema@.rag_search(query text, collection integer)
 RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,

@@ -1,5 +1,7 @@
 //! Citations of search results for people.
 
+use rag_protocol::ingest::Title;
+
 use super::SearchHit;
 
 impl SearchHit {
@@ -64,17 +66,24 @@ impl SearchHit {
     }
 }
 
-/// Returns true if a title is the name of the file, with or without the extension.
+/// Returns true if a title is the name of the file, with or without the extension, perhaps with its
+/// folder.
 fn is_named(path: &str, title: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    file == title || file.rsplit_once('.').is_some_and(|(stem, _)| stem == title)
+    let is_end = |path: &str| {
+        let rest = path.strip_suffix(title);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    let stem = path.rsplit_once('.').map(|(stem, _)| stem);
+    is_end(path) || stem.is_some_and(is_end)
 }
 
-/// Returns a title as one line, with brackets and parentheses escaped as in Markdown. Otherwise a
+/// Returns a title as one line, cut if it is long, with brackets and parentheses escaped as in Markdown. Otherwise a
 /// title could imitate the end of its citation and the start of another one.
 fn escaped(title: &str) -> String {
     let mut escaped = String::with_capacity(title.len());
-    for c in title.chars() {
+    let is_long = title.chars().nth(Title::SHOWN_CHARS).is_some();
+    let shown = title.chars().take(Title::SHOWN_CHARS);
+    for c in shown.chain(is_long.then_some('…')) {
         match c {
             '\\' | '[' | ']' | '(' | ')' => escaped.extend(['\\', c]),
             c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => escaped.push(' '),

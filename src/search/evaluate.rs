@@ -131,7 +131,8 @@ pub fn evaluate(
 /// Returns the name by which a document was judged: its uri, its id, or the last part of its uri.
 fn name_of(hit: &SearchHit, judgements: &Judgements<String>) -> String {
     let file = hit.uri.rsplit(['/', '#']).next().unwrap_or_default();
-    let names = [hit.document_id.to_string(), file.to_owned()];
+    let decoded = rag_protocol::uri::file_name(&hit.uri).into_owned();
+    let names = [hit.document_id.to_string(), file.to_owned(), decoded];
     let mut judged = names.into_iter().filter(|name| judgements.of(name) > 0.0);
     match judgements.of(&hit.uri) > 0.0 {
         true => hit.uri.clone(),

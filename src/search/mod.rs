@@ -17,6 +17,7 @@ mod diagnosis;
 mod distinct;
 pub mod evaluate;
 pub mod explain;
+mod file_name;
 mod find;
 mod hits;
 mod notice;

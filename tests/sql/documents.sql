@@ -191,7 +191,6 @@ SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d
 -- wrong arguments
 SELECT rag_add_document('Text.', ''); :sqlstate
 SELECT rag_add_document('Text.', 'a', title => ' '); :sqlstate
-SELECT rag_add_document('Text.', 'a', title => repeat('x', 201)); :sqlstate
 SELECT rag_add_document('Text.', 'a', document_type => 'odt'); :sqlstate
 SELECT rag_add_document('Text.', 'a', metadata => '[1]'); :sqlstate
 SELECT rag_add_document('Text.', 'a', collection => 'nowhere'); :sqlstate
@@ -215,3 +214,23 @@ SELECT uri, count(*) FROM rag.chunks WHERE collection = 'notes' GROUP BY uri ORD
 
 SELECT rag_drop_collection('notes'), rag_drop_collection('strict');
 SELECT rag_remove_document(document_id) FROM rag.documents;
+
+-- titles: 1,000 characters are kept and 200 are cited; names of files are decoded, and those that a
+-- file of each folder may have come with the folder
+SELECT rag_create_collection('titles');
+SELECT count(*) FROM rag_add_documents('[
+    {"content": "A file.", "uri": "file:///srv/My%20File%20%C3%BC%231.md"},
+    {"content": "Another file.", "uri": "file:///srv/100%25%zz%FF.md"},
+    {"content": "How to start.", "uri": "docs/api/README.md"},
+    {"content": "What is new.", "uri": "CHANGELOG.md"}]', 'titles')
+    WHERE success;
+SELECT title, uri FROM rag.documents WHERE collection = 'titles' ORDER BY title COLLATE "C";
+SELECT success FROM rag_add_document('Long.', 'long', title => repeat('title ', 300),
+    collection => 'titles');
+SELECT length(d.title), length(s.citation), right(s.citation, 12) AS citation
+    FROM rag_search('long title', 'titles', mode => 'keyword') s JOIN rag.documents d USING (uri)
+    WHERE uri = 'long';
+SELECT uri FROM rag_search('file', 'titles', filter => '{"source_file": "My File ü#1.md"}');
+SELECT uri FROM rag_search('file', 'titles',
+    filter => '{"source_file": "My%20File%20%C3%BC%231.md"}');
+SELECT rag_drop_collection('titles');

@@ -1,3 +1,6 @@
+use std::borrow::Cow;
+
+use rag_protocol::uri::file_name;
 use serde_json::{Map, Value, json};
 
 /// A chunk that a search found.
@@ -37,16 +40,19 @@ pub struct FoundChunk {
 }
 
 impl FoundChunk {
-    /// Returns what follows the last `/` or `#` of the uri, as the key `source_file` of filters
-    /// does, or the whole uri if nothing follows.
-    pub fn source_file(&self) -> &str {
-        let name = self.uri.rsplit(['/', '#']).next();
-        name.filter(|name| !name.is_empty()).unwrap_or(&self.uri)
+    /// Returns what follows the last `/` or `#` of the uri, decoded, as the key `source_file` of
+    /// filters does, or the whole uri if nothing follows.
+    pub fn source_file(&self) -> Cow<'_, str> {
+        match file_name(&self.uri) {
+            name if name.is_empty() => Cow::Borrowed(&self.uri),
+            name => name,
+        }
     }
 
     /// Returns the title, or the name of the file for a document without one.
-    pub fn title(&self) -> &str {
-        self.stored_title().unwrap_or_else(|| self.source_file())
+    pub fn title(&self) -> Cow<'_, str> {
+        self.stored_title()
+            .map_or_else(|| self.source_file(), Cow::Borrowed)
     }
 
     /// Returns the metadata of the document with what is known of the chunk. Where both have a value,

@@ -75,7 +75,7 @@ pub fn structure(text: &str) -> Structure {
             (Event::Text(piece) | Event::Code(piece), Some((_, words))) => words.push_str(&piece),
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
             (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
-                if let Some(Title { text, .. }) = title::own(words) {
+                if let Some(text) = title::heading(words) {
                     headings.push(Heading {
                         at: *at,
                         end: range.end,

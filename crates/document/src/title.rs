@@ -3,17 +3,22 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use rag_protocol::ingest::Title;
+use rag_protocol::{ingest::Title, uri::is_common_name};
 
 use crate::kind;
 
-/// Maximum number of characters. The title is embedded with every chunk, so it must leave room for
-/// them.
-pub const MAX_CHARS: usize = 200;
+/// Maximum number of characters. Only the first ones are embedded and cited: see
+/// [`Title::SHOWN_CHARS`].
+pub const MAX_CHARS: usize = 1000;
 
 /// Returns a title that the document gives itself, or `None` if nothing is left of it.
 pub fn own(text: &str) -> Option<Title> {
-    one_line(text).map(|text| Title { text, own: true })
+    one_line(text, MAX_CHARS).map(|text| Title { text, own: true })
+}
+
+/// Returns a heading as one line.
+pub fn heading(text: &str) -> Option<String> {
+    one_line(text, Title::SHOWN_CHARS)
 }
 
 /// Returns the title of a document without one: its file's name without the extension.
@@ -27,7 +32,26 @@ pub fn from_name(name: &str) -> Title {
             stem
         }
     });
-    named(stem)
+    match folder_of(name).filter(|_| is_file && is_common_name(stem)) {
+        Some(folder) => named(&format!("{folder}/{stem}")),
+        None => named(stem),
+    }
+}
+
+/// Returns the folder of a file, or the host of an address.
+fn folder_of(name: &str) -> Option<Cow<'_, str>> {
+    let path = kind::path(name).trim_matches('/');
+    let folder = path.rsplit('/').nth(1).filter(|folder| !folder.is_empty());
+    match (folder, name.split_once("://")) {
+        (Some(folder), Some(_)) => Some(percent_decode_str(folder).decode_utf8_lossy()),
+        (Some(folder), None) => Some(folder.into()),
+        (None, Some((_, host))) => host
+            .split(['/', '?', '#'])
+            .next()
+            .filter(|host| !host.is_empty())
+            .map(Into::into),
+        (None, None) => None,
+    }
 }
 
 /// Returns the file's name with the extension, which distinguishes files of code.
@@ -37,7 +61,7 @@ pub fn file_name(name: &str) -> Title {
 
 fn named(text: &str) -> Title {
     Title {
-        text: one_line(text).unwrap_or_else(|| "untitled".into()),
+        text: one_line(text, MAX_CHARS).unwrap_or_else(|| "untitled".into()),
         own: false,
     }
 }
@@ -57,7 +81,7 @@ fn file_of(name: &str) -> Cow<'_, str> {
     }
 }
 
-fn one_line(text: &str) -> Option<String> {
+fn one_line(text: &str, max_chars: usize) -> Option<String> {
     let mut line = String::new();
     for word in text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -67,11 +91,11 @@ fn one_line(text: &str) -> Option<String> {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > MAX_CHARS * 4 {
+        if line.len() > max_chars * 4 {
             break; // more characters than are kept, whatever their width
         }
     }
-    if let Some((end, _)) = line.char_indices().nth(MAX_CHARS) {
+    if let Some((end, _)) = line.char_indices().nth(max_chars) {
         line.truncate(end);
         line.truncate(line.trim_end().len());
     }
@@ -95,9 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn a_title_has_at_most_200_characters() {
-        assert_eq!(own(&"é".repeat(500)).unwrap().text, "é".repeat(200));
-        assert_eq!(own(&"a ".repeat(5_000)).unwrap().text.chars().count(), 199);
+    fn a_title_has_at_most_1000_characters_of_which_200_are_embedded() {
+        let title = own(&"é".repeat(2_000)).unwrap();
+        assert_eq!(title.text, "é".repeat(1_000));
+        assert_eq!(title.embedded(), "é".repeat(200));
+        let title = own(&"a ".repeat(5_000)).unwrap();
+        assert_eq!(title.text.chars().count(), 999);
+        assert_eq!(title.embedded().chars().count(), 199);
+        assert_eq!(own("short").unwrap().embedded(), "short");
+        assert_eq!(heading(&"é".repeat(500)).unwrap(), "é".repeat(200));
     }
 
     #[test]
@@ -112,6 +142,13 @@ mod tests {
             ("https://example.org/guide/", "guide"),
             ("https://example.org/%C3%BCber%20uns.html", "über uns"),
             ("https://example.org/", "example.org"),
+            ("README.md", "README"),
+            ("docs/api/README.md", "api/README"),
+            ("docs/Changelog", "docs/Changelog"),
+            ("docs/readmes.md", "readmes"),
+            ("https://example.org/a%20b/index.html", "a b/index"),
+            ("https://example.org/index.html", "example.org/index"),
+            ("file:///srv/docs/index.md", "docs/index"),
         ] {
             assert_eq!(
                 from_name(name),

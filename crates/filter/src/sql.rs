@@ -151,9 +151,10 @@ impl Writer {
             Test::Text { column, test } => self.text_column(&format!("c.{column}"), test),
             Test::SourceFile(test) => {
                 format!(
-                    "{} OR {}",
+                    "{} OR {} OR {}",
                     self.text_column("c.uri", test),
-                    self.text_column(FILE_NAME, test)
+                    self.text_column(FILE_NAME, test),
+                    self.text_column(DECODED_FILE_NAME, test)
                 )
             }
             Test::Texts { column, test } => self.texts_column(&format!("c.{column}"), test),
@@ -320,7 +321,10 @@ fn in_text_order(text: &str, comparison: Comparison, given: &str) -> String {
     )
 }
 
-/// The last part of the uri.
+/// The last part of the uri as people read it.
+const DECODED_FILE_NAME: &str = "rag.uri_file_name(c.uri)";
+
+/// The last part of the uri, as it is.
 const FILE_NAME: &str = "pg_catalog.regexp_replace(c.uri, '^.*[/#]', '')";
 
 fn matches(text: &str, given: &str) -> String {

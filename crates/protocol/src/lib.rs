@@ -26,5 +26,6 @@ pub mod labels;
 pub mod name;
 pub mod spec;
 pub mod storage;
+pub mod uri;
 
 pub use error::{EngineError, ErrorKind};

@@ -15,6 +15,7 @@ use rag_protocol::{
     identity::DocumentId,
     ingest::DocumentType,
     labels::{Labels, MAX_CHARS},
+    uri,
 };
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -40,7 +41,7 @@ use crate::{
 const BATCH_CHUNKS: usize = 128;
 /// The maximum length of a title in characters, as for titles found in documents: it is put before
 /// every chunk.
-const MAX_TITLE_CHARS: usize = 200;
+const MAX_TITLE_CHARS: usize = 1000;
 
 /// The content of a document.
 pub enum Body {
@@ -120,14 +121,11 @@ pub fn checked_uri(uri: &str) -> Result<String, Error> {
 }
 
 /// # Errors
-/// The title is blank or too long.
+/// The title is blank. One that is too long is cut.
 pub fn checked_title(title: &str) -> Result<String, Error> {
     match title.trim() {
         "" => Err(Error::invalid_parameter("title must not be empty").hint("Leave it NULL.")),
-        title if title.chars().count() > MAX_TITLE_CHARS => Err(Error::invalid_parameter(format!(
-            "title must have at most {MAX_TITLE_CHARS} characters"
-        ))),
-        title => Ok(title.to_string()),
+        title => Ok(title.chars().take(MAX_TITLE_CHARS).collect()),
     }
 }
 
@@ -351,7 +349,7 @@ impl NewDocument {
         let (mut content, text) =
             client.prepare(&embedder.token_source(), collection.splitting, &unprepared)?;
         if !content.title.own && !is_file {
-            content.title.text = last_part(&self.uri).to_string();
+            content.title.text = title_of(&self.uri);
         }
         content.metadata.extend(self.metadata);
         Ok(PreparedDocument {
@@ -367,11 +365,18 @@ impl NewDocument {
     }
 }
 
-/// Returns the title of a document that has none: the last part of its uri.
-fn last_part(uri: &str) -> &str {
-    uri.rsplit(['/', '#', ':'])
-        .find(|part| !part.trim().is_empty())
-        .unwrap_or(uri)
+/// Returns the title of a document that has none: the last part of its uri, after the one before it
+/// for names that a file of each folder may have.
+fn title_of(uri: &str) -> String {
+    let mut parts = uri
+        .rsplit(['/', '#', ':'])
+        .filter(|part| !part.trim().is_empty());
+    let last = uri::decoded(uri, parts.next().unwrap_or(uri));
+    let stem = last.rsplit_once('.').map_or(&*last, |(stem, _)| stem);
+    match parts.next().filter(|_| uri::is_common_name(stem)) {
+        Some(folder) => format!("{}/{last}", uri::decoded(uri, folder)),
+        None => last.into_owned(),
+    }
 }
 
 /// Returns true if an error is about the content, rather than about the engine.
