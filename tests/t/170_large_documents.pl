@@ -50,7 +50,7 @@ sub chunks_of
 }
 
 run_sql($node, embed(1));
-for my $count (1, 4095, 4097, 9000)
+for my $count (1, 4095, 4097, 20000)
 {
 	my $result = run_sql($node, embed($count));
 	is($result->{out}, $count, "rag_embed of $count texts") or diag $result->{err};

@@ -1,5 +1,5 @@
-# Folders that the engine may read: pipes in them, folders that are forgotten with their models, links
-# that are turned, and the data directory.
+# Folders that the engine may read: pipes in them, folders that are forgotten with their models,
+# links that are turned, and the data directory.
 use strict;
 use warnings;
 use POSIX qw(mkfifo);

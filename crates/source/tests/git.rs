@@ -79,44 +79,6 @@ fn a_bare_repository_works_too() {
 }
 
 #[test]
-fn a_tag_is_read_if_no_branch_has_its_name() {
-    let made = Made::new();
-    let first = made.write("a.md", b"one").commit();
-    let annotated = tag(&made.repository, first);
-    made.write("a.md", b"two").commit();
-    let text = |spec| contents(&mut *open(spec))["a.md"].clone();
-    for branch in ["v1", "light"] {
-        let spec = GitSpec {
-            branch: branch.into(),
-            ..made.spec()
-        };
-        assert_eq!(text(spec), "one", "{branch}");
-    }
-    let spec = GitSpec {
-        commit: Some(annotated.to_string()),
-        ..made.spec()
-    };
-    assert_eq!(text(spec), "one", "the id of a tag stands for its commit");
-    let second = made.repository.head().unwrap().peel_to_commit().unwrap();
-    made.repository.branch("v1", &second, false).unwrap();
-    let spec = GitSpec {
-        branch: "v1".into(),
-        ..made.spec()
-    };
-    assert_eq!(text(spec), "two", "the branch comes first");
-}
-
-/// Tags a commit as `v1`, with a message, and as `light`. Returns the id of the former.
-fn tag(repository: &git2::Repository, commit: git2::Oid) -> git2::Oid {
-    let object = repository.find_object(commit, None).unwrap();
-    let tagger = git2::Signature::now("a", "a@example.org").unwrap();
-    repository.tag_lightweight("light", &object, false).unwrap();
-    repository
-        .tag("v1", &object, &tagger, "the first", false)
-        .unwrap()
-}
-
-#[test]
 fn branch_and_commit_select_the_files() {
     let made = Made::new();
     let first = made.write("a.md", b"one").commit();

@@ -19,47 +19,6 @@ use served::{Served, all, noise};
 use server::Server;
 
 #[test]
-fn a_tag_is_fetched_if_no_branch_has_its_name() {
-    let served = Served::new();
-    let made = &served.made;
-    let first = made.write("a.md", b"one").commit();
-    let object = made.repository.find_object(first, None).unwrap();
-    let tagger = git2::Signature::now("a", "a@example.org").unwrap();
-    let tag = |name, object: &git2::Object<'_>, is_new: bool| {
-        let tags = &made.repository;
-        tags.tag(name, object, &tagger, "a tag", !is_new).unwrap()
-    };
-    let annotated = tag("v1", &object, true);
-    let second = made.write("a.md", b"two").commit();
-    let text = |spec| all(&mut *rag_source::open(&served.job(spec)).unwrap())["a.md"].clone();
-    let of_branch = |branch: &str| GitSpec {
-        branch: branch.into(),
-        ..served.spec()
-    };
-    assert_eq!(text(of_branch("v1")), b"one");
-    let log = served.server.take_log();
-    assert_eq!(text(of_branch("v1")), b"one");
-    assert_eq!(served.server.take_log().1, 0, "fetched once: {log:?}");
-    let spec = GitSpec {
-        commit: Some(annotated.to_string()),
-        ..served.spec()
-    };
-    assert_eq!(text(spec), b"one", "the id of a tag stands for its commit");
-    let object = made.repository.find_object(second, None).unwrap();
-    tag("v1", &object, false);
-    assert_eq!(text(of_branch("v1")), b"two", "a tag that was moved");
-    let commit = made.repository.find_commit(first).unwrap();
-    made.repository.branch("v1", &commit, false).unwrap();
-    assert_eq!(text(of_branch("v1")), b"one", "the branch comes first");
-    let mut branch = made
-        .repository
-        .find_branch("v1", git2::BranchType::Local)
-        .unwrap();
-    branch.delete().unwrap();
-    assert_eq!(text(of_branch("v1")), b"two", "and is gone again");
-}
-
-#[test]
 fn a_pinned_commit_is_found_on_every_kind_of_server() {
     let served = Served::new();
     let made = &served.made;

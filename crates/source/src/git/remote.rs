@@ -19,6 +19,7 @@ use std::{
 };
 
 use git2::{
+    BranchType,
     AutotagOption, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote, RemoteCallbacks,
     RemoteHead, Repository,
 };
