@@ -20,8 +20,8 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::{
-    ConcurrentFetch, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
-    fetch_failure,
+    ConcurrentFetch, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem,
+    SourceReader, fetch_failure,
     fetcher::{self, FetchRequest, Validator},
     http::HttpClient,
     item_failure,

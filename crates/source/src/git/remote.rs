@@ -19,9 +19,8 @@ use std::{
 };
 
 use git2::{
-    BranchType,
-    AutotagOption, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote, RemoteCallbacks,
-    RemoteHead, Repository,
+    AutotagOption, BranchType, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote,
+    RemoteCallbacks, RemoteHead, Repository,
 };
 use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::GitSpec};
 
@@ -168,7 +167,10 @@ impl RemoteClone {
     ) -> Result<Option<Oid>, UpdateError> {
         let commit = match &self.spec.commit {
             Some(_) => find_commit(repository, &self.url, &self.spec).ok(),
-            None => Some(self.tip(remote.list().map_err(|e| self.update_error(e))?)?.0),
+            None => Some(
+                self.tip(remote.list().map_err(|e| self.update_error(e))?)?
+                    .0,
+            ),
         };
         Ok(commit.filter(|commit| is_readable(repository, *commit).is_ok()))
     }
