@@ -5,8 +5,8 @@
 //! configuration. A superuser can set `rag.model_dir` for a session, a role or a database. When
 //! such a folder is first used, it is added to a file of the runtime folder, and the engine is
 //! restarted. From then on the folder is known. It is removed from the file when its model is
-//! dropped, or turns out to be none. A folder is resolved once: a link that later leads elsewhere is
-//! not followed.
+//! dropped, or turns out to be none. A folder is resolved once: a link that later leads elsewhere
+//! is not followed.
 
 use std::{
     fs::{self, File},
@@ -55,8 +55,8 @@ pub fn add(folder: &Path, file: &str) -> Result<(), Error> {
     rag_protocol::file::open(&file).map_err(|e| unusable(&file, &e))?;
     if meets_data(folder) {
         return Err(Error::invalid_parameter(format!(
-            "\"{}\" cannot be the folder of a model because it is in the data directory, or contains \
-             it",
+            "\"{}\" cannot be the folder of a model because it is in the data directory, or \
+             contains it",
             folder.display()
         )));
     }

@@ -77,8 +77,8 @@ fn is_named(path: &str, title: &str) -> bool {
     is_end(path) || stem.is_some_and(is_end)
 }
 
-/// Returns a title as one line, cut if it is long, with brackets and parentheses escaped as in Markdown. Otherwise a
-/// title could imitate the end of its citation and the start of another one.
+/// Returns a title as one line, cut if it is long, with brackets and parentheses escaped as in
+/// Markdown. Otherwise a title could imitate the end of its citation and the start of another one.
 fn escaped(title: &str) -> String {
     let mut escaped = String::with_capacity(title.len());
     let is_long = title.chars().nth(Title::SHOWN_CHARS).is_some();

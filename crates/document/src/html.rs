@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             title("<title></title><p>x"),
             Title {
-                text: "index".into(),
+                text: "pages/index".into(),
                 own: false
             }
         );

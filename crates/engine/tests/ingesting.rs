@@ -9,7 +9,7 @@ use std::{
     fs,
     io::Write,
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Command, Stdio},
 };
 
 use common::{
@@ -17,17 +17,10 @@ use common::{
     jobs::{Folder, documents, failures, name, run, start},
 };
 use rag_protocol::{
-    ErrorKind,
-    embed::TokenRule,
-    frame,
-    ingest::{
-        Clones, Document, Event, Failure, Job, KnownVersion, Limits, Network, Splitting, Stage,
-        Unit,
-    },
-    spec::SourceSpec,
+    ErrorKind, frame,
+    ingest::{Event, KnownVersion, Stage},
 };
 use serde_json::json;
-use tempfile::TempDir;
 
 #[test]
 fn every_file_of_a_folder_is_reported_once() {

@@ -299,18 +299,6 @@ mod tests {
         check(&["docs/", "!docs/api/"], &[], &["docs/a.md"], &[api]);
         check(&["*.md", "!docs/api/"], &[], &["docs/a.md", api], &[]);
         check(&["*.md", "!docs/api/**"], &[], &["docs/a.md"], &[api]);
-        check(
-            &[],
-            &["docs/", "!docs/api/"],
-            &["b.md"],
-            &["docs/a.md", api],
-        );
-        check(
-            &[],
-            &["docs/*", "!docs/api/"],
-            &["b.md", api],
-            &["docs/a.md"],
-        );
     }
 
     #[test]

@@ -416,8 +416,8 @@ fn unreadable(error: &git2::Error, message: String) -> EngineError {
     unreadable
 }
 
-/// Returns the pinned commit, or else the head of the branch, or of the tag of that name if there is
-/// no such branch. The id of a tag stands for its commit.
+/// Returns the pinned commit, or else the head of the branch, or of the tag of that name if there
+/// is no such branch. The id of a tag stands for its commit.
 fn find_commit(
     repository: &git2::Repository,
     url: &str,

@@ -218,8 +218,8 @@ impl RemoteClone {
         Ok(remote)
     }
 
-    /// Fetches the head of the branch or tag. A pinned commit is fetched alone if it is the head of a
-    /// branch or tag, or if the server sends single commits. Otherwise all branches and tags are
+    /// Fetches the head of the branch or tag. A pinned commit is fetched alone if it is the head of
+    /// a branch or tag, or if the server sends single commits. Otherwise all branches and tags are
     /// fetched with their history.
     fn fetch<'r>(
         &self,
