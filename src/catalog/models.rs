@@ -102,8 +102,8 @@ impl Model {
         roles::may_act_for(role, self.owner.id) || self.users.iter().any(holds)
     }
 
-    /// Returns true if `role` owns the model, or it was granted to it. What a superuser may do besides
-    /// does not count.
+    /// Returns true if `role` owns the model, or it was granted to it. What a superuser may do
+    /// besides does not count.
     pub fn was_granted_to(&self, role: pg_sys::Oid) -> bool {
         let holds = |user: &pg_sys::Oid| *user == PUBLIC || roles::is_granted(role, *user);
         roles::is_granted(role, self.owner.id) || self.users.iter().any(holds)

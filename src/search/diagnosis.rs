@@ -1,6 +1,6 @@
 //! Explains an empty result: metadata keys, types and values of the filter that no document of the
-//! collection has, and keys that mean a column where documents have metadata of that name. Runs with
-//! the caller's rights, and only if a search found nothing.
+//! collection has, and keys that mean a column where documents have metadata of that name. Runs
+//! with the caller's rights, and only if a search found nothing.
 
 use std::collections::{HashMap, HashSet};
 

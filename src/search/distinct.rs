@@ -1,5 +1,5 @@
-//! Results with different texts. A text that is in several documents, or several times in one, is one
-//! result, which names the other places: otherwise copies take the ranks of other answers.
+//! Results with different texts. A text that is in several documents, or several times in one, is
+//! one result, which names the other places: otherwise copies take the ranks of other answers.
 
 use std::collections::HashMap;
 

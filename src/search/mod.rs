@@ -80,7 +80,8 @@ pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, 
     Ok(result)
 }
 
-/// Runs a search. Returns its notices with the result. `operators` is the quoted name of the schema of the operators.
+/// Runs a search. Returns its notices with the result. `operators` is the quoted name of the schema
+/// of the operators.
 ///
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.

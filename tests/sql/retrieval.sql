@@ -123,7 +123,8 @@ SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea",
 -- what is a NOTICE of rag_search is a warning of an answer
 SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea", "metadata_condition":
     {"yeer": 2023, "lang": "EN", "source": "web"}}') -> 'warnings' AS warnings;
-SELECT success FROM rag_add_document('Own keys are about tea.', 'own', collection => 'manual',
+SELECT success FROM rag_add_document('Own keys are about tea.', 'own',
+    collection => 'manual',
     document_type => 'text', metadata => '{"source": "web", "page": 7, "lines": "x"}');
 SELECT rag_retrieve('{"knowledge_id": "manual", "query": "own keys", "metadata_condition":
     {"source": "web"}}') -> 'warnings' AS warnings;
@@ -136,10 +137,10 @@ FROM jsonb_array_elements(rag_retrieve('{"knowledge_id": "manual", "query": "own
 
 -- several knowledge bases, and a text that is in both
 SELECT rag_create_collection('second');
-SELECT success FROM rag_add_document('Coffee is brewed with hot water.', 'coffee', collection => 'second',
-    document_type => 'text');
-SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'copy', collection => 'second',
-    document_type => 'text');
+SELECT success FROM rag_add_document('Coffee is brewed with hot water.', 'coffee',
+    collection => 'second', document_type => 'text');
+SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'copy',
+    collection => 'second', document_type => 'text');
 SELECT r ->> 'collection' AS collection, r ->> 'source_file' AS file,
     r #> '{metadata,also_at}' AS also_at
 FROM jsonb_array_elements(rag_retrieve('{"knowledge_ids": ["manual", "second"],
@@ -156,8 +157,8 @@ SELECT rag_retrieve('{"knowledge_id": "manual", "query": "mainframes", "search_h
     #>> '{records,0,source_file}' AS by_vector;
 
 -- equal texts are one result, which names the other places
-SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'a/tea.txt', collection => 'manual',
-    document_type => 'text', title => 'Copy');
+SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'a/tea.txt',
+    collection => 'manual', document_type => 'text', title => 'Copy');
 SELECT uri, also_at FROM rag_search('hot water', 'manual', top_k => 2) ORDER BY rank LIMIT 1;
 SELECT count(*) FROM rag_search('hot water', 'manual', top_k => 3);
 SELECT array_agg(uri ORDER BY uri) FROM rag_search('hot water', 'manual', top_k => 2,

@@ -127,7 +127,8 @@ fails_with(q{'a', model => 'good', top_k => NULL}, '22004', 'top_k must not be N
 fails_with(q{'a', model => 'good', collection => 'nowhere'}, '42704', 'collection "nowhere"');
 fails_with(q{'a', model => 'good', mode => 'magic'}, '22023', 'unknown mode');
 my $wrong = run_sql($node,
-	q{SELECT * FROM rag_answer('a', conversation_history => '[{"role": "bot", "content": 1}, 5]', model => 'good')});
+	q{SELECT * FROM rag_answer('a', model => 'good',
+		conversation_history => '[{"role": "bot", "content": 1}, 5]')});
 error_like($wrong, '22023', 'invalid conversation_history', undef, 'a wrong conversation');
 like($wrong->{err}, qr/\[0\]\.role: must be .*\n.*\[0\]\.content: must be a string\n.*\[1\]: must/,
 	'all faults are reported');
@@ -242,7 +243,8 @@ error_like(
 	run_sql($node, "SET statement_timeout = '500ms';
 		SELECT * FROM rag_answer('keys?', model => 'silent-long')"),
 	'57014', 'statement timeout', undef, 'statement_timeout');
-fails_with("'keys?', conversation_history => (SELECT jsonb_agg(jsonb_build_object('content', repeat('x', 1000)))
+fails_with("'keys?', conversation_history => (
+	SELECT jsonb_agg(jsonb_build_object('content', repeat('x', 1000)))
 	FROM generate_series(1, 1001)), model => 'good'", '22023', 'invalid conversation_history');
 my $read_only = run_sql($node,
 	"BEGIN READ ONLY; SELECT message FROM rag_answer('keys?', model => 'ollama')");

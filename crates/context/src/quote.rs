@@ -69,8 +69,8 @@ pub fn render_pieces(pieces: &[QuotedPiece]) -> String {
     text
 }
 
-/// Returns a text as one line, with brackets escaped as in Markdown. Otherwise a title could claim to
-/// be another source.
+/// Returns a text as one line, with brackets escaped as in Markdown. Otherwise a title could claim
+/// to be another source.
 fn escaped(title: &str) -> String {
     title
         .replace('\n', " ")

@@ -55,9 +55,9 @@ impl FoundChunk {
             .map_or_else(|| self.source_file(), Cow::Borrowed)
     }
 
-    /// Returns the metadata of the document with what is known of the chunk. Where both have a value,
-    /// that of the chunk is under its key, and the document's own under `document`. What is not
-    /// known of the chunk is the document's own, or null.
+    /// Returns the metadata of the document with what is known of the chunk. Where both have a
+    /// value, that of the chunk is under its key, and the document's own under `document`. What is
+    /// not known of the chunk is the document's own, or null.
     pub fn all_metadata(&self) -> Value {
         let known = [
             ("document_id", json!(self.document_id)),

@@ -226,9 +226,9 @@ impl SearchOutcome {
         }
     }
 
-    /// Returns the outcome of one search in several collections, the best `limit` chunks of all. Chunks
-    /// with the same score stay in the order of the collections. A text that several of them have is
-    /// there once.
+    /// Returns the outcome of one search in several collections, the best `limit` chunks of all.
+    /// Chunks with the same score stay in the order of the collections. A text that several of them
+    /// have is there once.
     pub fn merged(outcomes: Vec<Self>, limit: usize) -> Option<Self> {
         let mut all = outcomes.into_iter().reduce(|mut all, next| {
             all.chunks.extend(next.chunks);

@@ -168,8 +168,8 @@ impl Filter {
         &self.usages
     }
 
-    /// Returns the keys of conditions that mean columns, if a row must meet the condition to pass, or
-    /// to pass one part of the filter.
+    /// Returns the keys of conditions that mean columns, if a row must meet the condition to pass,
+    /// or to pass one part of the filter.
     pub fn columns(&self) -> &[ColumnUse] {
         &self.columns
     }

@@ -40,9 +40,9 @@ pub fn parse_member(filter: &Value, path: &str) -> Result<Filter> {
     Ok(reader.into_filter(root))
 }
 
-/// Reads the filter of an application's request, a member of it. Besides what [`parse_member`] reads:
-/// a group whose `conditions` are missing, null or empty restricts nothing, and a condition without
-/// an operator means `eq`. A group cannot be taken for metadata keys.
+/// Reads the filter of an application's request, a member of it. Besides what [`parse_member`]
+/// reads: a group whose `conditions` are missing, null or empty restricts nothing, and a condition
+/// without an operator means `eq`. A group cannot be taken for metadata keys.
 pub fn parse_request(filter: &Value, path: &str) -> Result<Filter> {
     let Value::Object(members) = filter else {
         return parse_member(filter, path);

@@ -51,8 +51,8 @@ impl Prices {
     }
 }
 
-/// Returns a count as a column of type bigint has it: at most 2^52, so that the sum over all days and
-/// models is a bigint, too.
+/// Returns a count as a column of type bigint has it: at most 2^52, so that the sum over all days
+/// and models is a bigint, too.
 pub fn in_sql(count: u64) -> i64 {
     const MAX: i64 = 1 << 52;
     i64::try_from(count).map_or(MAX, |count| count.min(MAX))
