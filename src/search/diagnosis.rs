@@ -95,13 +95,13 @@ fn explain_columns(request: &SearchRequest, trace: &Trace) -> Result<(), Error> 
 fn explain_values(collection: &Collection, usage: &Usage, trace: &Trace) -> Result<(), Error> {
     let Usage { key, texts, .. } = usage;
     // a number may be stored as a text
-    if texts.is_empty() || usage.types != ["string"] {
+    if texts.is_empty() || usage.types.iter().any(|name| *name != "string") {
+        return Ok(());
+    }
+    if has_one_of(collection, key, texts)? {
         return Ok(());
     }
     let known = known_texts(collection, key)?;
-    if known.is_empty() || texts.iter().any(|text| known.contains(text)) {
-        return Ok(());
-    }
     let wanted: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
     let notice = Notice::new(format!(
         "no document of collection \"{}\" has \"{key}\" {}",
@@ -113,19 +113,34 @@ fn explain_values(collection: &Collection, usage: &Usage, trace: &Trace) -> Resu
         .flat_map(|text| similar(text, &known))
         .map(quoted)
         .collect();
-    trace.tell(match (near.is_empty(), known.len() <= MAX_LISTED) {
+    trace.tell(match (near.is_empty(), known.is_empty()) {
         (false, _) => notice.hint(format!("Similar values: {}.", near.join(", "))),
-        (true, true) => {
-            let all: Vec<String> = known.iter().map(|text| quoted(text)).collect();
-            notice.hint(format!("Values: {}.", all.join(", ")))
+        (true, false) => {
+            let some = known.iter().take(MAX_LISTED).map(|text| quoted(text));
+            let some: Vec<String> = some.collect();
+            notice.hint(format!("Values are, for example, {}.", some.join(", ")))
         }
-        (true, false) => notice,
+        (true, true) => notice,
     });
     Ok(())
 }
 
-/// The maximum number of values that are all listed.
-const MAX_LISTED: usize = 10;
+/// Returns true if a document has one of some texts under a key.
+fn has_one_of(collection: &Collection, key: &str, texts: &[String]) -> Result<bool, Error> {
+    let found = query_as_caller(
+        &format!(
+            "SELECT EXISTS (SELECT FROM rag.chunks AS c
+                            WHERE {} AND c.chunk_index = 0 AND c.metadata ->> $1 = ANY ($2))",
+            collection.rows("c.")
+        ),
+        &[key.into(), texts.to_vec().into()],
+        |row| row.required::<bool>(1),
+    )?;
+    Ok(found.into_iter().any(|found| found))
+}
+
+/// The maximum number of values that are listed.
+const MAX_LISTED: usize = 5;
 /// The maximum number of characters of a value that is shown.
 const MAX_SHOWN: usize = 80;
 
