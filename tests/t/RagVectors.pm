@@ -8,6 +8,7 @@ use File::Basename qw(dirname);
 use HTTP::Tiny;
 use IPC::Open2;
 use JSON::PP ();
+use Test::More ();
 
 my @servers;
 
@@ -30,7 +31,9 @@ sub start
 sub server
 {
 	my ($kind) = @_;
-	return $ENV{ 'RAG_TEST_' . uc($kind) . '_URL' } // start($kind);
+	my $url = $ENV{ 'RAG_TEST_' . uc($kind) . '_URL' };
+	Test::More::note("$kind: " . ($url ? "the server at $url" : 'the contract server'));
+	return $url // start($kind);
 }
 
 # The numbers of requests to a contract server, by method and path.
