@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks the arrows between rooms, the width of lines, rustfmt and clippy of the whole workspace,
+# Checks the arrows between rooms, the keys of documents, the width of lines, rustfmt and clippy of
+# the whole workspace,
 # the sentences and SQLSTATEs of the documentation, and the install script with pgspot. Fails on
 # any warning.
 set -eu
@@ -8,6 +9,8 @@ set -eu
 read_pg_config
 say "rooms of src/"
 python3 scripts/rooms.py >/dev/null
+say "documents are found by collection and id"
+scripts/keys.py || fail "an id says nothing outside of its collection"
 say "100 columns"
 python3 scripts/width.py || fail "lines are longer than 100 columns"
 say "rustfmt"

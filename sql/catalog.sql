@@ -99,6 +99,7 @@ CREATE TABLE rag.collections (
     name text PRIMARY KEY
         CHECK (rag.is_collection_name(name)),
     external_id text UNIQUE CHECK (external_id <> ''),
+    ids_from text,
     serial bigint NOT NULL DEFAULT pg_catalog.nextval('rag.collection_serial'),
     retriever text NOT NULL DEFAULT 'default',
     partition text,
@@ -133,6 +134,8 @@ COMMENT ON COLUMN rag.collections.name IS 'name of the collection';
 COMMENT ON COLUMN rag.collections.external_id IS
     'name that an application uses for the collection; functions that take and return JSON accept '
     'it instead of the name';
+COMMENT ON COLUMN rag.collections.ids_from IS
+    'former name, which ids of documents are made from; NULL: the name';
 COMMENT ON COLUMN rag.collections.serial IS
     'number of the collection in the order of creation; never used again';
 COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
@@ -263,6 +266,7 @@ CREATE TABLE rag.source (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
     namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
     uid uuid NOT NULL DEFAULT gen_random_uuid(),
+    ids_from text,
     -- definition
     kind text NOT NULL,
     spec jsonb NOT NULL,
@@ -347,6 +351,8 @@ COMMENT ON COLUMN rag.source.throttled IS
     'number of consecutive attempts that the remote server asked to postpone';
 COMMENT ON COLUMN rag.source.booted_at IS
     'start time of the server for which the schedule @reboot has run';
+COMMENT ON COLUMN rag.source.ids_from IS
+    'what ids of documents are made from: the first name; NULL: the name';
 COMMENT ON COLUMN rag.source.last_run_id IS
     'last run that has ended; the queued or current run is in rag.run';
 COMMENT ON COLUMN rag.source.documents IS
@@ -571,9 +577,12 @@ CREATE TRIGGER source_changed AFTER INSERT OR UPDATE OR DELETE ON rag.source FOR
 -- documents and chunks
 -- ----------------------------------------
 
+-- Ids are predictable, and applications choose them. So they say nothing outside of their
+-- collection: each statement on these rows names it.
 CREATE TABLE rag.documents (
-    document_id uuid PRIMARY KEY,
+    document_id uuid NOT NULL,
     collection text NOT NULL,
+    given_id text,
     source text,
     former_source text,
     uri text NOT NULL,
@@ -594,12 +603,18 @@ CREATE TABLE rag.documents (
     validator text,
     created_at timestamptz NOT NULL DEFAULT now(),
     fetched_at timestamptz,
-    indexed_at timestamptz
+    indexed_at timestamptz,
+    PRIMARY KEY (collection, document_id)
 );
 CREATE INDEX documents_source ON rag.documents (collection, source);
+-- a uri may be longer than a key
+CREATE INDEX documents_kept ON rag.documents (collection, pg_catalog.md5(uri))
+    WHERE source IS NULL AND former_source IS NOT NULL;
 COMMENT ON TABLE rag.documents IS 'documents with their extracted text';
 COMMENT ON COLUMN rag.documents.document_id IS
-    'hash of collection, source and uri; the same on every machine';
+    'hash of collection, source and uri; the same on every machine; unique in its collection';
+COMMENT ON COLUMN rag.documents.given_id IS
+    'id that an application gave the document, if it is no UUID';
 COMMENT ON COLUMN rag.documents.collection IS 'collection that contains the document';
 COMMENT ON COLUMN rag.documents.source IS
     'source of the document; NULL: it was added by rag_add_document, or its source was dropped';
@@ -633,6 +648,17 @@ COMMENT ON COLUMN rag.documents.created_at IS 'time when the document was first 
 COMMENT ON COLUMN rag.documents.fetched_at IS 'time when the current text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'time when the current text was indexed';
 
+-- A plan announces what the chunks that are written next belong to. So its hash is that of the
+-- document which they create, and not of what is stored when the plan is made.
+CREATE TABLE rag.planned_hash (
+    collection text NOT NULL,
+    document_id uuid NOT NULL,
+    hash text NOT NULL,
+    PRIMARY KEY (collection, document_id)
+);
+COMMENT ON TABLE rag.planned_hash IS
+    'hashes that rag_apply_plan has announced of documents without chunks';
+
 -- Partitions are named by their own names, so that a collection can join one that exists. They are
 -- created with the first document, and keys and indexes with them (src/catalog/partitions.rs). If
 -- CREATE EXTENSION created those on this table, they would exist twice after a dump is restored.
@@ -640,6 +666,7 @@ CREATE TABLE rag.chunks (
     collection text NOT NULL,
     partition text NOT NULL,
     source text,
+    former_source text,
     uri text NOT NULL,
     title text,
     document_id uuid NOT NULL,
@@ -648,6 +675,7 @@ CREATE TABLE rag.chunks (
     category text,
     tags text[],
     chunk_id uuid NOT NULL,
+    given_id text,
     chunk_index integer NOT NULL,
     start_index integer NOT NULL,
     content text NOT NULL,
@@ -669,7 +697,8 @@ COMMENT ON COLUMN rag.chunks.collection IS 'collection that contains the chunk';
 COMMENT ON COLUMN rag.chunks.partition IS
     'name of the partition that contains the row: that of the collection in rag.collections';
 COMMENT ON COLUMN rag.chunks.source IS
-    'source that the document came from; kept if the source was dropped without its documents';
+    'source of the document; NULL: it has none, or its source was dropped';
+COMMENT ON COLUMN rag.chunks.former_source IS 'dropped source that added the document';
 COMMENT ON COLUMN rag.chunks.uri IS 'address of the document';
 COMMENT ON COLUMN rag.chunks.title IS 'title of the document';
 COMMENT ON COLUMN rag.chunks.document_id IS 'document that contains the chunk';
@@ -679,6 +708,8 @@ COMMENT ON COLUMN rag.chunks.category IS 'category of the document';
 COMMENT ON COLUMN rag.chunks.tags IS 'tags of the document';
 COMMENT ON COLUMN rag.chunks.chunk_id IS
     'hash of document, text, chunking and position; the same on every machine';
+COMMENT ON COLUMN rag.chunks.given_id IS
+    'id that an application gave the chunk, if it is no UUID';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
 COMMENT ON COLUMN rag.chunks.start_index IS
     'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
@@ -1176,6 +1207,7 @@ SELECT pg_catalog.pg_extension_config_dump('rag.run_id', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.run_error', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.documents', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.planned_hash', '');
 
 -- DROP EXTENSION
 -- ----------------------------------------

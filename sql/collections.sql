@@ -34,9 +34,8 @@ BEGIN
     ELSE
         -- validator and raw_hash, which are for the next fetch, are not content
         names := ARRAY(
-            SELECT DISTINCT c.collection
-            FROM added a JOIN removed r USING (document_id),
-                 LATERAL (VALUES (a.collection), (r.collection)) AS c (collection)
+            SELECT DISTINCT collection
+            FROM added a FULL JOIN removed r USING (collection, document_id)
             WHERE (a.collection, a.status, a.error, a.indexed_at, a.content_hash, a.title,
                    a.category, a.tags, a.metadata)
                 IS DISTINCT FROM

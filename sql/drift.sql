@@ -7,13 +7,14 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- no foreign key: the row must remain when somebody deletes the document by hand, so that a check
 -- reports the loss.
 CREATE TABLE rag.document_digests (
-    document_id uuid PRIMARY KEY,
+    document_id uuid NOT NULL,
     collection text NOT NULL,
     source text NOT NULL,
     uri text NOT NULL,
     content_hash text,
     chunk_count integer NOT NULL,
-    digest bytea NOT NULL
+    digest bytea NOT NULL,
+    PRIMARY KEY (collection, document_id)
 );
 CREATE INDEX document_digests_source ON rag.document_digests (collection, source);
 COMMENT ON TABLE rag.document_digests IS
@@ -156,7 +157,9 @@ BEGIN
                             WHEN c.stored_hash IS DISTINCT FROM c.indexed_hash
                                  OR c.stored_hash IS DISTINCT FROM (
                                      SELECT encode(sha256(convert_to(d.content, 'UTF8')), 'hex')
-                                     FROM rag.documents d WHERE d.document_id = c.document_id)
+                                     FROM rag.documents d
+                                     WHERE d.collection = of_collection
+                                       AND d.document_id = c.document_id)
                                 THEN 'text'
                             ELSE 'document' END,
                        CASE WHEN c.stored_chunks > c.indexed_chunks THEN 'extra chunks'
@@ -176,10 +179,7 @@ BEGIN
         EXCEPT (SELECT d.document_id FROM rag.documents d
                 WHERE d.collection = of_collection AND d.source = of_source
                 UNION ALL SELECT i.document_id FROM rag.document_digests i
-                          WHERE i.collection = of_collection AND i.source = of_source
-                -- documents that a dropped source of the same name has left
-                UNION ALL SELECT d.document_id FROM rag.documents d
-                          WHERE d.collection = of_collection AND d.former_source = of_source))
+                          WHERE i.collection = of_collection AND i.source = of_source))
     INTO strays;
     IF strays <> '{}' THEN
         RETURN QUERY

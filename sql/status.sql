@@ -8,6 +8,12 @@ CREATE FUNCTION rag.current_model() RETURNS text
     AS 'MODULE_PATHNAME', 'present_model_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rag.current_model() IS 'name of the model in rag.model_dir';
 
+CREATE FUNCTION rag.failed_removals()
+    RETURNS TABLE (collection text, retriever text, url text, error text)
+    AS 'MODULE_PATHNAME', 'failed_removals_wrapper' LANGUAGE c STABLE;
+COMMENT ON FUNCTION rag.failed_removals() IS
+    'what servers that collections had before could not delete';
+
 -- It reads views with the caller's rights, so it reports only what the caller can see. The order of
 -- rows is server, sources, runs, collections, secrets.
 CREATE FUNCTION @extschema@.rag_status()
@@ -137,6 +143,13 @@ BEGIN
                format('REINDEX INDEX %s;', i.indexrelid::regclass)
         FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
         WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
+        UNION ALL
+        SELECT 'warning', 'retriever ' || f.retriever,
+               format('a former server, %s, could not delete what it has of collection "%s": %s',
+                      f.url, f.collection, f.error),
+               format('Start the server, or give it up: SELECT * FROM rag_sync_storage(%L, forget'
+                      ' => true);', f.collection)
+        FROM rag.failed_removals() f
         ORDER BY 2, 1;
 
     -- only superusers can see the keys

@@ -36,7 +36,7 @@ CREATE TABLE rag.storage_removal (
     retriever text NOT NULL,
     spec jsonb NOT NULL,
     owner_id oid NOT NULL,
-    index_name text NOT NULL,
+    partition text NOT NULL,
     collection text NOT NULL,
     changed_by xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(),
     attempts integer NOT NULL DEFAULT 0,

@@ -1,14 +1,10 @@
 //! Chunks that applications split themselves.
 
-use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::identity::ChunkId;
 
 use super::{parsed, required};
-use crate::{
-    catalog::{access, collections::Collection, given_chunks},
-    pg::json::JsonbText,
-    sync::given_chunks as given,
-};
+use crate::{catalog::given_chunks, pg::json::JsonbText, sync::given_chunks as given};
 
 #[pg_extern]
 fn rag_upsert_chunks(
@@ -26,14 +22,14 @@ fn rag_upsert_chunks(
 #[pg_extern]
 fn rag_delete_chunks(
     collection: Option<&str>,
-    chunk_ids: Option<Vec<Option<Uuid>>>,
+    chunk_ids: Option<Vec<Option<String>>>,
 ) -> Result<i64, ErrorReport> {
     super::require_writer(c"rag_delete_chunks()", "delete chunks")?;
     let collection = super::writable(collection)?;
     let ids: Vec<ChunkId> = required("chunk_ids", chunk_ids)?
         .into_iter()
         .flatten()
-        .map(|id| ChunkId(uuid::Uuid::from_bytes(*id.as_bytes())))
+        .map(|id| given::chunk_id(&id))
         .collect();
     Ok(given::delete(&collection, &ids)?)
 }
@@ -69,7 +65,6 @@ fn rag_apply_plan(
 
 #[pg_extern(stable, parallel_restricted)]
 fn rag_index_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
-    let collection = Collection::get(required("collection", collection)?)?;
-    access::require_read(&collection)?;
+    let collection = super::readable(collection)?;
     Ok(JsonB(given_chunks::state(&collection)?))
 }

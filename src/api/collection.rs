@@ -21,8 +21,10 @@ use crate::{
     error::Error,
     models::users,
     pg::roles::{self, Owner},
+    search::retrieval,
     settings,
-    source::{collection::SettingsChanges, drop::drop_sources_of},
+    source::{collection::SettingsChanges, drop::drop_sources_of, rename},
+    types::vector::MAX_DIMENSIONS,
 };
 
 #[pg_extern]
@@ -42,6 +44,7 @@ fn rag_create_collection(
     max_documents: pgrx::default!(Option<i64>, "NULL"),
     max_bytes: pgrx::default!(Option<i64>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
+    dimensions: pgrx::default!(Option<i32>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
     let name = Name::collection(required("name", name)?)?;
@@ -61,6 +64,15 @@ fn rag_create_collection(
     let title_weight = required("title_weight", title_weight)?;
     keyword_index::check_title_weight(title_weight)?;
     let model = model.map(canonical).filter(|name| !name.is_empty());
+    let given = dimensions.map(given_vectors_of).transpose()?;
+    if given.is_some() && model.is_some() {
+        return Err(
+            Error::invalid_parameter("model and dimensions exclude each other")
+                .hint("dimensions is for a collection whose vectors are given.")
+                .into(),
+        );
+    }
+    let model = given.as_deref().or(model);
     users::require_use_of(retriever, model)?;
     let new = NewCollection {
         name: &name,
@@ -78,6 +90,15 @@ fn rag_create_collection(
         quota: quota(Quota::default(), max_documents, max_bytes)?,
     };
     Ok(collections::create(new)?)
+}
+
+fn given_vectors_of(dimensions: i32) -> Result<String, Error> {
+    match usize::try_from(dimensions) {
+        Ok(n @ 1..=MAX_DIMENSIONS) => Ok(collections::given_vectors(n)),
+        _ => Err(Error::invalid_parameter(format!(
+            "dimensions must be between 1 and {MAX_DIMENSIONS}, not {dimensions}"
+        ))),
+    }
 }
 
 fn quota(quota: Quota, max_documents: Option<i64>, max_bytes: Option<i64>) -> Result<Quota, Error> {
@@ -132,6 +153,15 @@ fn rag_alter_collection(
     Ok(crate::source::collection::change_settings(
         &collection,
         settings,
+    )?)
+}
+
+#[pg_extern]
+fn rag_rename_collection(name: Option<&str>, new_name: Option<&str>) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_rename_collection()", "rename a collection")?;
+    Ok(rename::rename_collection(
+        required("name", name)?,
+        required("new_name", new_name)?,
     )?)
 }
 
@@ -210,15 +240,16 @@ fn rag_collection_status(
     >,
     ErrorReport,
 > {
+    let mut known = None;
     let found = match name {
         None => collection_status::of_all()?,
         Some(name) => {
-            let collection = Collection::get(name)?;
-            access::require_read(&collection)?;
+            let collection = super::readable(Some(name))?;
+            known = Some(collection.name.to_string());
             collection_status::of(&collection)?
         }
     };
-    let mut sources = sources::by_collection(name)?;
+    let mut sources = sources::by_collection(known.as_deref())?;
     Ok(TableIterator::new(found.into_iter().map(move |s| {
         let own = sources.remove(&s.name).unwrap_or_default();
         let (state, detail) = (s.state().to_string(), s.detail());
@@ -264,8 +295,7 @@ fn rag_collection_status(
 
 #[pg_extern(stable)]
 fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
-    let collection = Collection::by_name_or_external_id(collection)?;
-    access::require_read(&collection)?;
+    let collection = retrieval::knowledge_base(collection)?;
     let (chunks, items) = chunks::counts(&collection)?;
     let wanted = collection.wanted_model().map(str::to_owned);
     let stored = collection.model.map(|model| model.name);

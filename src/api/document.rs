@@ -6,10 +6,8 @@ use rag_protocol::identity::DocumentId;
 use super::{parsed, required, without_nulls};
 use crate::{
     catalog::{
-        access::{self, CollectionPrivilege},
-        collections::{self, Collection},
-        corruption,
-        documents::{self, DocumentAttributes, DocumentUpdate},
+        collections,
+        documents::{DocumentAttributes, DocumentUpdate},
     },
     engine::client::{DocumentInput, with_client},
     error::Error,
@@ -204,6 +202,7 @@ fn rag_update_document(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_update_document()", "update a document")?;
     let tags = without_nulls("tags", tags)?;
@@ -216,6 +215,7 @@ fn rag_update_document(
     };
     Ok(document::update(
         document_id_of(required("document_id", document_id)?),
+        collection,
         &change,
     )?)
 }
@@ -225,19 +225,13 @@ fn document_id_of(id: Uuid) -> DocumentId {
 }
 
 #[pg_extern]
-fn rag_remove_document(document_id: Uuid) -> Result<bool, ErrorReport> {
+fn rag_remove_document(
+    document_id: Option<Uuid>,
+    collection: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<Option<bool>, ErrorReport> {
     super::require_writer(c"rag_remove_document()", "remove a document")?;
-    let Some(name) = documents::collection_of(document_id)? else {
-        return Ok(false);
-    };
-    let collection = Collection::get(&name)?;
-    if !access::has_privilege(&collection, CollectionPrivilege::Read) {
-        // do not reveal that the document exists
-        return Ok(false);
-    }
-    access::require_write(&collection)?;
-    let id = document_id_of(document_id);
-    Ok(corruption::write_with_repair(&collection, || documents::delete(&name, &[id]))? > 0)
+    let id = document_id.map(document_id_of);
+    Ok(id.map(|id| document::remove(id, collection)).transpose()?)
 }
 
 #[pg_extern(stable, parallel_restricted)]

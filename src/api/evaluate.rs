@@ -49,7 +49,7 @@ impl Evaluation {
             )));
         }
         Ok(Self {
-            collection: Collection::get(required("collection", collection)?)?,
+            collection: super::readable(collection)?,
             queries: judged_queries(&queries, &qrels)?,
             k,
             operators: own_schema(call),

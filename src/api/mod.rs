@@ -36,7 +36,10 @@ use std::ffi::CStr;
 use serde_json::Value;
 
 use crate::{
-    catalog::{access::require_write, collections::Collection},
+    catalog::{
+        access::{require_read, require_write},
+        collections::Collection,
+    },
     error::Error,
     pg::{json::JsonbText, roles},
 };
@@ -60,14 +63,33 @@ fn parsed(name: &str, value: Option<JsonbText>) -> Result<Option<Value>, Error> 
         .map_err(|e| Error::invalid_parameter(format!("{name}: {e}")))
 }
 
-/// Returns a collection that the caller may write to.
+/// Returns the collection with a name or external id that the caller may read.
+///
+/// # Errors
+/// The collection does not exist, or the caller may not read it. Names are no secret, but what an
+/// external id stands for is one.
+fn readable(name: Option<&str>) -> Result<Collection, Error> {
+    known(name, require_read)
+}
+
+/// Returns the collection with a name or external id that the caller may write to.
 ///
 /// # Errors
 /// The collection does not exist, or the caller may not write to it.
 fn writable(name: Option<&str>) -> Result<Collection, Error> {
-    let collection = Collection::get(required("collection", name)?)?;
-    require_write(&collection)?;
-    Ok(collection)
+    known(name, require_write)
+}
+
+fn known(
+    name: Option<&str>,
+    check: fn(&Collection) -> Result<(), Error>,
+) -> Result<Collection, Error> {
+    let name = required("collection", name)?;
+    let collection = Collection::by_name_or_external_id(name)?;
+    match check(&collection) {
+        Err(_) if collection.name.as_str() != name => Err(Collection::missing(name)),
+        checked => checked.map(|()| collection),
+    }
 }
 
 /// Returns the elements of an array argument. The array may be NULL, but not its elements.

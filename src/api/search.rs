@@ -7,9 +7,7 @@ use pgrx::{
 use rag_contract::{Fusion, RetrievalMode, RetrievalSettings, Weights};
 use rag_filter::Filter;
 
-use super::required;
 use crate::{
-    catalog::collections::Collection,
     error::Error,
     pg::{calls::CallInfo, json::JsonbText},
     search::{SearchQuery, SearchRequest, rerank::search_and_rerank},
@@ -161,7 +159,7 @@ impl SearchArguments<'_> {
         };
         let query = SearchQuery::new(self.query, self.query_embedding)?;
         let filter = parse_filter(self.filter)?;
-        let collection = Collection::get(required("collection", self.collection)?)?;
+        let collection = super::readable(self.collection)?;
         SearchRequest::new(collection, query, &settings, filter)
     }
 }

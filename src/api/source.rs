@@ -2,7 +2,7 @@
 
 use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::parsed;
+use super::{parsed, required};
 use crate::{
     catalog::{name::canonical, sources::Source},
     error::Error,
@@ -12,7 +12,7 @@ use crate::{
         definition::{self, SourceArguments},
         drop::drop_source,
         errors::DefinitionErrors,
-        timing,
+        rename, timing,
     },
 };
 
@@ -183,6 +183,15 @@ fn rag_suspend(name: &str) -> Result<(), ErrorReport> {
 fn rag_resume(name: &str) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_resume()");
     Ok(timing::resume(canonical(name))?)
+}
+
+#[pg_extern]
+fn rag_rename_source(name: Option<&str>, new_name: Option<&str>) -> Result<(), ErrorReport> {
+    super::prevent_on_standby(c"rag_rename_source()");
+    Ok(rename::rename_source(
+        required("name", name)?,
+        required("new_name", new_name)?,
+    )?)
 }
 
 #[pg_extern]

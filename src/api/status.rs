@@ -1,9 +1,11 @@
 //! Functions for `rag_status()` (`sql/status.sql`).
 
-use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
+    catalog::storage_changes,
     cluster::{self, shared},
+    pg::roles,
     settings,
 };
 
@@ -26,4 +28,27 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
 #[pgrx::pg_extern(sql = false)]
 fn rag_why_idle() -> Option<&'static str> {
     cluster::why_idle()
+}
+
+/// What former servers could not delete, for `rag_status()`.
+#[pg_extern(sql = false)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn failed_removals() -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(collection, String),
+            name!(retriever, String),
+            name!(url, String),
+            name!(error, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let mut found = storage_changes::failed_removals(None)?;
+    found.retain(|failed| roles::may_act_for(roles::current(), failed.owner));
+    let rows = found.into_iter();
+    Ok(TableIterator::new(rows.map(|one| {
+        (one.collection, one.retriever, one.url, one.error)
+    })))
 }

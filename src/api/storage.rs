@@ -21,6 +21,7 @@ const MAX_TIME: Duration = Duration::from_secs(3600);
 fn rag_sync_storage(
     collection: pgrx::default!(Option<&str>, "NULL"),
     complete: pgrx::default!(Option<bool>, "false"),
+    forget: pgrx::default!(Option<bool>, "false"),
 ) -> Result<
     TableIterator<
         'static,
@@ -37,6 +38,14 @@ fn rag_sync_storage(
 > {
     super::require_writer(c"rag_sync_storage()", "write to storage on another server")?;
     let complete = required("complete", complete)?;
+    if required("forget", forget)? {
+        changes::forget_former(collection)?;
+        if let Some(name) = collection
+            && Collection::known_as(name)?.is_none_or(|found| !found.storage.storage.is_remote())
+        {
+            return Ok(TableIterator::new(vec![]));
+        }
+    }
     let mut found = vec![];
     match collection {
         Some(name) => {

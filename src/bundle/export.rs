@@ -305,6 +305,8 @@ fn metadata(
             title_weight: collection.title_weight,
             max_documents: collection.quota.max_documents,
             max_bytes: collection.quota.max_bytes,
+            ids_from: Some(collection.ids_from.clone()).filter(|ids| ids != name),
+            source_ids_from: sources::renamed(name)?,
         },
         files: BTreeMap::new(),
     })

@@ -1,6 +1,10 @@
 //! Reads a bundle into a new collection, in the caller's transaction.
 
-use std::{collections::HashSet, io::Read, mem::take};
+use std::{
+    collections::{BTreeMap, HashSet},
+    io::Read,
+    mem::take,
+};
 
 use pgrx::PgSqlErrorCode;
 use rag_bundle::{
@@ -20,7 +24,7 @@ use crate::{
         keyword_index,
         name::Name,
         quotas, retrievers,
-        sources::Source,
+        sources::{self, Source},
         whitelist,
     },
     engine::client::with_client,
@@ -78,12 +82,18 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
     )?;
     let collection = create_collection(&name, &metadata)?;
     quotas::check_documents(&collection, metadata.document_count)?;
+    let settings = &metadata.settings;
+    let from = settings.ids_from.as_ref().unwrap_or(&metadata.rag_name);
     let renaming = Renaming {
-        from: &metadata.rag_name,
-        to: name.as_str(),
+        from,
+        to: match name.as_str() == metadata.rag_name {
+            true => from,
+            false => name.as_str(),
+        },
+        sources: &settings.source_ids_from,
     };
     let sources = match request.with_sources {
-        true => create_sources(manifests, name.as_str())?,
+        true => create_sources(manifests, name.as_str(), &settings.source_ids_from)?,
         false => HashSet::new(),
     };
     let mut import = Import {
@@ -220,7 +230,11 @@ impl Server<'_> {
 }
 
 /// Creates the sources, with the caller as their owner. Returns their names.
-fn create_sources(manifests: Vec<Manifest>, collection: &str) -> Result<HashSet<String>, Error> {
+fn create_sources(
+    manifests: Vec<Manifest>,
+    collection: &str,
+    ids_from: &BTreeMap<String, String>,
+) -> Result<HashSet<String>, Error> {
     let mut sources = vec![];
     for manifest in manifests {
         if let Manifest::AutoIndexer(mut source) = manifest {
@@ -236,7 +250,11 @@ fn create_sources(manifests: Vec<Manifest>, collection: &str) -> Result<HashSet<
         }
     }
     let applied = manifest::apply_parsed(sources)?;
-    Ok(applied.into_iter().map(|(_, name, _)| name).collect())
+    let names: HashSet<String> = applied.into_iter().map(|(_, name, _)| name).collect();
+    for name in &names {
+        sources::set_ids_from(name, ids_from.get(name).map(String::as_str))?;
+    }
+    Ok(names)
 }
 
 /// Creates the collection with the settings of the bundle, and its partition.
@@ -270,7 +288,8 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
         )
         .map_err(|(_, error)| error)?,
     })?;
-    bundled::mark_imported(name.as_str())?;
+    let ids_from = stored.ids_from.as_deref().filter(|_| is_same_name);
+    bundled::mark_imported(name.as_str(), ids_from)?;
     let collection = Collection::get(name.as_str())?;
     if let Some(model) = &metadata.model {
         let wanted = EmbeddingModel::usable(collection.wanted_model())?;

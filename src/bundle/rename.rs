@@ -1,16 +1,20 @@
 //! Ids of documents of a bundle that is imported under another name.
 
+use std::collections::BTreeMap;
+
 use rag_bundle::Document;
 use rag_protocol::identity::DocumentId;
 use uuid::Uuid;
 
 use crate::sync::knowledge;
 
-/// The name of the collection in the bundle, and its name here.
+/// What ids of documents in the bundle are made from, and what they are made from here.
 #[derive(Clone, Copy)]
 pub struct Renaming<'a> {
     pub from: &'a str,
     pub to: &'a str,
+    /// The first names of sources that were renamed.
+    pub sources: &'a BTreeMap<String, String>,
 }
 
 impl Renaming<'_> {
@@ -25,10 +29,14 @@ impl Renaming<'_> {
     /// # Errors
     /// It is another id.
     pub fn check_id(self, id: Uuid, source: &str, uri: &str) -> Result<(), String> {
-        match DocumentId::derive(self.from, Some(source), uri).0 == id {
+        match DocumentId::derive(self.from, Some(self.origin(source)), uri).0 == id {
             true => Ok(()),
             false => Err("has a document_id that is not made from its source and uri".into()),
         }
+    }
+
+    fn origin<'b>(&'b self, source: &'b str) -> &'b str {
+        self.sources.get(source).map_or(source, String::as_str)
     }
 
     /// Returns the id of a document here. An id that was made from collection, source and uri is
@@ -39,7 +47,7 @@ impl Renaming<'_> {
             return document.document_id;
         }
         let origins = [
-            document.source.as_deref(),
+            document.source.as_deref().map(|name| self.origin(name)),
             document.former_source.as_deref(),
             None,
         ];
@@ -52,6 +60,14 @@ impl Renaming<'_> {
             let made = |collection| knowledge::document_id(collection, item, &document.uri).0;
             (made(self.from) == document.document_id).then(|| made(self.to))
         };
-        by_source.or_else(by_item).unwrap_or(document.document_id)
+        let by_given_id = || {
+            let given = document.given_id.as_deref()?;
+            let made = |collection| DocumentId::derive(collection, None, given).0;
+            (made(self.from) == document.document_id).then(|| made(self.to))
+        };
+        by_source
+            .or_else(by_item)
+            .or_else(by_given_id)
+            .unwrap_or(document.document_id)
     }
 }

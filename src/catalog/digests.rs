@@ -56,8 +56,8 @@ pub fn record_stored(
     Ok(())
 }
 
-const ON_CONFLICT: &str = "ON CONFLICT (document_id) DO UPDATE SET
-    collection = excluded.collection, source = excluded.source, uri = excluded.uri,
+const ON_CONFLICT: &str = "ON CONFLICT (collection, document_id) DO UPDATE SET
+    source = excluded.source, uri = excluded.uri,
     content_hash = excluded.content_hash, chunk_count = excluded.chunk_count,
     digest = excluded.digest";
 
@@ -77,11 +77,11 @@ pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
 }
 
 /// Deletes the digests of documents that their source no longer has. Runs as the extension's owner.
-pub fn delete(ids: &[DocumentId]) -> Result<(), Error> {
+pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     execute(
-        "DELETE FROM rag.document_digests WHERE document_id = ANY ($1)",
-        &[ids.into()],
+        "DELETE FROM rag.document_digests WHERE collection = $1 AND document_id = ANY ($2)",
+        &[collection.into(), ids.into()],
     )?;
     Ok(())
 }

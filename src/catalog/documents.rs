@@ -9,7 +9,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{chunks, collections::Collection, partitions};
+use super::{chunks, collections::Collection, given_chunks::GIVEN, partitions};
 use crate::{
     error::Error,
     pg::{
@@ -47,6 +47,7 @@ pub fn known_versions(
 
 /// Returns the hashes of those of some documents that are indexed with `chunking`.
 pub fn raw_hashes(
+    collection: &str,
     ids: &[DocumentId],
     chunking: &str,
 ) -> Result<HashMap<DocumentId, String>, Error> {
@@ -54,9 +55,9 @@ pub fn raw_hashes(
     let found = as_owner(|| {
         query(
             "SELECT document_id, raw_hash FROM rag.documents
-             WHERE document_id = ANY ($1) AND chunking = $2 AND status = 'active'
-               AND raw_hash IS NOT NULL",
-            &[ids.into(), chunking.into()],
+             WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
+               AND status = 'active' AND raw_hash IS NOT NULL",
+            &[collection.into(), ids.into(), chunking.into()],
             |row| Ok((document_id(&row)?, row.required(2)?)),
         )
     })?;
@@ -82,7 +83,7 @@ pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
 }
 
 /// Stores new validators of documents whose content has not changed.
-pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> {
+pub fn set_validators(collection: &str, validators: &[(DocumentId, String)]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = validators.iter().map(|(id, _)| uuid(id.0)).collect();
     let validators: Vec<&str> = validators
         .iter()
@@ -91,23 +92,28 @@ pub fn set_validators(validators: &[(DocumentId, String)]) -> Result<(), Error> 
     as_owner(|| {
         execute(
             "UPDATE rag.documents d SET validator = v.validator
-             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS v (id, validator)
-             WHERE d.document_id = v.id",
-            &[ids.into(), validators.into()],
+             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS v (id, validator)
+             WHERE d.collection = $1 AND d.document_id = v.id",
+            &[collection.into(), ids.into(), validators.into()],
         )
     })?;
     Ok(())
 }
 
 /// Returns those of some documents that belong to a source, as defined by [`ids_of_source`].
-pub fn ids_owned_by(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>, Error> {
+pub fn ids_owned_by(
+    collection: &str,
+    ids: &[DocumentId],
+    source: &str,
+) -> Result<Vec<DocumentId>, Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     as_owner(|| {
         execute_returning(
-            "SELECT document_id FROM rag.documents WHERE document_id = ANY ($1) AND source = $2
+            "SELECT document_id FROM rag.documents
+             WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
              UNION SELECT document_id FROM rag.document_digests
-                   WHERE document_id = ANY ($1) AND source = $2",
-            &[ids.into(), source.into()],
+                   WHERE collection = $1 AND document_id = ANY ($2) AND source = $3",
+            &[collection.into(), ids.into(), source.into()],
             |row| document_id(&row),
         )
     })
@@ -115,11 +121,23 @@ pub fn ids_owned_by(ids: &[DocumentId], source: &str) -> Result<Vec<DocumentId>,
 
 /// Keeps the documents of a dropped source in their collections, without a source.
 ///
-/// A later source of the same name does not delete them. If it has a document of the same uri, that
-/// has the same id and replaces the kept document. The hash of a kept document is deleted, so that
-/// no run takes it for an unchanged document of its own. Documents that were never indexed are
-/// deleted.
+/// A later source of the same name does not delete them. A document of any source with the same uri
+/// replaces the kept document. The hash of a kept document is deleted, so that no run takes it for
+/// an unchanged document of its own. Documents that were never indexed are deleted.
 pub fn detach(source: &str) -> Result<(), Error> {
+    for collection in ids_by_collection(source, None)?.into_keys() {
+        partitions::join_writers(&collection);
+        as_owner(|| {
+            let rows = partitions::rows_of_writer(&collection, "")?;
+            execute(
+                &format!(
+                    "UPDATE rag.chunks SET source = NULL, former_source = $1
+                     WHERE {rows} AND source = $1"
+                ),
+                &[source.into()],
+            )
+        })?;
+    }
     as_owner(|| {
         for statement in [
             "DELETE FROM rag.documents d USING rag.collections c
@@ -191,8 +209,8 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                  own_title, validator, fetched_at, indexed_at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15,
                      $16, $17, pg_catalog.now(), pg_catalog.now())
-             ON CONFLICT (document_id) DO UPDATE SET
-                 collection = excluded.collection, source = excluded.source, former_source = NULL,
+             ON CONFLICT (collection, document_id) DO UPDATE SET
+                 source = excluded.source, former_source = NULL,
                  uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
                  document_type = excluded.document_type, category = excluded.category,
                  tags = excluded.tags, status = 'active', error = NULL,
@@ -224,9 +242,27 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
             |row| Ok((row.required(1)?, row.get(2)?)),
         )?;
         let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
+        let adopts = document.source.is_some() && remove_kept(document)?;
         chunks::replace(document, digest)?;
-        Ok(is_new)
+        Ok(is_new && !adopts)
     })
+}
+
+/// Removes documents of the same uri that dropped sources have left: nobody else would. Returns
+/// false if there is none.
+fn remove_kept(document: &StoredDocument<'_>) -> Result<bool, Error> {
+    let kept = execute_prepared(
+        "DELETE FROM rag.documents
+         WHERE collection = $1 AND pg_catalog.md5(uri) = pg_catalog.md5($2) AND uri = $2
+           AND source IS NULL AND former_source IS NOT NULL
+         RETURNING document_id",
+        &[document.collection.into(), document.uri.into()],
+        |row| document_id(&row),
+    )?;
+    if !kept.is_empty() {
+        chunks::delete(document.collection, &kept)?;
+    }
+    Ok(!kept.is_empty())
 }
 
 /// Records that a document could not be indexed. Only its status and error change: what was indexed
@@ -246,16 +282,22 @@ pub fn record_failure(
     as_owner(|| {
         if !fetched {
             return execute(
-                "UPDATE rag.documents SET status = 'error', error = $2
-                 WHERE document_id = $1 AND source IS NOT DISTINCT FROM $3",
-                &[uuid(id.0).into(), error.into(), source.into()],
+                "UPDATE rag.documents SET status = 'error', error = $3
+                 WHERE collection = $1 AND document_id = $2 AND source IS NOT DISTINCT FROM $4",
+                &[
+                    collection.into(),
+                    uuid(id.0).into(),
+                    error.into(),
+                    source.into(),
+                ],
             );
         }
         let inserted = execute_returning(
             "INSERT INTO rag.documents AS d (
                  document_id, collection, source, uri, document_type, status, error)
              VALUES ($1, $2, $3, $4, $5, 'error', $6)
-             ON CONFLICT (document_id) DO UPDATE SET status = 'error', error = excluded.error
+             ON CONFLICT (collection, document_id)
+                 DO UPDATE SET status = 'error', error = excluded.error
                  WHERE d.source IS NOT DISTINCT FROM excluded.source
              RETURNING d.xmax = 0",
             &[
@@ -280,7 +322,7 @@ pub fn record_failure(
 /// number.
 pub fn delete_and_forget(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     let deleted = delete(collection, ids)?;
-    as_owner(|| super::digests::delete(ids))?;
+    as_owner(|| super::digests::delete(collection, ids))?;
     Ok(deleted)
 }
 
@@ -291,8 +333,8 @@ pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     as_owner(|| {
         let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
         let deleted = execute(
-            "DELETE FROM rag.documents WHERE document_id = ANY ($1)",
-            &[rows.into()],
+            "DELETE FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)",
+            &[collection.into(), rows.into()],
         )?;
         chunks::delete(collection, ids)?;
         Ok(deleted)
@@ -335,7 +377,7 @@ pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<Indexe
         query(
             &format!(
                 "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
-                 WHERE document_id = $2 AND collection = $1 AND status = 'active'
+                 WHERE collection = $1 AND document_id = $2 AND status = 'active'
                    AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
                    AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
                                       WHERE {rows} AND document_id = $2)"
@@ -354,27 +396,25 @@ pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<Indexe
     Ok(found.into_iter().next())
 }
 
-/// The collection, source and knowledge item that a document belongs to.
+/// The source and the knowledge item that a document belongs to.
 pub struct DocumentOrigin {
-    pub collection: String,
     pub source: Option<String>,
     pub uri: String,
     pub knowledge_id: Option<i64>,
 }
 
 /// Returns the origin of a document, and locks its row until the transaction ends.
-pub fn lock(id: DocumentId) -> Result<Option<DocumentOrigin>, Error> {
+pub fn lock(collection: &str, id: DocumentId) -> Result<Option<DocumentOrigin>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT collection, source, uri, knowledge_id FROM rag.documents
-             WHERE document_id = $1 FOR UPDATE",
-            &[uuid(id.0).into()],
+            "SELECT source, uri, knowledge_id FROM rag.documents
+             WHERE collection = $1 AND document_id = $2 FOR UPDATE",
+            &[collection.into(), uuid(id.0).into()],
             |row| {
                 Ok(DocumentOrigin {
-                    collection: row.required(1)?,
-                    source: row.get(2)?,
-                    uri: row.required(3)?,
-                    knowledge_id: row.get(4)?,
+                    source: row.get(1)?,
+                    uri: row.required(2)?,
+                    knowledge_id: row.get(3)?,
                 })
             },
         )
@@ -417,14 +457,15 @@ pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Resu
         let mut new = change.metadata.clone();
         if let (Some(new), true) = (&mut new, settings.detects_language())
             && !new.contains_key(rag_language::KEY)
-            && let Some(language) = stored_language(id)?
+            && let Some(language) = stored_language(collection, id)?
         {
             new.insert(rag_language::KEY.into(), language);
         }
         let changed = execute(
             &format!(
                 "UPDATE rag.documents SET {SET},
-                     own_title = own_title AND coalesce($3 = title, true), raw_hash = NULL
+                     own_title = own_title AND coalesce($3 = title, true),
+                     raw_hash = CASE WHEN chunking = '{GIVEN}' THEN raw_hash END
                  WHERE collection = $1 AND document_id = $2 AND {DIFFERS}"
             ),
             &given(new.clone().map(json)),
@@ -442,10 +483,15 @@ pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Resu
 }
 
 /// Returns the language in the metadata of a document.
-fn stored_language(id: DocumentId) -> Result<Option<Value>, Error> {
+fn stored_language(collection: &str, id: DocumentId) -> Result<Option<Value>, Error> {
     let found = execute_returning(
-        "SELECT metadata OPERATOR(pg_catalog.->) $2 FROM rag.documents WHERE document_id = $1",
-        &[uuid(id.0).into(), rag_language::KEY.into()],
+        "SELECT metadata OPERATOR(pg_catalog.->) $3 FROM rag.documents
+         WHERE collection = $1 AND document_id = $2",
+        &[
+            collection.into(),
+            uuid(id.0).into(),
+            rag_language::KEY.into(),
+        ],
         |row| row.get::<pgrx::JsonB>(1),
     )?;
     Ok(found.into_iter().flatten().next().map(|json| json.0))
@@ -490,16 +536,18 @@ pub fn chunk_metadata(
         .collect()
 }
 
-/// Returns the collection of a document.
-pub fn collection_of(id: pgrx::Uuid) -> Result<Option<String>, Error> {
-    let found = as_owner(|| {
+/// Returns the collections that have a document of this id.
+pub fn collections_of(id: DocumentId) -> Result<Vec<String>, Error> {
+    as_owner(|| {
         query(
-            "SELECT collection FROM rag.documents WHERE document_id = $1",
-            &[id.into()],
+            "SELECT c.name FROM rag.collections c
+             WHERE EXISTS (SELECT FROM rag.documents d
+                           WHERE d.collection = c.name AND d.document_id = $1)
+             ORDER BY c.name",
+            &[uuid(id.0).into()],
             |row| row.required(1),
         )
-    })?;
-    Ok(found.into_iter().next())
+    })
 }
 
 /// The attributes that a user gives to a document.

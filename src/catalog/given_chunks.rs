@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use pgrx::datum::DatumWithOid;
 use rag_protocol::{
+    call::Provider,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     labels::Labels,
 };
@@ -16,6 +17,7 @@ use super::{
     chunks,
     collections::Collection,
     documents::document_id,
+    models,
     partitions::{self, Partition},
 };
 use crate::{
@@ -25,13 +27,15 @@ use crate::{
 };
 
 /// What `rag.documents.chunking` has instead of the settings that the text was split with.
-const GIVEN: &str = "given";
+pub const GIVEN: &str = "given";
 /// The number of characters, which are line ends, between two chunks in the content.
 pub const SEPARATOR: i32 = 2;
 
 /// A document to be created if it does not exist.
 pub struct GivenDocument<'a> {
     pub id: DocumentId,
+    /// The id of the application, if it is no UUID.
+    pub given_id: Option<&'a str>,
     pub uri: &'a str,
     pub title: Option<&'a str>,
     pub labels: &'a Labels,
@@ -41,7 +45,7 @@ pub struct GivenDocument<'a> {
 pub struct LockedDocument {
     pub id: DocumentId,
     pub title: Option<String>,
-    /// The hash that the application has given, if any.
+    /// The hash that the application has given, or else that of the content.
     pub hash: Option<String>,
 }
 
@@ -49,16 +53,17 @@ pub struct LockedDocument {
 /// transaction ends. Runs as the extension's owner, like all functions here.
 ///
 /// # Errors
-/// A document is in another collection, or its chunks come from somewhere else.
+/// The chunks of a document come from somewhere else.
 pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDocument>, Error> {
     let found = execute_returning(
-        "SELECT document_id, title, raw_hash, collection, source, knowledge_id, chunking
-         FROM rag.documents WHERE document_id = ANY ($1) ORDER BY document_id FOR UPDATE",
-        &[documents(ids).into()],
+        "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash, source, knowledge_id,
+                chunking
+         FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)
+         ORDER BY document_id FOR UPDATE",
+        &[collection.name.as_str().into(), documents(ids).into()],
         |row| {
             let document = locked(&row)?;
             let origin = Origin {
-                collection: row.required("collection")?,
                 source: row.get("source")?,
                 knowledge_id: row.get("knowledge_id")?,
                 is_given: row.get::<String>("chunking")?.as_deref() == Some(GIVEN),
@@ -67,7 +72,7 @@ pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDoc
         },
     )?;
     for (document, origin) in &found {
-        origin.check(document.id, collection)?;
+        origin.check(document.id)?;
     }
     Ok(found.into_iter().map(|(document, _)| document).collect())
 }
@@ -75,7 +80,7 @@ pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDoc
 /// Returns all documents of a collection with chunks of an application, and locks them.
 pub fn lock_all(collection: &Collection) -> Result<Vec<LockedDocument>, Error> {
     execute_returning(
-        "SELECT document_id, title, raw_hash FROM rag.documents
+        "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash FROM rag.documents
          WHERE collection = $1 AND source IS NULL AND chunking = $2
          ORDER BY document_id FOR UPDATE",
         &[collection.name.as_str().into(), GIVEN.into()],
@@ -87,29 +92,19 @@ fn locked(row: &Row<'_, '_>) -> Result<LockedDocument, Error> {
     Ok(LockedDocument {
         id: document_id(row)?,
         title: row.get("title")?,
-        hash: row.get("raw_hash")?,
+        hash: row.get("hash")?,
     })
 }
 
 /// Where a document comes from.
 struct Origin {
-    collection: String,
     source: Option<String>,
     knowledge_id: Option<i64>,
     is_given: bool,
 }
 
 impl Origin {
-    fn check(&self, id: DocumentId, collection: &Collection) -> Result<(), Error> {
-        if self.collection != collection.name.as_str() {
-            // the other collection may be a secret
-            return Err(
-                Error::duplicate(format!("document_id {id} is in use")).hint(
-                    "Use other ids, for example by leaving document_id out: it is then made from \
-                 collection and uri.",
-                ),
-            );
-        }
+    fn check(&self, id: DocumentId) -> Result<(), Error> {
         let owner = match (&self.source, self.knowledge_id) {
             (Some(source), _) => format!("source \"{source}\" fills it."),
             (_, Some(item)) => format!("It belongs to knowledge item {item}."),
@@ -125,14 +120,16 @@ impl Origin {
     }
 }
 
-/// Creates a document without chunks, unless it exists.
+/// Creates a document without chunks, unless it exists. It has the hash that a plan has announced.
 pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(), Error> {
     execute_prepared(
         "INSERT INTO rag.documents (
              document_id, collection, uri, title, own_title, document_type, category, tags, status,
-             chunking)
-         VALUES ($1, $2, $3, $4, $4 IS NOT NULL, 'text', $5, $6, 'pending', $7)
-         ON CONFLICT (document_id) DO NOTHING",
+             chunking, raw_hash, given_id)
+         SELECT $1, $2, $3, $4, $4 IS NOT NULL, 'text', $5, $6, 'pending', $7,
+                (SELECT p.hash FROM rag.planned_hash p
+                 WHERE p.collection = $2 AND p.document_id = $1), $8
+         ON CONFLICT (collection, document_id) DO NOTHING",
         &[
             uuid(document.id.0).into(),
             collection.name.as_str().into(),
@@ -141,6 +138,7 @@ pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(
             document.labels.category.as_deref().into(),
             document.labels.tags.clone().into(),
             GIVEN.into(),
+            document.given_id.into(),
         ],
         |_| Ok(()),
     )?;
@@ -261,6 +259,7 @@ pub fn positions(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<Posi
 /// A chunk as it is written.
 pub struct GivenRow<'a> {
     pub position: Position,
+    pub given_id: Option<&'a str>,
     pub page: Option<i32>,
     pub content: &'a str,
     pub metadata: String,
@@ -287,22 +286,25 @@ pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Erro
         column(rows, |row| uuid(row.key.0)).into(),
         column(rows, |row| row.embedding.clone()).into(),
         partition.into(),
+        collection.name.as_str().into(),
+        column(rows, |row| row.given_id).into(),
     ];
     execute_prepared(
         "INSERT INTO rag.chunks (
              collection, uri, title, document_id, document_type, category, tags, metadata,
              fetched_at, indexed_at, chunk_id, chunk_index, start_index, content, embedding_key,
-             embedding, start_line, end_line, page, partition)
+             embedding, start_line, end_line, page, partition, given_id)
          SELECT d.collection, d.uri, d.title, d.document_id, d.document_type, d.category, d.tags,
                 c.metadata::pg_catalog.jsonb, pg_catalog.now(), pg_catalog.now(), c.id, c.index,
-                c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page, $12
+                c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page, $12,
+                c.given_id
          FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
                          pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
                          pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
-                         pg_catalog.unnest($10), pg_catalog.unnest($11))
+                         pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($14))
              AS c (document_id, id, index, start_index, start_line, end_line, page, content,
-                   metadata, key, embedding)
-         JOIN rag.documents d ON d.document_id = c.document_id",
+                   metadata, key, embedding, given_id)
+         JOIN rag.documents d ON d.collection = $13 AND d.document_id = c.document_id",
         &arguments,
         |_| Ok(()),
     )?;
@@ -362,10 +364,10 @@ pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), E
              SET raw_hash = NULL,
                  chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks c
                                 WHERE {} AND c.document_id = d.document_id)
-             WHERE d.document_id = ANY ($1)",
+             WHERE d.collection = $1 AND d.document_id = ANY ($2)",
             rows(collection, "c.")?
         ),
-        &[documents(ids).into()],
+        &[collection.name.as_str().into(), documents(ids).into()],
     )?;
     Ok(())
 }
@@ -373,7 +375,7 @@ pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), E
 /// Puts the content of documents together from their chunks, and counts these. Deletes documents
 /// that have none. Returns the number of documents deleted.
 pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Error> {
-    let arguments = || [documents(ids).into()];
+    let arguments = || [collection.name.as_str().into(), documents(ids).into()];
     execute(
         &format!(
             "UPDATE rag.documents d
@@ -384,17 +386,21 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
              FROM (SELECT document_id, pg_catalog.count(*) AS chunks,
                           pg_catalog.string_agg(content, pg_catalog.repeat(E'\\n', {SEPARATOR})
                                                 ORDER BY chunk_index) AS content
-                   FROM rag.chunks WHERE {} AND document_id = ANY ($1)
+                   FROM rag.chunks WHERE {} AND document_id = ANY ($2)
                    GROUP BY document_id) AS k
-             WHERE d.document_id = k.document_id",
+             WHERE d.collection = $1 AND d.document_id = k.document_id",
             rows(collection, "")?
         ),
         &arguments(),
     )?;
     execute(
+        "DELETE FROM rag.planned_hash WHERE collection = $1 AND document_id = ANY ($2)",
+        &arguments(),
+    )?;
+    execute(
         &format!(
             "DELETE FROM rag.documents d
-             WHERE d.document_id = ANY ($1) AND NOT EXISTS (
+             WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
                  SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
             rows(collection, "c.")?
         ),
@@ -402,13 +408,19 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
     )
 }
 
-/// Stores the hashes that the application has given to documents.
-pub fn set_hashes(hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
+/// Records the hashes that a plan announces of documents which are not stored, instead of those of
+/// earlier plans.
+pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
+    let name = collection.name.as_str();
     execute(
-        "UPDATE rag.documents d SET raw_hash = h.hash
-         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS h (document_id, hash)
-         WHERE d.document_id = h.document_id",
+        "DELETE FROM rag.planned_hash WHERE collection = $1",
+        &[name.into()],
+    )?;
+    execute(
+        "INSERT INTO rag.planned_hash (collection, document_id, hash)
+         SELECT $1, h.* FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS h",
         &[
+            name.into(),
             column(hashes, |(id, _)| uuid(id.0)).into(),
             column(hashes, |(_, hash)| *hash).into(),
         ],
@@ -417,12 +429,16 @@ pub fn set_hashes(hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
 }
 
 /// Returns those of some documents whose chunks an application gives, and locks them.
-pub fn lock_among(ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
+pub fn lock_among(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
     execute_returning(
         "SELECT document_id FROM rag.documents
-         WHERE document_id = ANY ($1) AND source IS NULL AND chunking = $2
+         WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
          ORDER BY document_id FOR UPDATE",
-        &[documents(ids).into(), GIVEN.into()],
+        &[
+            collection.name.as_str().into(),
+            documents(ids).into(),
+            GIVEN.into(),
+        ],
         |row| document_id(&row),
     )
 }
@@ -432,13 +448,13 @@ pub fn lock_among(ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
 pub fn state(collection: &Collection) -> Result<Value, Error> {
     let documents = query_as_caller(
         &format!(
-            "SELECT d.document_id::pg_catalog.text AS id, d.uri,
+            "SELECT coalesce(d.given_id, d.document_id::pg_catalog.text) AS id, d.uri,
                 CASE WHEN d.source IS NULL AND d.chunking = $2
                      THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
                 coalesce(k.ids, '{{}}') AS chunk_ids
          FROM rag.documents d
          LEFT JOIN (SELECT c.document_id,
-                           pg_catalog.array_agg(c.chunk_id::pg_catalog.text
+                           pg_catalog.array_agg(coalesce(c.given_id, c.chunk_id::pg_catalog.text)
                                                 ORDER BY c.chunk_index, c.chunk_id) AS ids
                     FROM rag.chunks c WHERE {} GROUP BY c.document_id) AS k
              USING (document_id)
@@ -455,10 +471,18 @@ pub fn state(collection: &Collection) -> Result<Value, Error> {
             Ok((row.required::<String>("id")?, document))
         },
     )?;
-    let embed = collection
-        .model
-        .as_ref()
-        .map(|model| json!({"provider": "local", "model": model.name, "dim": model.dimensions}));
+    let embed = match &collection.model {
+        None => Value::Null,
+        Some(model) => {
+            let registered = models::find(&model.name)?;
+            let provider = registered.map_or(Provider::Local, |model| model.provider);
+            let provider = match model.is_given() {
+                true => "none",
+                false => provider.name(),
+            };
+            json!({"provider": provider, "model": model.name, "dim": model.dimensions})
+        }
+    };
     let documents: Map<String, Value> = documents.into_iter().collect();
     Ok(json!({"docs": documents, "embed": embed}))
 }

@@ -99,7 +99,7 @@ pub fn update_if_intact(collection: &str, id: DocumentId, labels: &Labels) -> Re
     as_owner(|| {
         let intact = execute_returning(
             "SELECT true FROM rag.compute_document_digests($1, of_document => $2) d
-                 JOIN rag.document_digests m ON m.document_id = d.document_id
+                 JOIN rag.document_digests m ON m.collection = $1 AND m.document_id = d.document_id
              WHERE m.digest = d.digest",
             &[collection.into(), uuid(id.0).into()],
             |row| row.required::<bool>(1),

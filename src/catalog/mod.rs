@@ -25,6 +25,7 @@ pub mod partitions;
 pub mod placement;
 pub mod quotas;
 pub mod rebuilds;
+pub mod renames;
 pub mod retrievers;
 pub mod runs;
 pub mod secrets;

@@ -94,17 +94,22 @@ impl Partition {
         dimensions: usize,
     ) -> Result<(), Error> {
         let (partition, name) = (self.qualified(), quote_literal(&rows_of.0));
-        let of_one = only.map_or_else(String::new, |only| {
-            format!(
-                "CONSTRAINT partition_collection CHECK (collection = {}),",
-                quote_literal(only)
-            )
-        });
+        // an id says nothing outside of its collection
+        let (key, of_one) = match only {
+            Some(only) => (
+                "document_id, chunk_id",
+                format!(
+                    "CONSTRAINT partition_collection CHECK (collection = {}),",
+                    quote_literal(only)
+                ),
+            ),
+            None => ("document_id, chunk_id, collection", String::new()),
+        };
         execute(
             &format!(
                 "CREATE TABLE {partition} (
                      LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
-                     PRIMARY KEY (document_id, chunk_id),
+                     PRIMARY KEY ({key}),
                      CONSTRAINT partition_name CHECK (partition = {name}),
                      {of_one}
                      CONSTRAINT embedding_dimensions

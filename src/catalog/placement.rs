@@ -7,6 +7,7 @@
 
 use pgrx::PgSqlErrorCode;
 use rag_contract::{RetrieverSettings, StorageSettings};
+use rag_manifest::OWN_PARTITION;
 
 use super::{
     access::{CollectionPrivilege, has_privilege},
@@ -51,7 +52,10 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
         (Some(_), Some(mode)) => (collection.shares_partition(), mode.as_str()),
         _ => (strategy.is_shared(), strategy.mode()),
     };
-    let partition = known.unwrap_or_else(|| wanted(collection));
+    let partition = match known {
+        Some(known) => known,
+        None => free(collection, wanted(collection))?,
+    };
     if is_shared {
         lock_partitions()?;
     }
@@ -64,6 +68,21 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
     }
     partitions::set(name, &partition, mode)?;
     Ok(is_new.then_some(partition))
+}
+
+/// Returns the partition, or another one if a collection that was renamed has it for itself.
+fn free(collection: &Collection, partition: Partition) -> Result<Partition, Error> {
+    let is_own = !collection.strategy.is_shared() && partition.oid().is_some();
+    match is_own && is_of_renamed(&others(collection.name.as_str(), &partition)?) {
+        true => partitions::free_name(partition.name()),
+        false => Ok(partition),
+    }
+}
+
+/// Returns true if one collection has the partition for itself. Only this collection would need the
+/// partition's name, if it had not been renamed: `rag_manifest` reserves such names.
+fn is_of_renamed(others: &[Member]) -> bool {
+    matches!(others, [other] if other.mode == OWN_PARTITION)
 }
 
 /// Keeps out others that create, join or drop partitions, until the transaction ends. Searches and
@@ -189,6 +208,9 @@ fn check_place(
         )));
     };
     let mode = collection.strategy.mode();
+    if dimensions.is_none() && mode == OWN_PARTITION && is_of_renamed(&others) {
+        return Ok(());
+    }
     if other.mode != mode || !collection.strategy.is_shared() {
         return Err(refuse(format!(
             "A partition of strategy \"{}\" has this name. The strategy of the collection is \

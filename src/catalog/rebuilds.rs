@@ -205,7 +205,7 @@ pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, 
         "DELETE FROM rag.rebuilt_document r
          WHERE r.collection = $1 AND NOT EXISTS (
              SELECT FROM rag.documents d
-             WHERE d.document_id = r.document_id AND d.collection = $1)
+             WHERE d.collection = $1 AND d.document_id = r.document_id)
          RETURNING r.document_id",
         &[collection.into()],
         |row| document_id(&row),
@@ -302,7 +302,8 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     let locked: Vec<i64> = execute_returning(
         "WITH locked AS (
              SELECT d.document_id FROM rag.rebuilt_document r
-                  JOIN rag.documents d ON d.document_id = r.document_id
+                  JOIN rag.documents d
+                      ON d.collection = $1 AND d.document_id = r.document_id
              WHERE r.collection = $1 AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
              FOR UPDATE OF d SKIP LOCKED)
          SELECT pg_catalog.count(*) FROM locked",
@@ -315,8 +316,10 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     let drifted = execute_returning(
         &format!(
             "SELECT d.document_id FROM rag.rebuilt_document r
-                  JOIN rag.documents d ON d.document_id = r.document_id
-                  JOIN rag.document_digests m ON m.document_id = r.document_id
+                  JOIN rag.documents d
+                      ON d.collection = $1 AND d.document_id = r.document_id
+                  JOIN rag.document_digests m
+                      ON m.collection = $1 AND m.document_id = r.document_id
              WHERE r.collection = $1 AND r.digest IS NOT NULL AND {DRIFTED}"
         ),
         &[collection.into()],
@@ -326,7 +329,8 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
         "UPDATE rag.documents d
          SET chunking = r.chunking, chunk_count = r.chunk_count, indexed_at = pg_catalog.now()
          FROM rag.rebuilt_document r
-         WHERE r.collection = $1 AND d.document_id = r.document_id AND r.chunking IS NOT NULL",
+         WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
+           AND r.chunking IS NOT NULL",
         &[collection.into()],
     )?;
     if notes_languages {
@@ -334,7 +338,8 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
             "UPDATE rag.documents d
              SET metadata = d.metadata || pg_catalog.jsonb_build_object('language', r.language)
              FROM rag.rebuilt_document r
-             WHERE r.collection = $1 AND d.document_id = r.document_id AND r.language IS NOT NULL
+             WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
+               AND r.language IS NOT NULL
                AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
                AND NOT d.metadata ? 'language'",
             &[collection.into()],
@@ -343,8 +348,10 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     execute(
         "UPDATE rag.document_digests m
          SET chunk_count = r.chunk_count, digest = rag.document_digest(d) || r.digest
-         FROM rag.rebuilt_document r JOIN rag.documents d ON d.document_id = r.document_id
-         WHERE r.collection = $1 AND r.digest IS NOT NULL AND m.document_id = r.document_id
+         FROM rag.rebuilt_document r
+              JOIN rag.documents d ON d.collection = $1 AND d.document_id = r.document_id
+         WHERE r.collection = $1 AND r.digest IS NOT NULL
+           AND m.collection = $1 AND m.document_id = r.document_id
            AND NOT m.document_id = ANY ($2)",
         &[collection.into(), uuids(&drifted).into()],
     )?;

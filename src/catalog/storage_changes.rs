@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use pgrx::{JsonB, pg_sys};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
@@ -222,7 +223,7 @@ pub struct Due {
 /// are of the same index of the same server.
 const BLOCKS: &str = "EXISTS (
     SELECT FROM rag.collections b JOIN rag.retrievers t ON t.name = b.retriever
-    WHERE b.name = r.collection AND pg_catalog.replace(b.partition, '/', '~') = r.index_name
+    WHERE b.name = r.collection AND b.partition = r.partition
       AND pg_catalog.rtrim(t.spec #>> '{storageConfig,url}', '/')
           = pg_catalog.rtrim(r.spec #>> '{storageConfig,url}', '/'))";
 
@@ -323,20 +324,28 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
         };
         execute(
             "INSERT INTO rag.storage_removal
-                 (retriever, spec, owner_id, index_name, collection)
+                 (retriever, spec, owner_id, partition, collection)
              SELECT r.name, r.spec, r.owner_id, $2, c.name
              FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
              WHERE c.name = $1",
-            &[name.into(), index_name(&partition).into()],
+            &[name.into(), partition.name().into()],
         )?;
         Ok(())
     })
 }
 
 /// Returns the name of the index that a server has for a partition. Names of partitions may have a
-/// slash, which no server accepts.
+/// slash, which no server accepts, and capitals, which Elasticsearch refuses. A name that loses its
+/// capitals gets a hash, so that it stays different from others.
 pub fn index_name(partition: &Partition) -> String {
-    partition.name().replace('/', "~")
+    let name = partition.name().replace('/', "~");
+    let lower = name.to_ascii_lowercase();
+    if lower == name {
+        return name;
+    }
+    let hash = Sha256::digest(&name);
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{lower}~{}", &hash[..8])
 }
 
 /// What a server has to delete.
@@ -358,10 +367,9 @@ pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT removal, retriever, spec, owner_id, index_name, collection,
+                "SELECT removal, retriever, spec, owner_id, partition, collection,
                         NOT EXISTS (SELECT FROM rag.collections c
-                                    WHERE pg_catalog.replace(c.partition, '/', '~')
-                                        = r.index_name),
+                                    WHERE c.partition = r.partition),
                         {BLOCKS}
                  FROM rag.storage_removal r
                  WHERE collection = $1
@@ -375,10 +383,43 @@ pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
                     retriever: row.required(2)?,
                     spec: row.required::<JsonB>(3)?.0,
                     owner: row.required(4)?,
-                    index: row.required(5)?,
+                    index: index_name(&Partition::new(row.required::<String>(5)?)),
                     collection: row.required(6)?,
                     is_whole: row.required(7)?,
                     blocks: row.required(8)?,
+                })
+            },
+        )
+    })
+}
+
+/// A server that could not delete what it has to delete.
+pub struct FailedRemoval {
+    pub removal: i64,
+    pub collection: String,
+    pub retriever: String,
+    pub owner: pg_sys::Oid,
+    pub url: String,
+    pub error: String,
+}
+
+/// Returns what servers could not delete, of one collection or of all.
+pub fn failed_removals(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT removal, collection, retriever, owner_id,
+                    coalesce(spec #>> '{storageConfig,url}', ''), error
+             FROM rag.storage_removal
+             WHERE error IS NOT NULL AND ($1 IS NULL OR collection = $1) ORDER BY removal",
+            &[collection.into()],
+            |row| {
+                Ok(FailedRemoval {
+                    removal: row.required(1)?,
+                    collection: row.required(2)?,
+                    retriever: row.required(3)?,
+                    owner: row.required(4)?,
+                    url: row.required(5)?,
+                    error: row.required(6)?,
                 })
             },
         )

@@ -6,6 +6,7 @@
 //! | object: database, `rag.source`, hash of the source's name, 1 | the source is being dropped |
 //! | object: database, `rag.collections`, hash of the collection's name, 0 | the collection is being rebuilt |
 //! | object: database, `rag.collections`, hash of the collection's name, 1 | who writes to the collection |
+//! | object: database, `rag.collections`, hash of a name or external id, 2 | who gives it to a collection |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
@@ -80,6 +81,11 @@ impl Lock {
     /// Those who write to a collection. They share the lock.
     pub fn writers(collection: &str) -> Self {
         Self::of_collection(collection, 1)
+    }
+
+    /// A name or an external id that a collection is given. Both are one name space.
+    pub fn collection_name(name_or_id: &str) -> Self {
+        Self::of_collection(name_or_id, 2)
     }
 
     fn of_collection(name: &str, purpose: u16) -> Self {

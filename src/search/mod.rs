@@ -221,6 +221,10 @@ fn usable<'a>(
     if request.mode == RetrievalMode::Keyword {
         return Ok(keyword_only(Some(words), None));
     }
+    // without a model, a text has words only
+    if request.query.embedding.is_none() && stored.is_given() {
+        return Ok(keyword_only(Some(words), None));
+    }
     match embedding.get(request, stored) {
         Ok(embedding) => Ok(UsableQuery {
             mode: request.mode,

@@ -28,9 +28,7 @@ pub fn invalid_request(error: RequestError) -> Error {
 /// may read: a request does not tell whether a collection exists.
 pub fn find_knowledge_base(name_or_id: &str) -> Result<Option<Collection>, Error> {
     let known = Collection::known_as(name_or_id)?;
-    Ok(known
-        .into_iter()
-        .find(|collection| access::has_privilege(collection, CollectionPrivilege::Read)))
+    Ok(known.filter(|collection| access::has_privilege(collection, CollectionPrivilege::Read)))
 }
 
 /// # Errors

@@ -9,6 +9,7 @@ pub mod errors;
 pub mod manage;
 pub mod manifest;
 pub mod presence;
+pub mod rename;
 pub mod retriever;
 pub mod rights;
 pub mod table;

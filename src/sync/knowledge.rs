@@ -280,7 +280,8 @@ fn check_rights(item: &KnowledgeItem) -> Result<(), Error> {
 }
 
 /// Returns the id of a document of an item. It differs from the ids of other items and of
-/// `rag_add_document` with the same uri, because no source's name contains a space.
+/// `rag_add_document` with the same uri, because no source's name contains a space. `collection` is
+/// what ids of the collection are made from.
 pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
     DocumentId::derive(collection, Some(&format!("knowledge {item}")), uri)
 }
@@ -437,7 +438,7 @@ impl KnowledgeIndexer<'_> {
     }
 
     fn id(&self, uri: &str) -> DocumentId {
-        document_id(self.collection.name.as_str(), self.item.id, uri)
+        document_id(&self.collection.ids_from, self.item.id, uri)
     }
 
     fn store(&mut self, document: Document, payload: Vec<u8>) -> Result<(), Error> {

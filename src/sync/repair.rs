@@ -43,9 +43,9 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
         };
         // also rows that now name another source
         execute(
-            "UPDATE rag.documents SET raw_hash = NULL, validator = NULL WHERE document_id
-             = ANY ($1)",
-            &[all.into()],
+            "UPDATE rag.documents SET raw_hash = NULL, validator = NULL
+             WHERE collection = $1 AND document_id = ANY ($2)",
+            &[collection.into(), all.into()],
         )?;
         let rows = partitions::rows_of_writer(collection, "")?;
         execute(

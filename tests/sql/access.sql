@@ -84,7 +84,7 @@ BEGIN
     EXECUTE statement INTO result;
     SET LOCAL ROLE NONE;
     RETURN result;
-EXCEPTION WHEN insufficient_privilege THEN RETURN NULL;
+EXCEPTION WHEN insufficient_privilege OR undefined_object THEN RETURN NULL;
 END $$;
 CREATE TABLE acl_looks (i int GENERATED ALWAYS AS IDENTITY, what text, statement text);
 INSERT INTO acl_looks (what, statement) VALUES
@@ -129,7 +129,7 @@ BEGIN
     RAISE SQLSTATE 'RR000';
 EXCEPTION
     WHEN SQLSTATE 'RR000' THEN RETURN 'yes';
-    WHEN insufficient_privilege THEN RETURN '-';
+    WHEN insufficient_privilege OR undefined_object THEN RETURN '-';
     WHEN others THEN RETURN SQLSTATE;
 END $$;
 CREATE TABLE acl_attempts (i int GENERATED ALWAYS AS IDENTITY, action text, statement text);

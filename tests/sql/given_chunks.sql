@@ -114,10 +114,102 @@ SELECT count(*) FILTER (WHERE value -> 'content_hash' = '"v2"') AS with_hash
 FROM jsonb_each(rag_index_state('own') -> 'docs');
 
 -- Deletes are idempotent. A document without chunks is gone.
-SELECT rag_delete_chunks('own', ARRAY[id(20), id(22), id(777), NULL]);
-SELECT rag_delete_chunks('own', ARRAY[id(20), id(22)]);
+SELECT rag_delete_chunks('own', ARRAY[id(20), id(22), id(777), NULL]::text[]);
+SELECT rag_delete_chunks('own', ARRAY[id(20), id(22)]::text[]);
 SELECT uri, content, chunk_count FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 SELECT * FROM problems();
+
+-- A pipeline whose chunk ids stay the same when the text changes. Each change is noticed, also the
+-- first one, and two in a row.
+CREATE FUNCTION pipeline(hash text, content text) RETURNS TABLE (planned text, written bigint)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT p::text INTO planned FROM rag_apply_plan('positions', jsonb_build_object('doc',
+        jsonb_build_object('content_hash', hash, 'chunk_ids', jsonb_build_array(id(1))))) AS p;
+    written := rag_upsert_chunks('positions', jsonb_build_array(jsonb_build_object(
+        'chunk_id', id(1), 'uri', 'doc', 'text', content, 'embedding', unit(1))));
+    RETURN NEXT;
+END $$;
+SELECT rag_create_collection('positions');
+SELECT * FROM pipeline('h1', 'price 1');
+SELECT * FROM pipeline('h1', 'price 1');
+SELECT * FROM pipeline('h2', 'price 2');
+SELECT * FROM pipeline('h3', 'price 3');
+SELECT * FROM pipeline('h3', 'price 3');
+SELECT content, raw_hash FROM rag.documents WHERE collection = 'positions';
+-- A plan that nobody carries out says nothing about a later text.
+SELECT * FROM rag_apply_plan('positions', '{"new": {"content_hash": "n1", "chunk_ids": []}}');
+SELECT * FROM rag_apply_plan('positions', '{}');
+SELECT rag_upsert_chunks('positions', jsonb_build_array(jsonb_build_object(
+    'chunk_id', id(2), 'uri', 'new', 'text', 'unplanned', 'embedding', unit(1))));
+SELECT raw_hash FROM rag.documents WHERE collection = 'positions';
+-- The hash stays when the title changes.
+SELECT pipeline('t1', 'text');
+SELECT rag_update_document(document_id, title => 'A title') FROM rag.documents
+WHERE collection = 'positions';
+SELECT pipeline('t1', 'text');
+SELECT rag_drop_collection('positions');
+SELECT count(*) FROM rag.planned_hash;
+
+-- Ids of an application are any texts, and are kept. A document_id may stand for the uri in plans.
+SELECT rag_create_collection('texts');
+SELECT rag_upsert_chunks('texts', jsonb_build_array(
+    jsonb_build_object('chunk_id', 'c1', 'document_id', 'doc_123', 'text', 'one', 'embedding',
+                       unit(1)),
+    jsonb_build_object('chunk_id', 'c2', 'document_id', 'doc_123', 'text', 'two', 'embedding',
+                       unit(2)),
+    jsonb_build_object('chunk_id', repeat('0f', 32), 'document_id', 'doc/4', 'uri', 'a/file',
+                       'text', 'three', 'embedding', unit(3)),
+    jsonb_build_object('chunk_id', upper(id(11)::text) || '', 'uri', 'b', 'text', 'four',
+                       'embedding', unit(4)),
+    jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))));
+SELECT document_id, d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids
+FROM jsonb_each(rag_index_state('texts') -> 'docs') AS e (document_id, d) ORDER BY 2;
+SELECT * FROM rag_apply_plan('texts', rag_index_state('texts') -> 'docs');
+SELECT * FROM rag_apply_plan('texts', jsonb_set(rag_index_state('texts') -> 'docs',
+                                                '{doc_123,content_hash}', '"v2"'));
+SELECT rag_upsert_chunks('texts', jsonb_build_array(
+    jsonb_build_object('chunk_id', 'c1', 'document_id', 'doc_123', 'text', 'uno', 'embedding',
+                       unit(1)),
+    jsonb_build_object('chunk_id', 'c2', 'document_id', 'doc_123', 'text', 'due', 'embedding',
+                       unit(2))));
+SELECT rag_upsert_chunks('texts', jsonb_build_array(
+    jsonb_build_object('chunk_id', 'c1', 'document_id', 'other', 'text', 'x'))); :sqlstate
+SELECT given_id, uri, raw_hash, content FROM rag.documents WHERE collection = 'texts' ORDER BY uri;
+CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('texts');
+SELECT collection FROM rag_import_blocks('blocks', 'texts-2');
+SELECT count(*) FROM jsonb_each(rag_index_state('texts') -> 'docs') AS a
+    JOIN jsonb_each(rag_index_state('texts-2') -> 'docs') AS b
+    ON a.value -> 'chunk_ids' = b.value -> 'chunk_ids' AND a.value -> 'uri' = b.value -> 'uri';
+SELECT rag_delete_chunks('texts', '{c2,nothing}');
+SELECT rag_index_state('texts') #> '{docs,doc_123,chunk_ids}' AS chunk_ids,
+    rag_index_state('texts') -> 'embed' AS embed;
+SELECT rag_drop_collection('texts'), rag_drop_collection('texts-2');
+DROP TABLE blocks;
+
+-- A collection without a model: chunks and queries bring their vectors, and texts are words.
+SELECT rag_create_collection('vectors', dimensions => 3);
+SELECT rag_upsert_chunks('vectors', '[
+    {"chunk_id": "a", "uri": "doc", "text": "Boats leave at noon.", "embedding": [1, 0, 0]},
+    {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]');
+SELECT content FROM rag_search('', 'vectors', 1, 'vector', query_embedding => '[0,2,0]');
+SELECT content, vector_score IS NULL AS words_only FROM rag_search('boats', 'vectors');
+SELECT content FROM rag_search('boats', 'vectors', 1, query_embedding => '[0,2,0]');
+SELECT * FROM rag_search('boats', 'vectors', mode => 'vector'); :sqlstate
+SELECT rag_upsert_chunks('vectors', '[{"chunk_id": "c", "uri": "doc", "text": "x"}]'); :sqlstate
+SELECT rag_upsert_chunks('vectors', '[{"chunk_id": "c", "uri": "doc", "text": "x",
+    "embedding": [1, 0]}]'); :sqlstate
+SELECT * FROM rag_add_document('A text.', 'text', collection => 'vectors'); :sqlstate
+SELECT rag_index_state('vectors') -> 'embed' AS embed;
+CALL rag_rebuild_collection('vectors');
+CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('vectors');
+SELECT collection, chunks FROM rag_import_blocks('blocks', 'vectors-2');
+SELECT count(*) FROM rag_search('boats', 'vectors-2');
+SELECT rag_create_collection('x', dimensions => 0); :sqlstate
+SELECT rag_create_collection('x', dimensions => 16001); :sqlstate
+SELECT rag_create_collection('x', dimensions => 3, model => 'm'); :sqlstate
+SELECT rag_drop_collection('vectors'), rag_drop_collection('vectors-2');
+DROP TABLE blocks;
 
 -- Documents of other origins are not touched by plans.
 SELECT chunks_indexed FROM rag_add_document('# T' || E'\n\nwritten by rag', 'mine',
@@ -128,7 +220,7 @@ SELECT * FROM rag_apply_plan('own', '{"mine": {"content_hash": "x", "chunk_ids":
 SELECT * FROM rag_apply_plan('own', '{}');
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 -- Its chunks can be deleted all the same. Adding it again brings them back.
-SELECT rag_delete_chunks('own', (SELECT array_agg(chunk_id) FROM rag.chunks
+SELECT rag_delete_chunks('own', (SELECT array_agg(chunk_id::text) FROM rag.chunks
                                  WHERE collection = 'own'));
 SELECT uri, chunk_count, content IS NOT NULL AS content FROM rag.documents
 WHERE collection = 'own';
@@ -141,13 +233,13 @@ SELECT action FROM rag_add_document('y', 'both', collection => 'own');
 SELECT content, chunking = 'given' AS given FROM rag.documents
 WHERE collection = 'own' AND uri = 'both';
 
--- Ids that are in use elsewhere.
+-- An id of a document is one of its collection. That of a chunk is of one document there.
 SELECT rag_create_collection('other');
 SELECT action FROM rag_add_document('y', 'before', collection => 'other');
 SELECT rag_upsert_chunks('own', jsonb_build_array(
     jsonb_build_object('chunk_id', id(50), 'document_id', id(200), 'text', 'x')));
 SELECT rag_upsert_chunks('other', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(51), 'document_id', id(200), 'text', 'x'))); :sqlstate
+    jsonb_build_object('chunk_id', id(51), 'document_id', id(200), 'text', 'x')));
 SELECT rag_upsert_chunks('own', jsonb_build_array(
     jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x'))); :sqlstate
 SELECT rag_upsert_chunks('other', jsonb_build_array(
@@ -161,7 +253,9 @@ SELECT rag_upsert_chunks('own', '{}'); :sqlstate
 SELECT rag_upsert_chunks('own', '[]');
 SELECT rag_upsert_chunks('own', '[1]'); :sqlstate
 SELECT rag_upsert_chunks('own', '[{"uri": "a", "text": "x"}]'); :sqlstate
-SELECT rag_upsert_chunks('own', '[{"chunk_id": "c1", "uri": "a", "text": "x"}]'); :sqlstate
+SELECT rag_upsert_chunks('own', '[{"chunk_id": "", "uri": "a", "text": "x"}]'); :sqlstate
+SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object(
+    'chunk_id', repeat('x', 256), 'uri', 'a', 'text', 'x'))); :sqlstate
 SELECT wrong('{"uri": null}'); :sqlstate
 SELECT wrong('{"text": " "}'); :sqlstate
 SELECT wrong('{"vector": []}'); :sqlstate
@@ -178,7 +272,7 @@ SELECT rag_upsert_chunks('own', NULL); :sqlstate
 SELECT rag_delete_chunks('own', NULL); :sqlstate
 SELECT rag_apply_plan('own', '[]'); :sqlstate
 SELECT rag_apply_plan('own', '{"a": {"chunk_ids": []}}'); :sqlstate
-SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": ["1"]}}'); :sqlstate
+SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": [1]}}'); :sqlstate
 SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": [], "b": 1}}'); :sqlstate
 SELECT rag_index_state('no such collection'); :sqlstate
 -- Rights.
@@ -205,4 +299,4 @@ SELECT rag_drop_collection('own');
 SELECT rag_drop_collection('other');
 DROP ROLE regress_chunks;
 DROP TABLE plan;
-DROP FUNCTION problems, wrong, id, unit;
+DROP FUNCTION problems, wrong, pipeline, id, unit;

@@ -19,6 +19,27 @@ SELECT rag_stats('Wissen: #17 / "b"') ->> 'collection_name' AS by_id,
 SELECT rag_create_collection('other', external_id => 'Wissen: #17 / "b"');
 SELECT rag_create_collection('other', external_id => ' ');
 SELECT rag_stats('nowhere');
+-- names and external ids are one name space, in both directions
+SELECT rag_create_collection('other', external_id => 'library');
+SELECT rag_alter_collection('v1.2', external_id => 'library');
+SELECT rag_alter_collection('v1.2', external_id => 'KB-1');
+SELECT rag_create_collection('KB-1');
+\echo :LAST_ERROR_SQLSTATE
+SELECT rag_create_collection('own-id', external_id => 'own-id');
+SELECT rag_alter_collection('v1.2', external_id => '');
+SELECT rag_create_collection('KB-1');
+SELECT rag_drop_collection('KB-1'), rag_drop_collection('own-id');
+-- where both exist already, there is no choice
+UPDATE rag.collections SET external_id = 'kb_123' WHERE name = 'v1.2';
+SELECT rag_stats('kb_123');
+SELECT rag_retrieve('{"knowledge_id": "kb_123", "query": "text"}');
+UPDATE rag.collections SET external_id = NULL WHERE name = 'v1.2';
+-- all functions know both
+SELECT success FROM rag_add_document('By id.', 'note:2', collection => 'Wissen: #17 / "b"');
+SELECT content FROM rag_search('id', 'Wissen: #17 / "b"', 1);
+SELECT name FROM rag_collection_status('Wissen: #17 / "b"');
+SELECT rag_remove_document(document_id, 'Wissen: #17 / "b"') FROM rag.documents
+WHERE uri = 'note:2';
 
 -- sources of the same name in two namespaces, with retriever, secret and annotations
 SELECT * FROM rag_apply($$

@@ -50,8 +50,8 @@ SELECT chunk_size, chunk_overlap, metadata_whitelist, wanted FROM rag.collection
 :chunks;
 SELECT DISTINCT metadata FROM rag.chunks WHERE collection = 'moving' ORDER BY 1;
 SELECT d.uri, d.chunk_count = count(*) AS counted
-    FROM rag.documents d JOIN rag.chunks c USING (document_id)
-    WHERE d.collection = 'moving' GROUP BY d.document_id ORDER BY d.uri;
+    FROM rag.documents d JOIN rag.chunks c USING (collection, document_id)
+    WHERE d.collection = 'moving' GROUP BY d.collection, d.document_id ORDER BY d.uri;
 SELECT uri FROM rag_search('how often do we change keys?', 'moving', top_k => 1);
 -- the same document is unchanged afterwards, and the default size comes back
 SELECT rag_alter_collection('moving', chunk_size => 0, chunk_overlap => -1,

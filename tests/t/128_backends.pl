@@ -58,7 +58,8 @@ else
 	note 'pgvector is not installed, and is not tested';
 }
 
-# -- other servers
+# -- other servers; a real one may have indexes of others, and of earlier tests
+my $prefix = sprintf 'rag%08x', int rand 2**32;
 for my $kind ('qdrant', 'elasticsearch')
 {
 	my $url = RagVectors::server($kind);
@@ -71,7 +72,8 @@ for my $kind ('qdrant', 'elasticsearch')
 			metric => $metric,
 			is_remote => 1,
 			chunks => 600,
-			config => qq({"type": "$kind", "url": "$url", "metric": "$metric"}),
+			config => qq({"type": "$kind", "url": "$url", "metric": "$metric",
+				"indexStrategy": {"prefix": "$prefix"}}),
 			sync => sub {
 				is( $sql->(
 						qq{SELECT documents_pending, server_chunks = chunks, error
@@ -129,6 +131,22 @@ like(
 $sql->(q{SELECT rag_alter_retriever('hnsw', '{}');
 	SELECT rag_upsert_chunks('hnsw', jsonb_build_array(chunk(9, 'f', axis(9))))});
 
+# -- names with capitals, which Elasticsearch refuses
+for my $kind ('qdrant', 'elasticsearch')
+{
+	$sql->(qq{SELECT rag_create_collection('Up_Case.1-$kind', retriever => '$kind');
+		SELECT rag_upsert_chunks('Up_Case.1-$kind', jsonb_build_array(chunk(1, 'a', axis(1))))});
+	is( $sql->(qq{SELECT documents_pending, server_chunks, error
+			FROM rag_sync_storage('Up_Case.1-$kind')}),
+		'0|1|', "$kind: a collection with capitals gets to the server");
+}
+
 $node->restart;
 stays($node, $_) for @backends;
+
+# -- nothing is left on the servers
+$sql->(q{SELECT rag_drop_collection(c.name) FROM rag.collections c
+	JOIN rag.retrievers r ON r.name = c.retriever WHERE r.name ~ '^(qdrant|elastic)'});
+$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM rag.storage_removal')
+  || die 'the servers were not told';
 done_testing();

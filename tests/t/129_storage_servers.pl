@@ -236,7 +236,7 @@ like(
 	$sql->(q{SELECT state, detail FROM rag_collection_status('docs')}),
 	qr/^syncing\|.* 1 document; .*zero magnitude/,
 	'the status says why');
-$sql->(q{SELECT rag_delete_chunks('docs', ARRAY[id(7)])});
+$sql->(q{SELECT rag_delete_chunks('docs', ARRAY[id(7)]::text[])});
 $written->('docs');
 $sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
 await(

@@ -108,7 +108,7 @@ sub conforms
 	is($sql->(qq{SELECT found('$name', axis(1))}), $replaced, "$name: and stays so");
 
 	# what is deleted
-	my $delete = qq{SELECT rag_delete_chunks('$name', ARRAY[id(2), id(9)])};
+	my $delete = qq{SELECT rag_delete_chunks('$name', ARRAY[id(2), id(9)]::text[])};
 	is($sql->($delete), '1', "$name: a chunk is deleted");
 	is($sql->($delete), '0', "$name: and not again");
 	is($sql->(qq{SELECT found('$name', axis(1))}),

@@ -141,7 +141,7 @@ my %operations = (
 		my $uri = $self->one_of(uris($c, sub { $_[0]{kind} eq 'given' })) // return;
 		my ($first, @others) = @{ $c->{documents}{$uri}{chunks} };
 		return {
-			sql => sprintf(q{SELECT rag_delete_chunks(%s, ARRAY[%s]::uuid[])},
+			sql => sprintf(q{SELECT rag_delete_chunks(%s, ARRAY[%s]::text[])},
 				literal($c->{name}), literal($first->{id})),
 			output => 1,
 			apply => sub {

@@ -95,6 +95,12 @@ pub struct Settings {
     pub title_weight: i32,
     pub max_documents: Option<i64>,
     pub max_bytes: Option<i64>,
+    /// What ids of documents are made from, if the collection was renamed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids_from: Option<String>,
+    /// The same for its sources, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source_ids_from: BTreeMap<String, String>,
 }
 
 /// What every version of the format has.

@@ -27,6 +27,8 @@ pub trait Record: Sized {
 #[serde(deny_unknown_fields)]
 pub struct Document {
     pub document_id: Uuid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_id: Option<String>,
     pub source: Option<String>,
     pub former_source: Option<String>,
     pub uri: String,
@@ -58,6 +60,8 @@ pub struct Document {
 pub struct Chunk {
     pub document_id: Uuid,
     pub chunk_id: Uuid,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_id: Option<String>,
     pub chunk_index: i32,
     pub start_index: i32,
     pub start_line: i32,
@@ -214,6 +218,7 @@ impl Record for Document {
         let (mut record, metadata) = parse_with_metadata::<Self>(line)?;
         record.metadata = metadata;
         let texts = [
+            record.given_id.as_deref(),
             record.source.as_deref(),
             record.former_source.as_deref(),
             Some(record.uri.as_str()),
@@ -247,6 +252,7 @@ impl Record for Chunk {
         let (mut record, metadata) = parse_with_metadata::<Self>(line)?;
         record.metadata = metadata;
         let texts = [
+            record.given_id.as_deref(),
             record.source.as_deref(),
             Some(record.uri.as_str()),
             record.title.as_deref(),

@@ -20,6 +20,7 @@ fn document(uri: &str, content: &str, metadata: &str) -> Document {
     Document {
         document_id: Uuid::from_u128(7),
         source: None,
+        given_id: None,
         former_source: Some("old".into()),
         uri: uri.into(),
         title: None,

@@ -21,12 +21,13 @@ pub(crate) enum Key {
 }
 
 /// The names of columns, and their types.
-const COLUMNS: [(&str, Key); 17] = [
+const COLUMNS: [(&str, Key); 18] = [
     ("category", Key::Text("category")),
     ("document_type", Key::DocumentType),
     ("title", Key::Text("title")),
     ("uri", Key::Text("uri")),
     ("source", Key::Text("source")),
+    ("former_source", Key::Text("former_source")),
     ("source_file", Key::SourceFile),
     ("tags", Key::Texts("tags")),
     ("heading", Key::Texts("heading_path")),

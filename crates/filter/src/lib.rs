@@ -44,7 +44,7 @@
 //!
 //! | key | selects | values |
 //! |---|---|---|
-//! | `category`, `title`, `uri`, `source` | a text column | string |
+//! | `category`, `title`, `uri`, `source`, `former_source` | a text column | string |
 //! | `document_type` | a text column | name of a document type |
 //! | `source_file` | the uri, or its last part: what follows the last `/` or `#` | string |
 //! | `tags`, `heading` | a `text[]` column: `tags`, `heading_path` | string, array of strings |

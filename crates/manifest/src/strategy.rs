@@ -16,6 +16,9 @@ const FIXED: &str = "fixed";
 const ROLLING: &str = "rolling";
 const MODES: [&str; 3] = [OWN_PARTITION, FIXED, ROLLING];
 
+/// What is between the prefix and the name of a collection.
+const OWN: &str = "_kb_";
+
 const DEFAULT_PREFIX: &str = "rag";
 const DEFAULT_FIXED_NAME: &str = "rag_documents";
 const DEFAULT_STEP: i64 = 10;
@@ -82,7 +85,7 @@ impl IndexStrategy {
     /// which no prefix and no name of a collection contains, and a hash.
     pub fn partition(&self, collection: &str, serial: i64) -> String {
         let name = match self {
-            Self::PerDataset { prefix } => format!("{prefix}_kb_{collection}"),
+            Self::PerDataset { prefix } => format!("{prefix}{OWN}{collection}"),
             Self::Fixed { name } => name.clone(),
             Self::Rolling { prefix, step } => {
                 format!("{prefix}_index_{}", (serial - 1).div_euclid(*step) * step)
@@ -152,7 +155,32 @@ pub(crate) fn check(storage: &Object<'_>) {
             );
         }
     }
+    for (key, name) in [
+        ("prefix", strategy.text("prefix")),
+        ("fixedName", strategy.text("fixedName")),
+    ] {
+        if let Some(name) = name.filter(|name| occupies(key, name)) {
+            strategy.problem(
+                key,
+                format!("\"{}\" could be the partition of a collection", shown(name)),
+                Some(format!(
+                    "Names with \"{OWN}\", and fixed names that end with \"_index_\" and a \
+                     number, are reserved for the modes {OWN_PARTITION} and {ROLLING}."
+                )),
+            );
+        }
+    }
     integer(&strategy, "rollingStep", 1, MAX_STEP);
+}
+
+/// Returns true if the name could occupy the partition of another collection or retriever. The
+/// first [`OWN`] of a partition's name ends its prefix.
+fn occupies(key: &str, name: &str) -> bool {
+    if key == "prefix" {
+        return format!("{name}{OWN}").find(OWN) != Some(name.len());
+    }
+    let number = name.rsplit_once("_index_").map(|(_, number)| number);
+    name.contains(OWN) || number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn is_name(text: &str, longest: usize) -> bool {

@@ -12,6 +12,8 @@ fn retriever(spec: Value) -> Value {
     json!({"apiVersion": "agent.wecode.io/v1", "kind": "Retriever", "metadata": {"name": "a"}, "spec": spec})
 }
 
+const RESERVED: &str = "Names with \"_kb_\", and fixed names that end with \"_index_\" and a \
+                        number, are reserved for the modes per_dataset and rolling.";
 const NAME: &str =
     "Use letters, digits, \".\", \"_\" and \"-\", with a letter or digit at both ends.";
 
@@ -223,6 +225,27 @@ fn wrong_retrievers_are_refused() {
             format!(
                 "spec.storageConfig.indexStrategy.fixedName: \"a\"b\" is not a name of at most 63 \
                  characters | {NAME}"
+            ),
+        ),
+        (
+            json!({"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "a_kb_b"}}}),
+            format!(
+                "spec.storageConfig.indexStrategy.fixedName: \"a_kb_b\" could be the partition of a \
+                 collection | {RESERVED}"
+            ),
+        ),
+        (
+            json!({"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "a_index_7"}}}),
+            format!(
+                "spec.storageConfig.indexStrategy.fixedName: \"a_index_7\" could be the partition \
+                 of a collection | {RESERVED}"
+            ),
+        ),
+        (
+            strategy("prefix", json!("a_kb")),
+            format!(
+                "spec.storageConfig.indexStrategy.prefix: \"a_kb\" could be the partition of a \
+                 collection | {RESERVED}"
             ),
         ),
         (

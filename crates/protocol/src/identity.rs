@@ -76,6 +76,11 @@ impl DocumentId {
 }
 
 impl ChunkId {
+    /// Returns the id for one that an application gives, which is no UUID.
+    pub fn of_given(text: &str) -> Self {
+        Self(derive("rag 2026 given chunk_id v1", &[text.as_bytes()]))
+    }
+
     /// `content_hash`: SHA-256 hex of the document's extracted text; `chunking`: see
     /// [`crate::ingest::Splitting::fingerprint`].
     pub fn derive(

@@ -19,7 +19,6 @@ mod grants;
 use std::ffi::CStr;
 
 use pgrx::{Uuid, datum::DatumWithOid, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
-use rag_protocol::identity::DocumentId;
 
 pub use self::grants::{grant, grantee, revoke, set_owner};
 use super::{
@@ -381,7 +380,10 @@ fn sees_document(collection: &str, document_id: Uuid) -> Result<bool, ErrorRepor
 
 #[pg_extern(sql = false)]
 fn sees_uri(collection: &str, source: &str, uri: &str) -> Result<bool, ErrorReport> {
-    let id = DocumentId::derive(collection, Some(source), uri);
+    let Some(found) = Collection::find(collection)? else {
+        return Ok(false);
+    };
+    let id = found.document_id(Some(&super::sources::ids_from(source)?), uri);
     Ok(sees_one(collection, "document_id", uuid(id.0).into())?)
 }
 

@@ -149,8 +149,9 @@ fn id(row: &Row<'_, '_>, column: &str) -> Result<uuid::Uuid, Error> {
 impl BundledRows for Document {
     fn statement(collection: &Collection) -> String {
         format!(
-            "SELECT document_id, source, former_source, uri, title, knowledge_id, document_type,
-                    category, tags, status, error, content_hash, chunk_count, raw_hash, chunking,
+            "SELECT document_id, given_id, source, former_source, uri, title, knowledge_id,
+                    document_type, category, tags, status, error, content_hash, chunk_count,
+                    raw_hash, chunking,
                     own_title, validator, created_at::text AS created_at,
                     fetched_at::text AS fetched_at, indexed_at::text AS indexed_at, content,
                     metadata::text AS metadata
@@ -162,6 +163,7 @@ impl BundledRows for Document {
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         Ok(Self {
             document_id: id(row, "document_id")?,
+            given_id: row.get("given_id")?,
             source: row.get("source")?,
             former_source: row.get("former_source")?,
             uri: row.required("uri")?,
@@ -199,7 +201,7 @@ impl BundledRows for (Chunk, Vec<f32>) {
             "SELECT document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
                     heading_path, source, uri, title, knowledge_id, document_type, category, tags,
                     embedding_key, fetched_at::text, indexed_at::text, content, metadata::text,
-                    embedding
+                    embedding, given_id
              FROM rag.chunks WHERE {}
              ORDER BY document_id, chunk_index, chunk_id",
             collection.rows("")
@@ -214,6 +216,7 @@ impl BundledRows for (Chunk, Vec<f32>) {
         let chunk = Chunk {
             document_id: id(1)?,
             chunk_id: id(2)?,
+            given_id: row.get(22)?,
             chunk_index: row.required(3)?,
             start_index: row.required(4)?,
             start_line: row.required(5)?,

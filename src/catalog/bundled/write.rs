@@ -47,15 +47,15 @@ fn unnested(from: usize, count: usize) -> String {
         .join(", ")
 }
 
-/// Records that a collection was imported, before it has chunks.
+/// Records that a collection was imported, before it has chunks, and what its ids are made from.
 ///
 /// # Errors
 /// The statement fails.
-pub fn mark_imported(collection: &str) -> Result<(), Error> {
+pub fn mark_imported(collection: &str, ids_from: Option<&str>) -> Result<(), Error> {
     exactly(|| {
         execute(
-            "UPDATE rag.collections SET imported = true WHERE name = $1",
-            &[collection.into()],
+            "UPDATE rag.collections SET imported = true, ids_from = $2 WHERE name = $1",
+            &[collection.into(), ids_from.into()],
         )
     })?;
     Ok(())
@@ -64,46 +64,44 @@ pub fn mark_imported(collection: &str) -> Result<(), Error> {
 /// Inserts documents.
 ///
 /// # Errors
-/// A document with such an id exists.
+/// Another record of the bundle has the id of a document.
 pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<(), Error> {
     let ids = column(rows, |d| uuid(d.document_id));
     let taken = exactly(|| {
         execute_returning(
             "SELECT document_id::pg_catalog.text FROM rag.documents
-             WHERE document_id = ANY ($1) ORDER BY document_id LIMIT 1",
-            &[ids.into()],
+             WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
+            &[collection.name.as_str().into(), ids.into()],
             |row| row.required::<String>(1),
         )
     })?;
     if let Some(id) = taken.first() {
-        return Err(
-            Error::duplicate("a document of the bundle exists in another collection")
-                .detail(format!("Its id is {id}."))
-                .hint(
-                    "An application has chosen the id. Remove the other document, or import the \
-                     bundle into another database.",
-                ),
-        );
+        return Err(Error::duplicate(format!(
+            "the bundle has several documents with the id {id}"
+        )));
     }
     let statement = format!(
         "INSERT INTO rag.documents (
-             collection, document_id, source, former_source, uri, title, knowledge_id,
+             collection, document_id, given_id, source, former_source, uri, title, knowledge_id,
              document_type, category, tags, status, error, content_hash, chunk_count, raw_hash,
              chunking, own_title, validator, created_at, fetched_at, indexed_at, content, metadata)
-         SELECT $1, d.document_id, d.source, d.former_source, d.uri, d.title, d.knowledge_id,
-                d.document_type, d.category, d.tags::pg_catalog.text[], d.status, d.error,
+         SELECT $1, d.document_id, d.given_id, d.source, d.former_source, d.uri, d.title,
+                d.knowledge_id, d.document_type, d.category, d.tags::pg_catalog.text[], d.status,
+                d.error,
                 d.content_hash, d.chunk_count, d.raw_hash, d.chunking, d.own_title, d.validator,
                 d.created_at::pg_catalog.timestamptz, d.fetched_at::pg_catalog.timestamptz,
                 d.indexed_at::pg_catalog.timestamptz, d.content, d.metadata::pg_catalog.jsonb
          FROM ROWS FROM ({}) AS d (
-             document_id, source, former_source, uri, title, knowledge_id, document_type, category,
-             tags, status, error, content_hash, chunk_count, raw_hash, chunking, own_title,
+             document_id, given_id, source, former_source, uri, title, knowledge_id, document_type,
+             category, tags, status, error, content_hash, chunk_count, raw_hash, chunking,
+             own_title,
              validator, created_at, fetched_at, indexed_at, content, metadata)",
-        unnested(2, 22)
+        unnested(2, 23)
     );
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
         column(rows, |d| uuid(d.document_id)).into(),
+        column(rows, |d| d.given_id.as_deref()).into(),
         column(rows, |d| d.source.as_deref()).into(),
         column(rows, |d| d.former_source.as_deref()).into(),
         column(rows, |d| d.uri.as_str()).into(),
@@ -138,19 +136,23 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
     let statement = format!(
         "INSERT INTO rag.chunks (
              collection, document_id, chunk_id, chunk_index, start_index, start_line, end_line,
-             page, heading_path, source, uri, title, knowledge_id, document_type, category, tags,
-             embedding_key, fetched_at, indexed_at, content, metadata, embedding, partition)
+             page, heading_path, source, former_source, uri, title, knowledge_id, document_type,
+             category, tags, embedding_key, fetched_at, indexed_at, content, metadata, embedding,
+             given_id, partition)
          SELECT $1, c.document_id, c.chunk_id, c.chunk_index, c.start_index, c.start_line,
-                c.end_line, c.page, c.heading_path::pg_catalog.text[], c.source, c.uri, c.title,
-                c.knowledge_id, c.document_type, c.category, c.tags::pg_catalog.text[],
+                c.end_line, c.page, c.heading_path::pg_catalog.text[],
+                CASE WHEN d.former_source IS NULL THEN c.source END, d.former_source, c.uri,
+                c.title, c.knowledge_id, c.document_type, c.category, c.tags::pg_catalog.text[],
                 c.embedding_key, c.fetched_at::pg_catalog.timestamptz,
                 c.indexed_at::pg_catalog.timestamptz, c.content, c.metadata::pg_catalog.jsonb,
-                c.embedding, $2
+                c.embedding, c.given_id, $2
          FROM ROWS FROM ({}) AS c (
              document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
              heading_path, source, uri, title, knowledge_id, document_type, category, tags,
-             embedding_key, fetched_at, indexed_at, content, metadata, embedding)",
-        unnested(3, 21)
+             embedding_key, fetched_at, indexed_at, content, metadata, embedding, given_id)
+              LEFT JOIN rag.documents d
+                  ON d.collection = $1 AND d.document_id = c.document_id",
+        unnested(3, 22)
     );
     let partition = collection.partition.as_ref().map(Partition::name);
     let args: Vec<DatumWithOid<'_>> = vec![
@@ -177,6 +179,7 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
         column(rows, |(c, _)| c.content.as_str()).into(),
         column(rows, |(c, _)| c.metadata.as_str()).into(),
         column(rows, |(_, embedding)| embedding.clone()).into(),
+        column(rows, |(c, _)| c.given_id.as_deref()).into(),
     ];
     exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())

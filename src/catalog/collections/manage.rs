@@ -7,9 +7,11 @@ use crate::{
     catalog::{name::Name, partitions, placement, rebuilds, retrievers, storage_changes},
     error::Error,
     pg::{
+        lock::Lock,
         roles::Owner,
         security::as_owner,
         spi::{execute, query},
+        transaction::with_latest_snapshot,
     },
 };
 
@@ -47,11 +49,12 @@ pub fn create(new: NewCollection<'_>) -> Result<(), Error> {
 /// Creates a collection. Returns false if a collection of this name exists.
 ///
 /// # Errors
-/// The retriever does not exist.
+/// The name or the external id is in use, or the retriever does not exist.
 pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
     as_owner(|| {
-        if let Some(id) = new.external_id {
-            check_external_id(id, None)?;
+        claim_name(new.name, None)?;
+        if let Some(id) = new.external_id.filter(|id| *id != new.name.as_str()) {
+            claim_external_id(id, None)?;
         }
         let retrievers = query(
             "SELECT 1 FROM rag.retrievers WHERE name = $1",
@@ -108,7 +111,7 @@ pub struct CollectionChanges<'a> {
 pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result<(), Error> {
     as_owner(|| {
         if let Some(id) = changes.external_id.filter(|id| !id.is_empty()) {
-            check_external_id(id, Some(collection))?;
+            claim_external_id(id, Some(collection))?;
         }
         execute(
             "UPDATE rag.collections
@@ -128,28 +131,60 @@ pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result
     })
 }
 
+// Names and external ids are one name space: otherwise the owner of a collection could give it the
+// external id of another one, and answer in its place. Each that is given to a collection is locked
+// until the transaction ends, so that no other session gives it at the same time.
+
 /// # Errors
-/// `id` is empty, or another collection uses it.
-fn check_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
+/// The name is the external id of another collection than `of`.
+pub fn claim_name(name: &Name, of: Option<&Collection>) -> Result<(), Error> {
+    Lock::collection_name(name.as_str()).acquire_for_transaction();
+    let others = with_latest_snapshot(|| {
+        query(
+            "SELECT FROM rag.collections
+             WHERE external_id = $1 AND name <> $1 AND name IS DISTINCT FROM $2",
+            &[
+                name.as_str().into(),
+                of.map(|collection| collection.name.as_str()).into(),
+            ],
+            |_| Ok(()),
+        )
+    })?;
+    match others.is_empty() {
+        true => Ok(()),
+        false => Err(
+            Error::duplicate(format!("collection name \"{name}\" is already in use"))
+                .detail("It is the external id of another collection.")
+                .hint("Use another name."),
+        ),
+    }
+}
+
+/// # Errors
+/// `id` is empty, or is the external id or the name of another collection.
+fn claim_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
     if id.trim().is_empty() {
         return Err(Error::invalid_parameter("external_id must not be empty")
             .hint("Use NULL for a collection without an external id."));
     }
-    let taken = query(
-        "SELECT name FROM rag.collections WHERE external_id = $1 AND name IS DISTINCT FROM $2",
-        &[
-            id.into(),
-            of.map(|collection| collection.name.as_str()).into(),
-        ],
-        |row| row.required::<String>(1),
-    )?;
-    match taken.first() {
-        None => Ok(()),
-        Some(other) => Err(
-            Error::duplicate(format!("external_id \"{id}\" is already in use"))
-                .detail(format!("Collection \"{other}\" uses it.")),
-        ),
-    }
+    Lock::collection_name(id).acquire_for_transaction();
+    let own = of.map(|collection| collection.name.as_str());
+    let others = with_latest_snapshot(|| {
+        query(
+            "SELECT name = $1 FROM rag.collections
+             WHERE (name = $1 OR external_id = $1) AND name IS DISTINCT FROM $2",
+            &[id.into(), own.into()],
+            |row| row.required::<bool>(1),
+        )
+    })?;
+    let Some(is_name) = others.into_iter().max() else {
+        return Ok(());
+    };
+    let what = if is_name { "name" } else { "external id" };
+    Err(
+        Error::duplicate(format!("external_id \"{id}\" is already in use"))
+            .detail(format!("It is the {what} of another collection.")),
+    )
 }
 
 /// Returns the collections whose storage is on another server.
@@ -183,6 +218,21 @@ pub fn check_droppable(collection: &Collection) -> Result<(), Error> {
     .hint(
         "To empty it, call rag_drop_source(name, keep_documents => false) and \
          rag_remove_document(document_id).",
+    ))
+}
+
+/// Checks that a collection may have another name.
+///
+/// # Errors
+/// It is the default collection.
+pub fn check_renamable(collection: &Collection) -> Result<(), Error> {
+    if collection.name.as_str() != DEFAULT {
+        return Ok(());
+    }
+    Err(Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot rename collection \"default\" because it is required by functions of the \
+         extension",
     ))
 }
 
@@ -241,7 +291,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             "DELETE FROM rag.collections WHERE name = $1",
             &[name.into()],
         )?;
-        for noted in ["content_change", "embedding_place"] {
+        for noted in ["content_change", "embedding_place", "planned_hash"] {
             execute(
                 &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
                 &[name.into()],

@@ -5,14 +5,17 @@ use rag_manifest::IndexStrategy;
 use rag_protocol::{
     definition::Quota,
     embed::{ModelInfo, Precision},
+    identity::DocumentId,
     ingest::{Splitting, Unit},
 };
 
+mod given;
 mod manage;
 
+pub use self::given::{given_dimensions, given_vectors};
 pub use self::manage::{
-    CollectionChanges, NewCollection, alter, check_droppable, create, create_if_missing, drop,
-    with_server,
+    CollectionChanges, NewCollection, alter, check_droppable, check_renamable, claim_name, create,
+    create_if_missing, drop, with_server,
 };
 use super::{
     access::CollectionRights,
@@ -40,6 +43,10 @@ fn default_sizes(unit: Unit) -> (usize, usize) {
 #[derive(Debug, Clone)]
 pub struct Collection {
     pub name: Name,
+    /// The name by which an application knows the collection.
+    pub external_id: Option<String>,
+    /// The name that ids of documents are made from: the first one.
+    pub ids_from: String,
     /// Numbers collections in the order of their creation.
     pub serial: i64,
     /// The partition of `rag.chunks` that has the chunks. None until the first document is stored.
@@ -150,15 +157,39 @@ impl Collection {
     /// Returns the collection with this name or external id.
     ///
     /// # Errors
-    /// The collection does not exist.
+    /// The collection does not exist, or there are two.
     pub fn by_name_or_external_id(name_or_id: &str) -> Result<Self, Error> {
-        let known = Self::known_as(name_or_id)?.into_iter().next();
-        known.ok_or_else(|| Self::missing(name_or_id))
+        Self::known_as(name_or_id)?.ok_or_else(|| Self::missing(name_or_id))
     }
 
-    /// Returns the collections with this name or external id. The one with the name is the first.
-    pub fn known_as(name_or_id: &str) -> Result<Vec<Self>, Error> {
-        Self::query("name = $1 OR external_id = $1", name_or_id)
+    /// Returns the collection with this name or external id, if there is one.
+    ///
+    /// # Errors
+    /// One collection has the name, and another the external id. [`manage`] prevents that, but not
+    /// in dumps of older versions. A choice would let the owner of one answer for the other.
+    pub fn known_as(name_or_id: &str) -> Result<Option<Self>, Error> {
+        let mut known = Self::query("name = $1 OR external_id = $1", name_or_id)?;
+        if known.len() > 1 {
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_AMBIGUOUS_PARAMETER,
+                format!("several collections are known as \"{name_or_id}\""),
+            )
+            .detail("It is the name of one collection, and the external id of another.")
+            .hint(
+                "Change the external id with rag_alter_collection(name, external_id => '...').",
+            ));
+        }
+        Ok(known.pop())
+    }
+
+    /// Returns the id of a document. `source` is what ids of its source are made from.
+    pub fn document_id(&self, source: Option<&str>, uri: &str) -> DocumentId {
+        DocumentId::derive(&self.ids_from, source, uri)
+    }
+
+    /// Returns true if this is the name or the external id of the collection.
+    pub fn is_known_as(&self, name_or_id: &str) -> bool {
+        self.name.as_str() == name_or_id || self.external_id.as_deref() == Some(name_or_id)
     }
 
     /// Returns the collection as it will be after a rebuild: see [`wanted`].
@@ -198,7 +229,8 @@ impl Collection {
         as_owner(|| {
             query_prepared(
                 &format!(
-                    "SELECT name, retriever, chunk_size, chunk_overlap, chunk_unit,
+                    "SELECT name, external_id, coalesce(ids_from, name) AS ids_from, retriever,
+                            chunk_size, chunk_overlap, chunk_unit,
                             metadata_whitelist, model, model_fingerprint, model_identity,
                             embedding_dimension, embedding_baseline, model_precision,
                             model_max_tokens, text_config, title_weight,
@@ -221,6 +253,8 @@ impl Collection {
         let retriever_spec = retriever_spec.map_or(serde_json::Value::Null, |spec| spec.0);
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
+            external_id: row.get("external_id")?,
+            ids_from: row.required("ids_from")?,
             serial: row.required("serial")?,
             partition: row.get::<String>("partition")?.map(Partition::new),
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),

@@ -3,7 +3,7 @@
 mod view;
 mod write;
 
-use std::{cell::RefCell, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use pgrx::{
     datum::{Interval, TimestampWithTimeZone},
@@ -23,7 +23,7 @@ use crate::{
     pg::{
         roles::Owner,
         security::as_owner,
-        spi::{Row, execute_returning, query},
+        spi::{Row, execute, execute_returning, query},
         transaction,
     },
 };
@@ -97,6 +97,8 @@ pub struct Source {
     /// Distinguishes the source from a later one of the same name.
     pub uid: pgrx::Uuid,
     pub name: Name,
+    /// What ids of documents are made from: the first name.
+    pub ids_from: String,
     pub spec: SourceSpec,
     /// The labels that the spec gives to all documents.
     pub document_labels: Labels,
@@ -136,7 +138,8 @@ impl Source {
         let found = as_owner(|| {
             query(
                 &format!(
-                    "SELECT name, uid, generation, xmin, {} FROM rag.source WHERE name = $1",
+                    "SELECT name, coalesce(ids_from, name) AS ids_from, uid, generation, xmin, {}
+                     FROM rag.source WHERE name = $1",
                     SourceDefinition::COLUMNS
                 ),
                 &[name.into()],
@@ -163,6 +166,7 @@ impl Source {
             })?,
             document_labels: Labels::of_spec(&definition.spec),
             name,
+            ids_from: row.required("ids_from")?,
             uid: row.required("uid")?,
             generation: row.required("generation")?,
             collection: definition.collection,
@@ -294,6 +298,43 @@ pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error
         )
     })?;
     Ok(found.into_iter().next())
+}
+
+/// Returns what ids of documents of a source are made from. The source may have been dropped.
+pub fn ids_from(name: &str) -> Result<String, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT coalesce(ids_from, name) FROM rag.source WHERE name = $1",
+            &[name.into()],
+            |row| row.required(1),
+        )
+    })?;
+    Ok(found.into_iter().next().unwrap_or_else(|| name.to_owned()))
+}
+
+/// Returns what ids of documents are made from, for those sources of a collection whose name is
+/// another one.
+pub fn renamed(collection: &str) -> Result<BTreeMap<String, String>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT name, ids_from FROM rag.source
+             WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
+            &[collection.into()],
+            |row| Ok((row.required(1)?, row.required(2)?)),
+        )
+    })?;
+    Ok(found.into_iter().collect())
+}
+
+/// Sets what ids of documents are made from. None: the name.
+pub fn set_ids_from(name: &str, ids_from: Option<&str>) -> Result<(), Error> {
+    as_owner(|| {
+        execute(
+            "UPDATE rag.source SET ids_from = $2 WHERE name = $1",
+            &[name.into(), ids_from.into()],
+        )
+    })?;
+    Ok(())
 }
 
 /// Returns true if a source of this name exists.

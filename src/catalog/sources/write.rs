@@ -45,7 +45,8 @@ fn parameters<'a>(name: &'a Name, definition: &'a SourceDefinition) -> Vec<Datum
     ]
 }
 
-/// Creates a source. Returns false if there is one of this name.
+/// Creates a source. Returns false if there is one of this name. A source that was renamed keeps
+/// what its ids are made from, so one that gets the former name has something else.
 pub fn create(
     name: &Name,
     definition: &SourceDefinition,
@@ -57,10 +58,12 @@ pub fn create(
     let created = as_owner(|| {
         execute(
             &format!(
-                "INSERT INTO rag.source (name, {COLUMNS}, next_run, conditions, booted_at)
+                "INSERT INTO rag.source (name, {COLUMNS}, next_run, conditions, booted_at, ids_from)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
                          $17, $18, rag.merge_conditions('[]', $19),
-                         pg_catalog.pg_postmaster_start_time())
+                         pg_catalog.pg_postmaster_start_time(),
+                         CASE WHEN EXISTS (SELECT FROM rag.source s WHERE s.ids_from = $1)
+                              THEN $1 || ' ' || pg_catalog.gen_random_uuid()::pg_catalog.text END)
                  ON CONFLICT DO NOTHING"
             ),
             &arguments,

@@ -25,7 +25,7 @@ pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
 use self::{cache::CachePlaces, remote::RemoteModel};
 use crate::{
     catalog::{
-        collections::Collection,
+        collections::{Collection, given_dimensions, given_vectors},
         models::{self, Model},
     },
     engine::client::{Client, Embeddings, TokenSource, with_client},
@@ -49,6 +49,8 @@ pub struct EmbeddingModel {
 enum Place {
     Local(ModelRef),
     Remote(Box<RemoteModel>),
+    /// None: chunks and queries bring their vectors, with so many dimensions.
+    Given(usize),
 }
 
 impl EmbeddingModel {
@@ -85,6 +87,9 @@ impl EmbeddingModel {
         let Some(name) = name else {
             return Self::default_model();
         };
+        if let Some(dimensions) = given_dimensions(name) {
+            return Ok(Self::of_given(dimensions));
+        }
         match models::find(name)? {
             None => Ok(Self::of_folder(settings::model(Some(name))?)),
             Some(model) => {
@@ -99,6 +104,9 @@ impl EmbeddingModel {
     /// # Errors
     /// It does not exist, or is of another kind.
     pub fn named(name: &str) -> Result<Self, Error> {
+        if let Some(dimensions) = given_dimensions(name) {
+            return Ok(Self::of_given(dimensions));
+        }
         match models::find(name)? {
             None => Ok(Self::of_folder(settings::model(Some(name))?)),
             Some(model) => Self::of_model(model),
@@ -134,10 +142,18 @@ impl EmbeddingModel {
     }
 
     fn of_folder(folder: ModelRef) -> Self {
+        Self::of_place(Place::Local(folder))
+    }
+
+    fn of_given(dimensions: usize) -> Self {
+        Self::of_place(Place::Given(dimensions))
+    }
+
+    fn of_place(place: Place) -> Self {
         Self {
             name: None,
             tag: cache::tag(None),
-            place: Place::Local(folder),
+            place,
             query_prefix: String::new(),
             passage_prefix: String::new(),
         }
@@ -164,6 +180,19 @@ impl EmbeddingModel {
                 model: model.clone(),
             },
             Place::Remote(remote) => remote.token_source(prefix),
+            Place::Given(_) => TokenSource {
+                // no request with a rule needs a model
+                model: ModelRef {
+                    dir: Default::default(),
+                    precision: Precision::Fp32,
+                    options: Default::default(),
+                },
+                rule: Some(TokenRule {
+                    tokenizer: None,
+                    max_tokens: Some(GIVEN_MAX_TOKENS),
+                    prefix,
+                }),
+            },
         }
     }
 
@@ -186,6 +215,7 @@ impl EmbeddingModel {
         match &self.place {
             Place::Local(model) => Ok(self.info(client.describe(model)?)),
             Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+            Place::Given(dimensions) => Ok(given_info(*dimensions)),
         }
     }
 
@@ -197,13 +227,14 @@ impl EmbeddingModel {
         match &self.place {
             Place::Local(_) => with_client(|client| self.describe(client)),
             Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+            Place::Given(dimensions) => Ok(given_info(*dimensions)),
         }
     }
 
     /// Returns the fingerprint, if it is known without the model.
     pub fn known_fingerprint(&self) -> Option<&str> {
         match &self.place {
-            Place::Local(_) => None,
+            Place::Local(_) | Place::Given(_) => None,
             Place::Remote(remote) => Some(&remote.fingerprint),
         }
     }
@@ -258,6 +289,7 @@ impl EmbeddingModel {
                 Place::Remote(remote) => {
                     pending::Request::Remote(Box::new(remote.start(purpose, texts)?))
                 }
+                Place::Given(_) => return Err(no_model()),
             });
         }
         Ok(pending)
@@ -297,7 +329,7 @@ impl EmbeddingModel {
                     fingerprint: Some(remote.fingerprint.clone()),
                 }
             }
-            (Some(pending::Request::Remote(_)), Place::Local(_)) => return Err(unexpected()),
+            (Some(pending::Request::Remote(_)), _) => return Err(unexpected()),
         };
         match finished.vectors.len() == pending.texts {
             true => Ok(finished),
@@ -356,6 +388,7 @@ impl EmbeddingModel {
                 })
             }
             Place::Remote(remote) => remote.embed(purpose, texts),
+            Place::Given(_) => Err(no_model()),
         }
     }
 }
@@ -419,6 +452,32 @@ fn available_precision(dir: &Path) -> Precision {
         true => other,
         false => wanted,
     }
+}
+
+/// The maximum number of tokens of a chunk whose vector is given.
+const GIVEN_MAX_TOKENS: usize = 1_000_000;
+
+/// Stands for the properties of a model: all vectors of so many dimensions can be compared.
+fn given_info(dimensions: usize) -> ModelInfo {
+    let name = given_vectors(dimensions);
+    ModelInfo {
+        dimensions,
+        max_tokens: GIVEN_MAX_TOKENS,
+        precision: None,
+        fingerprint: name.clone(),
+        identity: name.clone(),
+        baseline: 0.0,
+        name,
+    }
+}
+
+fn no_model() -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "the collection has no embedding model",
+    )
+    .detail("It was created with a number of dimensions: its vectors are given.")
+    .hint("Give chunks an embedding, and queries a query_embedding, or search by words.")
 }
 
 fn unexpected() -> Error {

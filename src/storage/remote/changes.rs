@@ -20,6 +20,7 @@ use crate::{
     error::Error,
     pg::{
         lock::Lock,
+        roles,
         transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
     },
     storage,
@@ -296,6 +297,30 @@ fn described(error: &Error) -> String {
         .join(": ")
 }
 
+/// Says that an error is about the server that a collection had before.
+fn of_former(error: &Error) -> String {
+    format!("former server: {}", described(error))
+}
+
+/// Forgets what former servers could not delete, of a collection that may have been dropped, or of
+/// all that the caller may answer for. What they have stays there.
+///
+/// # Errors
+/// A statement fails.
+pub fn forget_former(collection: Option<&str>) -> Result<(), Error> {
+    for failed in stored::failed_removals(collection)? {
+        if roles::may_act_for(roles::current(), failed.owner) {
+            stored::removed(failed.removal)?;
+            pgrx::notice!(
+                "what {} has of collection \"{}\" stays there",
+                failed.url,
+                failed.collection
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Tells the server of a collection its changes at the end of a run, in transactions of its own.
 /// What the server cannot be told stays recorded.
 ///
@@ -406,7 +431,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     }
     let error = match error {
         Some(error) => Some(described(&error)),
-        None => stored::refusal(name)?.or_else(|| of_removal.as_ref().map(described)),
+        None => stored::refusal(name)?.or_else(|| of_removal.as_ref().map(of_former)),
     };
     Ok(Told {
         documents,

@@ -33,7 +33,7 @@ use crate::{
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{lock::WriterLock, spi::uuid},
+    pg::lock::WriterLock,
     storage::index,
 };
 
@@ -196,7 +196,7 @@ impl DocumentAdder<'_> {
     fn take(&mut self, document: NewDocument) -> Result<(), Error> {
         pgrx::check_for_interrupts!();
         let collection = self.collection.name.as_str();
-        let id = DocumentId::derive(collection, None, &document.uri);
+        let id = self.collection.document_id(None, &document.uri);
         let raw_hash = document.hash(&self.collection);
         let uri = document.uri.clone();
         let same = corruption::write_with_repair(&self.collection, || {
@@ -394,17 +394,16 @@ fn is_about_content(error: &Error) -> bool {
 /// # Errors
 /// The caller has no permission, or the document belongs to a source or a knowledge item, which
 /// would overwrite the change.
-pub fn update(id: DocumentId, change: &DocumentUpdate) -> Result<bool, Error> {
-    let Some(name) = documents::collection_of(uuid(id.0))? else {
+pub fn update(
+    id: DocumentId,
+    collection: Option<&str>,
+    change: &DocumentUpdate,
+) -> Result<bool, Error> {
+    let Some(collection) = writable_with(id, collection)? else {
         return Ok(false);
     };
-    let collection = Collection::get(&name)?;
-    if !access::has_privilege(&collection, CollectionPrivilege::Read) {
-        // the existence of the document is not disclosed
-        return Ok(false);
-    }
-    access::require_write(&collection)?;
-    let Some(document) = documents::lock(id)? else {
+    let name = collection.name.as_str();
+    let Some(document) = documents::lock(name, id)? else {
         return Ok(false);
     };
     let set_back = |what: String, hint: &str| {
@@ -423,15 +422,62 @@ pub fn update(id: DocumentId, change: &DocumentUpdate) -> Result<bool, Error> {
         ));
     }
     if let Some(item) = document.knowledge_id
-        && super::knowledge::document_id(&document.collection, item, &document.uri) == id
+        && super::knowledge::document_id(&collection.ids_from, item, &document.uri) == id
     {
         return Err(set_back(
             format!("knowledge item {item}"),
             "Change the item: rag_alter_knowledge(knowledge_id, ...).",
         ));
     }
-    corruption::write_with_repair(&collection, || {
-        documents::update(&document.collection, id, change)
-    })?;
+    corruption::write_with_repair(&collection, || documents::update(name, id, change))?;
     Ok(true)
+}
+
+/// Removes a document. Returns false if it does not exist.
+///
+/// # Errors
+/// The caller has no permission.
+pub fn remove(id: DocumentId, collection: Option<&str>) -> Result<bool, Error> {
+    let Some(collection) = writable_with(id, collection)? else {
+        return Ok(false);
+    };
+    let name = collection.name.as_str();
+    let removed = corruption::write_with_repair(&collection, || documents::delete(name, &[id]))?;
+    Ok(removed > 0)
+}
+
+/// Returns the collection that has a document of this id: the named one, or else the only one that
+/// the caller can write to. Collections that the caller cannot read are not disclosed.
+///
+/// # Errors
+/// The caller cannot write to the collection, or several have such a document.
+fn writable_with(id: DocumentId, named: Option<&str>) -> Result<Option<Collection>, Error> {
+    let mut found = vec![];
+    for name in documents::collections_of(id)? {
+        let collection = Collection::get(&name)?;
+        let is_meant = named.is_none_or(|named| collection.is_known_as(named));
+        if is_meant && access::has_privilege(&collection, CollectionPrivilege::Read) {
+            found.push(collection);
+        }
+    }
+    if found.len() > 1 {
+        found.retain(|collection| access::has_privilege(collection, CollectionPrivilege::Write));
+    }
+    if found.len() > 1 {
+        let names: Vec<String> = found
+            .iter()
+            .map(|collection| format!("\"{}\"", collection.name))
+            .collect();
+        return Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_AMBIGUOUS_PARAMETER,
+            format!("several collections have a document {id}"),
+        )
+        .detail(format!("They are {}.", names.join(", ")))
+        .hint("Name the collection: collection => '...'."));
+    }
+    let Some(collection) = found.pop() else {
+        return Ok(None);
+    };
+    access::require_write(&collection)?;
+    Ok(Some(collection))
 }

@@ -65,13 +65,25 @@ pub fn chunks(collection: &Collection, chunks: Value) -> Result<Vec<GivenChunk>,
 
 fn chunk(collection: &Collection, value: Value) -> Result<GivenChunk, MemberError> {
     let mut members = members::of_object(value, "a chunk", &KEYS)?;
-    let id = uuid(&mut members, "chunk_id")?.ok_or_else(|| wrong("chunk_id", "is missing"))?;
+    let chunk_text =
+        id(&mut members, "chunk_id")?.ok_or_else(|| wrong("chunk_id", "is missing"))?;
     let uri = text(&mut members, "uri")?
         .map(|uri| checked_uri(&uri))
         .transpose()
         .map_err(at("uri"))?;
-    let (document, uri) = match (uuid(&mut members, "document_id")?, uri) {
-        (Some(id), uri) => (DocumentId(id), uri.unwrap_or_else(|| id.to_string())),
+    let document_id = id(&mut members, "document_id")?;
+    let (document, uri) = match (&document_id, uri) {
+        (Some(id), Some(uri)) => (document_of(collection, id), uri),
+        (Some(id), None) => {
+            let document = document_of(collection, id);
+            let is_uuid = Uuid::try_parse(id).is_ok();
+            let uri = if is_uuid {
+                document.to_string()
+            } else {
+                id.clone()
+            };
+            (document, uri)
+        }
         (None, Some(uri)) => (document_of(collection, &uri), uri),
         (None, None) => return Err(wrong("uri", "is missing, and so is document_id")),
     };
@@ -80,8 +92,10 @@ fn chunk(collection: &Collection, value: Value) -> Result<GivenChunk, MemberErro
         return Err(wrong("text", "must not be empty"));
     }
     Ok(GivenChunk {
-        id: ChunkId(id),
+        id: chunk_id(&chunk_text),
         document,
+        given_id: Some(chunk_text).filter(|id| !is_canonical(id)),
+        given_document_id: document_id.filter(|id| !is_canonical(id)),
         uri,
         title: text(&mut members, "title")?
             .map(|title| checked_title(&title))
@@ -103,14 +117,37 @@ fn chunk(collection: &Collection, value: Value) -> Result<GivenChunk, MemberErro
 fn document_of(collection: &Collection, uri: &str) -> DocumentId {
     match Uuid::try_parse(uri) {
         Ok(id) => DocumentId(id),
-        Err(_) => DocumentId::derive(collection.name.as_str(), None, uri),
+        Err(_) => collection.document_id(None, uri),
     }
 }
 
-fn uuid(members: &mut Map<String, Value>, key: &str) -> Result<Option<Uuid>, MemberError> {
+/// The maximum size of an id, in bytes.
+const MAX_ID: usize = 255;
+
+/// Returns the id of a chunk for one of an application: a UUID, or any other text.
+pub fn chunk_id(id: &str) -> ChunkId {
+    Uuid::try_parse(id).map_or_else(|_| ChunkId::of_given(id), ChunkId)
+}
+
+/// Returns true if an id is written as this server writes it.
+fn is_canonical(id: &str) -> bool {
+    Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id)
+}
+
+fn id(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, MemberError> {
     text(members, key)?
-        .map(|text| Uuid::try_parse(&text).map_err(|_| wrong(key, "is not a UUID")))
+        .map(|id| checked_id(id, key))
         .transpose()
+}
+
+fn checked_id(id: String, key: &str) -> Result<String, MemberError> {
+    match id.trim().is_empty() || id.len() > MAX_ID {
+        true => Err(wrong(
+            key,
+            &format!("must be a text of 1 to {MAX_ID} bytes"),
+        )),
+        false => Ok(id),
+    }
 }
 
 fn number(
@@ -181,15 +218,16 @@ fn planned(id: DocumentId, value: Value) -> Result<PlannedDocument, MemberError>
     text(&mut members, "uri")?; // as rag_index_state returns it
     let hash = required(&mut members, "content_hash")?;
     let Some(Value::Array(ids)) = take(&mut members, "chunk_ids") else {
-        return Err(wrong("chunk_ids", "must be an array of UUIDs"));
+        return Err(wrong("chunk_ids", "must be an array of ids"));
     };
+    let is_id = |id: &&str| !id.trim().is_empty() && id.len() <= MAX_ID;
     let ids: Option<HashSet<ChunkId>> = ids
         .iter()
-        .map(|id| Uuid::try_parse(id.as_str()?).ok().map(ChunkId))
+        .map(|id| id.as_str().filter(is_id).map(chunk_id))
         .collect();
     Ok(PlannedDocument {
         id,
         hash,
-        chunks: ids.ok_or_else(|| wrong("chunk_ids", "must be an array of UUIDs"))?,
+        chunks: ids.ok_or_else(|| wrong("chunk_ids", "must be an array of ids"))?,
     })
 }

@@ -20,7 +20,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-pub use self::json::{chunks as read_chunks, plan as read_plan};
+pub use self::json::{chunk_id, chunks as read_chunks, plan as read_plan};
 use super::store;
 use crate::{
     catalog::{
@@ -42,6 +42,9 @@ use crate::{
 pub struct GivenChunk {
     pub id: ChunkId,
     pub document: DocumentId,
+    /// The ids of the application, if they are no UUIDs.
+    pub given_id: Option<String>,
+    pub given_document_id: Option<String>,
     /// The uri, title and labels of the document if it is created.
     pub uri: String,
     pub title: Option<String>,
@@ -53,6 +56,13 @@ pub struct GivenChunk {
     pub metadata: Map<String, Value>,
     /// None: the collection's model computes it.
     pub embedding: Option<Vec<f32>>,
+}
+
+impl GivenChunk {
+    fn shown_id(&self) -> String {
+        let given = self.given_id.clone();
+        given.unwrap_or_else(|| self.id.to_string())
+    }
 }
 
 /// Writes chunks. Those that are stored are left alone if `skip_existing`, and else replaced.
@@ -146,6 +156,7 @@ impl Upsert<'_> {
             for chunk in first.values() {
                 let document = GivenDocument {
                     id: chunk.document,
+                    given_id: chunk.given_document_id.as_deref(),
                     uri: &chunk.uri,
                     title: chunk.title.as_deref(),
                     labels: &chunk.labels,
@@ -180,7 +191,7 @@ impl Upsert<'_> {
             {
                 return Err(Error::duplicate(format!(
                     "chunks[{i}].chunk_id: {} is in use",
-                    chunk.id
+                    chunk.shown_id()
                 ))
                 .detail("A chunk of another document of the collection has this id."));
             }
@@ -268,6 +279,7 @@ impl Upsert<'_> {
             let position = positions.get(&chunk.id).copied();
             Ok(GivenRow {
                 position: position.ok_or_else(|| Error::internal("a chunk has no position"))?,
+                given_id: chunk.given_id.as_deref(),
                 page: chunk.page,
                 content: &chunk.text,
                 metadata: Value::Object(self.chunk_metadata(chunk)).to_string(),
@@ -376,7 +388,7 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<i64, Error> {
             let found = stored::documents_of(collection, ids)?;
             let documents: HashSet<DocumentId> = found.into_values().collect();
             let documents: Vec<DocumentId> = documents.into_iter().collect();
-            let given = stored::lock_among(&documents)?;
+            let given = stored::lock_among(collection, &documents)?;
             let before = stored::positions(collection, &given)?;
             let deleted = stored::delete(collection, ids)?;
             let of_given: HashSet<&DocumentId> = given.iter().collect();
@@ -415,8 +427,8 @@ pub struct PlanResult {
 
 /// Deletes the documents of the application that are not planned, and those with another hash.
 ///
-/// The hash of a document that was stored before any plan is not known. It is taken for unchanged
-/// if it has no other chunks than the planned ones.
+/// A document that was stored before any plan has the hash of its content. The hashes of the others
+/// are given to the documents that their chunks create.
 ///
 /// # Errors
 /// A planned document is one of a source or of `rag_add_document`.
@@ -441,31 +453,30 @@ fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanRes
         .map(|document| (document.id, document))
         .collect();
     let mut result = PlanResult::default();
-    let (mut removed, mut hashes, mut kept) = (vec![], vec![], HashSet::new());
+    let (mut removed, mut kept) = (vec![], HashSet::new());
     for document in &documents {
         let id = document.id;
-        let Some(plan) = planned.get(&id) else {
-            removed.push(id);
-            result.deleted += 1;
-            continue;
-        };
-        let is_same = match &document.hash {
-            Some(hash) => *hash == plan.hash,
-            None => chunks_of(&id).is_subset(&plan.chunks),
-        };
-        if !is_same {
-            removed.push(id);
-            result.changed += 1;
-            continue;
+        match planned.get(&id) {
+            None => {
+                removed.push(id);
+                result.deleted += 1;
+            }
+            Some(plan) if document.hash.as_deref() == Some(plan.hash.as_str()) => {
+                kept.insert(id);
+                result.unchanged += 1;
+            }
+            Some(_) => {
+                removed.push(id);
+                result.changed += 1;
+            }
         }
-        if document.hash.is_none() {
-            hashes.push((id, plan.hash.as_str()));
-        }
-        kept.insert(id);
-        result.unchanged += 1;
     }
     documents::delete(collection.name.as_str(), &removed)?;
-    stored::set_hashes(&hashes)?;
+    let announced = planned.iter().filter(|(id, _)| !kept.contains(id));
+    let announced: Vec<_> = announced
+        .map(|(id, plan)| (*id, plan.hash.as_str()))
+        .collect();
+    stored::announce(collection, &announced)?;
     for (id, plan) in &planned {
         let stored = if kept.contains(id) {
             chunks_of(id)

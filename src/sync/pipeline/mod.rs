@@ -350,11 +350,8 @@ impl Pipeline<'_> {
     }
 
     fn id(&self, uri: &str) -> DocumentId {
-        DocumentId::derive(
-            self.collection.name.as_str(),
-            Some(self.source.name.as_str()),
-            uri,
-        )
+        self.collection
+            .document_id(Some(&self.source.ids_from), uri)
     }
 
     fn keep_unfetched(&mut self, failure: Failure) {
@@ -425,7 +422,7 @@ impl Pipeline<'_> {
         if self.validators.len() < enough {
             return Ok(());
         }
-        transaction(|| documents::set_validators(&self.validators))?;
+        transaction(|| documents::set_validators(self.collection.name.as_str(), &self.validators))?;
         self.validators.clear();
         Ok(())
     }
@@ -476,7 +473,8 @@ impl Pipeline<'_> {
         }
         let removed = std::mem::take(&mut self.removed);
         // a document of the same uri may remain from a dropped source
-        let own = transaction(|| documents::ids_owned_by(&removed, self.source.name.as_str()))?;
+        let (collection, name) = (self.collection.name.as_str(), self.source.name.as_str());
+        let own = transaction(|| documents::ids_owned_by(collection, &removed, name))?;
         self.delete(&own)
     }
 

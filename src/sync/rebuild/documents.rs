@@ -5,6 +5,7 @@ mod texts;
 
 use std::collections::HashMap;
 
+use pgrx::spi::quote_literal;
 use rag_protocol::{
     identity::{DocumentId, EmbeddingKey},
     ingest::{Title, embedded_text},
@@ -235,8 +236,10 @@ fn copy_rows(
     let join = match join {
         true => format!(
             "JOIN (SELECT document_id, chunking, metadata, {language} AS language
-                   FROM rag.documents WHERE document_id = ANY ($1) OFFSET 0) AS d
-                 ON d.document_id = c.document_id"
+                   FROM rag.documents WHERE collection = {} AND document_id = ANY ($1)
+                   OFFSET 0) AS d
+                 ON d.document_id = c.document_id",
+            quote_literal(target.present.name.as_str())
         ),
         false => String::new(),
     };

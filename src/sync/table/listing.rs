@@ -149,13 +149,13 @@ impl TableFeed<'_> {
                 .map(|key| self.uri(key))
                 .unwrap_or_default();
             ids.push(DocumentId::derive(
-                &self.collection,
-                Some(self.source.name.as_str()),
+                &self.ids_from,
+                Some(&self.source.ids_from),
                 &uri,
             ));
             uris.push(uri);
         }
-        let stored = transaction(|| documents::raw_hashes(&ids, &self.chunking))?;
+        let stored = transaction(|| documents::raw_hashes(&self.collection, &ids, &self.chunking))?;
         let most = settings::max_file_bytes();
         for ((row, id), uri) in page.into_iter().zip(ids).zip(uris) {
             let Some(key) = row.key else { continue };

@@ -69,6 +69,8 @@ pub struct TableFeed<'a> {
     source: &'a Source,
     spec: &'a TableSpec,
     collection: String,
+    /// The name of the collection that ids of documents are made from.
+    ids_from: String,
     splitting: Splitting,
     chunking: String,
     tokens: TokenSource,
@@ -174,6 +176,7 @@ impl<'a> TableFeed<'a> {
                 source,
                 spec,
                 collection: collection_name.to_string(),
+                ids_from: collection.ids_from.clone(),
                 splitting: collection.splitting,
                 chunking,
                 tokens: embedder.token_source(),

@@ -1,7 +1,7 @@
 //! Splits the stored texts of documents again.
 
 use percent_encoding::percent_decode_str;
-use pgrx::datum::DatumWithOid;
+use pgrx::{datum::DatumWithOid, spi::quote_literal};
 use rag_protocol::{
     embed::StoredText,
     identity::{ChunkId, DocumentId, EmbeddingKey},
@@ -96,7 +96,11 @@ pub fn split_again(
         for key in &rows.keys {
             rows.vectors.push(vector(&embeddings, *key)?);
         }
-        let written = rows.write(relation, &target.partition_of(relation))?;
+        let written = rows.write(
+            target.present.name.as_str(),
+            relation,
+            &target.partition_of(relation),
+        )?;
         Ok(Counts { written, embedded })
     })
 }
@@ -113,8 +117,10 @@ fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Er
                                pg_catalog.left(d.content, c.start_index), '[^\\n]', '', 'g'))
                     FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
                     ORDER BY c.chunk_index LIMIT 1), 0) AS lines_before
-         FROM rag.documents d WHERE d.document_id = ANY ($1) AND d.content IS NOT NULL",
-        target.present.rows("c.")
+         FROM rag.documents d
+         WHERE d.collection = {} AND d.document_id = ANY ($1) AND d.content IS NOT NULL",
+        target.present.rows("c."),
+        quote_literal(target.present.name.as_str())
     );
     execute_returning(&statement, &[ids(documents).into()], |row| {
         let uri: String = row.required("uri")?;
@@ -205,7 +211,12 @@ impl Rows {
     }
 
     /// Inserts the chunks, with the columns that they share with their documents.
-    fn write(self, relation: &Partition, partition: &Partition) -> Result<usize, Error> {
+    fn write(
+        self,
+        collection: &str,
+        relation: &Partition,
+        partition: &Partition,
+    ) -> Result<usize, Error> {
         if self.ids.is_empty() {
             return Ok(0);
         }
@@ -239,11 +250,11 @@ impl Rows {
         execute_prepared(
             &format!(
                 "INSERT INTO {} (
-                     collection, partition, source, uri, title, document_id, knowledge_id,
-                     document_type, category, tags, fetched_at, indexed_at, metadata, chunk_id,
-                     chunk_index, start_index, content, embedding_key, embedding, start_line,
-                     end_line, page, heading_path)
-                 SELECT d.collection, {name}, coalesce(d.source, d.former_source), d.uri, d.title,
+                     collection, partition, source, former_source, uri, title, document_id,
+                     knowledge_id, document_type, category, tags, fetched_at, indexed_at,
+                     metadata, chunk_id, chunk_index, start_index, content, embedding_key,
+                     embedding, start_line, end_line, page, heading_path)
+                 SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
                         d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
                         coalesce(d.fetched_at, pg_catalog.now()), pg_catalog.now(),
                         c.metadata::pg_catalog.jsonb, c.id, c.index, c.start_index, c.content,
@@ -258,9 +269,11 @@ impl Rows {
                      pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($12))
                      AS c (document_id, id, index, start_index, start_line, end_line, page,
                            headings, content, metadata, key, embedding)
-                 JOIN rag.documents d ON d.document_id = c.document_id",
+                 JOIN rag.documents d
+                     ON d.collection = {of} AND d.document_id = c.document_id",
                 relation.qualified(),
-                name = pgrx::spi::quote_literal(partition.name()),
+                of = quote_literal(collection),
+                name = quote_literal(partition.name()),
             ),
             &arguments,
             |_| Ok(()),

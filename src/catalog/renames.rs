@@ -1,0 +1,174 @@
+//! Collections and sources are renamed: all rows that name them.
+//!
+//! Ids of documents stay: they are made from the first names (`ids_from`). A digest covers the
+//! names, so those of documents that have not drifted are made again. Runs as the extension's
+//! owner, in a transaction that keeps writers out.
+
+use rag_protocol::identity::DocumentId;
+
+use super::{
+    collections::Collection,
+    documents::{self, document_id},
+    name::Name,
+    partitions::{self, Partition},
+};
+use crate::{
+    error::Error,
+    pg::spi::{execute, execute_returning, query, uuid},
+};
+
+/// Tables without references to `rag.collections`, with columns that name a collection.
+const NOTES_OF_COLLECTIONS: [&str; 6] = [
+    "document_digests",
+    "embedding_place",
+    "planned_hash",
+    "index_damage",
+    "content_change",
+    "run",
+];
+
+/// Renames a collection. Its partition keeps its name.
+///
+/// # Errors
+/// A collection has the new name.
+pub fn collection(collection: &Collection, new: &Name) -> Result<(), Error> {
+    let (old, new) = (collection.name.as_str(), new.as_str());
+    let intact = intact(old, None)?;
+    // Each reference is checked at the end of the statement, when both of its sides are renamed.
+    execute(
+        "WITH of_source AS (
+             UPDATE rag.source SET collection = $2 WHERE collection = $1),
+         of_document AS (
+             UPDATE rag.documents SET collection = $2 WHERE collection = $1),
+         of_item AS (
+             UPDATE rag.knowledge SET collection = $2 WHERE collection = $1),
+         of_grant AS (
+             UPDATE rag.collection_grant SET collection = $2 WHERE collection = $1)
+         UPDATE rag.collections
+         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
+         WHERE name = $1",
+        &[old.into(), new.into()],
+    )?;
+    execute(
+        "DELETE FROM rag.content_change WHERE collection = $1",
+        &[old.into()],
+    )?;
+    for table in NOTES_OF_COLLECTIONS {
+        execute(
+            &format!("UPDATE rag.{table} SET collection = $2 WHERE collection = $1"),
+            &[old.into(), new.into()],
+        )?;
+    }
+    execute(
+        "UPDATE rag.run_total t SET collection = $2
+         WHERE collection = $1 AND NOT EXISTS (
+             SELECT FROM rag.run_total o
+             WHERE o.source = t.source AND o.collection = $2 AND o.phase = t.phase)",
+        &[old.into(), new.into()],
+    )?;
+    if let Some(partition) = &collection.partition {
+        rename_rows(partition, old, new)?;
+    }
+    record(new, None, &intact)
+}
+
+/// Renames the chunks of a collection. A partition of its own has a CHECK of the name.
+fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error> {
+    let table = partition.qualified();
+    let checks = query(
+        "SELECT FROM pg_catalog.pg_constraint
+         WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
+        &[table.as_str().into()],
+        |_| Ok(()),
+    )?;
+    if !checks.is_empty() {
+        execute(
+            &format!("ALTER TABLE {table} DROP CONSTRAINT partition_collection"),
+            &[],
+        )?;
+    }
+    execute(
+        &format!(
+            "UPDATE rag.chunks SET collection = $1 WHERE {}",
+            partition.rows(old, "")
+        ),
+        &[new.into()],
+    )?;
+    if !checks.is_empty() {
+        execute(
+            &format!(
+                "ALTER TABLE {table} ADD CONSTRAINT partition_collection CHECK (collection = {})",
+                pgrx::spi::quote_literal(new)
+            ),
+            &[],
+        )?;
+    }
+    Ok(())
+}
+
+/// Renames a source. The caller has dropped its triggers.
+pub fn source(old: &Name, new: &Name) -> Result<(), Error> {
+    let (old, new) = (old.as_str(), new.as_str());
+    execute(
+        "UPDATE rag.source
+         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
+         WHERE name = $1",
+        &[old.into(), new.into()],
+    )?;
+    for table in ["run", "run_error"] {
+        execute(
+            &format!("UPDATE rag.{table} SET source = $2 WHERE source = $1"),
+            &[old.into(), new.into()],
+        )?;
+    }
+    execute(
+        "UPDATE rag.run_total t SET source = $2
+         WHERE source = $1 AND NOT EXISTS (
+             SELECT FROM rag.run_total o
+             WHERE o.source = $2 AND o.collection = t.collection AND o.phase = t.phase)",
+        &[old.into(), new.into()],
+    )?;
+    for collection in documents::ids_by_collection(old, None)?.into_keys() {
+        rename_source_in(&collection, old, new)?;
+    }
+    Ok(())
+}
+
+fn rename_source_in(collection: &str, old: &str, new: &str) -> Result<(), Error> {
+    let rows = partitions::rows_of_writer(collection, "")?;
+    let intact = intact(collection, Some(old))?;
+    for (table, rows) in [
+        ("documents", "collection = $3"),
+        ("document_digests", "collection = $3"),
+        ("chunks", &format!("{rows} AND $3 IS NOT NULL")),
+    ] {
+        execute(
+            &format!("UPDATE rag.{table} SET source = $2 WHERE {rows} AND source = $1"),
+            &[old.into(), new.into(), collection.into()],
+        )?;
+    }
+    record(collection, Some(new), &intact)
+}
+
+/// Returns the documents that are as their sources' runs have indexed them.
+fn intact(collection: &str, source: Option<&str>) -> Result<Vec<DocumentId>, Error> {
+    execute_returning(
+        "SELECT d.document_id FROM rag.compute_document_digests($1, $2) d
+             JOIN rag.document_digests m ON m.collection = $1 AND m.document_id = d.document_id
+         WHERE m.digest = d.digest",
+        &[collection.into(), source.into()],
+        |row| document_id(&row),
+    )
+}
+
+/// Records the present digests of some documents.
+fn record(collection: &str, source: Option<&str>, ids: &[DocumentId]) -> Result<(), Error> {
+    let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+    execute(
+        "UPDATE rag.document_digests m SET digest = d.digest
+         FROM rag.compute_document_digests($1, $2) d
+         WHERE m.collection = $1 AND m.document_id = d.document_id AND d.document_id = ANY ($3)",
+        &[collection.into(), source.into(), ids.into()],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Renaming sources and collections.
+//!
+//! Both keep the ids of their documents, so nothing is embedded again and no document is stored
+//! twice.
+
+use rag_protocol::spec::SourceSpec;
+
+use super::{
+    manage,
+    table::{changes, definition::NewTableSource},
+};
+use crate::{
+    catalog::{
+        access,
+        collections::{self, Collection},
+        name::{Name, canonical},
+        partitions, rebuilds, renames,
+        sources::{self, Source},
+        storage_changes,
+    },
+    cluster::{lock::Lock, news, search_stats},
+    error::Error,
+    pg::security::as_owner,
+};
+
+/// Renames a source.
+///
+/// # Errors
+/// The caller may not do that, a source has the new name, or the source is being synced.
+pub fn rename_source(name: &str, new_name: &str) -> Result<(), Error> {
+    const ACTION: &str = "rename a source";
+    let name = canonical(name);
+    let row = manage::lock(name, ACTION)?.ok_or_else(|| Source::missing(name))?;
+    let new = Name::source(canonical(new_name))?;
+    hold(&row.name)?;
+    hold(&new)?;
+    if sources::has_name(&new)? {
+        return Err(sources::name_taken(&new));
+    }
+    let stored = &row.definition;
+    let relation = stored.relation.map(|relation| relation.relation);
+    changes::remove_tracking(&row.name, relation)?;
+    as_owner(|| renames::source(&row.name, &new))?;
+    if let Some(SourceSpec::Table(table)) = stored.parsed() {
+        NewTableSource::of(table, stored.owner.id, &mut "spec")?.prepare(&new)?;
+    }
+    news::wake_scheduler_at_commit();
+    Ok(())
+}
+
+/// Keeps runs of a source from starting until the transaction ends.
+///
+/// # Errors
+/// A run or a drift check is in progress.
+fn hold(source: &Name) -> Result<(), Error> {
+    let locks = [
+        Lock::source_being_dropped(source),
+        Lock::source_busy(source),
+    ];
+    let is_free = locks.iter().all(Lock::try_acquire_for_transaction_briefly);
+    match is_free {
+        true => Ok(()),
+        false => Err(
+            Error::in_use(format!("source \"{source}\" is in use by a run"))
+                .hint("Wait for the run with rag_wait, or cancel it with rag_cancel_run."),
+        ),
+    }
+}
+
+/// Renames a collection.
+///
+/// # Errors
+/// The caller does not own it, the new name is in use, or the collection is being synced or
+/// rebuilt.
+pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
+    let collection = Collection::lock(name)?;
+    access::require_owner(&collection, "rename collection")?;
+    collections::check_renamable(&collection)?;
+    let new = Name::collection(new_name)?;
+    for source in sources::names_of(Some(name))? {
+        hold(&Name::source(&source)?)?;
+    }
+    if !Lock::rebuild(name).try_acquire_for_transaction_briefly() {
+        return Err(Error::in_use(format!(
+            "collection \"{name}\" is being rebuilt"
+        )));
+    }
+    as_owner(|| {
+        partitions::exclude_writers(name)?;
+        collections::claim_name(&new, Some(&collection))?;
+        if Collection::find(new.as_str())?.is_some() {
+            return Err(Error::duplicate(format!(
+                "collection \"{new}\" already exists"
+            )));
+        }
+        // others may have dropped it in the meantime, or stored its first document
+        let now = Collection::get(name)?;
+        if now.serial != collection.serial {
+            return Err(Collection::missing(name));
+        }
+        rebuilds::discard(name)?;
+        let has_server = now.storage.storage.is_remote();
+        if has_server {
+            storage_changes::release(&now)?;
+        }
+        renames::collection(&now, &new)?;
+        if has_server {
+            storage_changes::queue_all(new.as_str())?;
+        }
+        Ok(())
+    })?;
+    search_stats::forget_collection_at_commit(name);
+    news::wake_scheduler_at_commit();
+    Ok(())
+}
