@@ -582,7 +582,6 @@ CREATE TRIGGER source_changed AFTER INSERT OR UPDATE OR DELETE ON rag.source FOR
 CREATE TABLE rag.documents (
     document_id uuid NOT NULL,
     collection text NOT NULL,
-    given_id text,
     source text,
     former_source text,
     uri text NOT NULL,
@@ -604,6 +603,7 @@ CREATE TABLE rag.documents (
     created_at timestamptz NOT NULL DEFAULT now(),
     fetched_at timestamptz,
     indexed_at timestamptz,
+    given_id text,
     PRIMARY KEY (collection, document_id)
 );
 CREATE INDEX documents_source ON rag.documents (collection, source);
@@ -666,7 +666,6 @@ CREATE TABLE rag.chunks (
     collection text NOT NULL,
     partition text NOT NULL,
     source text,
-    former_source text,
     uri text NOT NULL,
     title text,
     document_id uuid NOT NULL,
@@ -675,7 +674,6 @@ CREATE TABLE rag.chunks (
     category text,
     tags text[],
     chunk_id uuid NOT NULL,
-    given_id text,
     chunk_index integer NOT NULL,
     start_index integer NOT NULL,
     content text NOT NULL,
@@ -687,7 +685,9 @@ CREATE TABLE rag.chunks (
     start_line integer NOT NULL,
     end_line integer NOT NULL,
     page integer,
-    heading_path text[]
+    heading_path text[],
+    former_source text,
+    given_id text
 ) PARTITION BY LIST (partition);
 -- Stored in the row if it fits: fetching it from the TOAST table for every comparison would be
 -- several times slower.

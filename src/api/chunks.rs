@@ -4,7 +4,7 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 use rag_protocol::identity::ChunkId;
 
 use super::{parsed, required};
-use crate::{catalog::given_chunks, pg::json::JsonbText, sync::given_chunks as given};
+use crate::{catalog::index_state, pg::json::JsonbText, sync::given_chunks as given};
 
 #[pg_extern]
 fn rag_upsert_chunks(
@@ -66,5 +66,5 @@ fn rag_apply_plan(
 #[pg_extern(stable, parallel_restricted)]
 fn rag_index_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
     let collection = super::readable(collection)?;
-    Ok(JsonB(given_chunks::state(&collection)?))
+    Ok(JsonB(index_state::of(&collection)?))
 }

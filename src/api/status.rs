@@ -3,7 +3,7 @@
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
-    catalog::storage_changes,
+    catalog::storage_removals,
     cluster::{self, shared},
     pg::roles,
     settings,
@@ -45,7 +45,7 @@ fn failed_removals() -> Result<
     >,
     ErrorReport,
 > {
-    let mut found = storage_changes::failed_removals(None)?;
+    let mut found = storage_removals::failed(None)?;
     found.retain(|failed| roles::may_act_for(roles::current(), failed.owner));
     let rows = found.into_iter();
     Ok(TableIterator::new(rows.map(|one| {

@@ -10,7 +10,10 @@ use crate::{
         access::require_write,
         collections::{self, Collection},
     },
-    storage::remote::changes::{self, Told},
+    storage::remote::{
+        changes::{self, Told},
+        former,
+    },
 };
 
 /// The longest time that one call tells changes, if no statement_timeout ends it before.
@@ -39,7 +42,7 @@ fn rag_sync_storage(
     super::require_writer(c"rag_sync_storage()", "write to storage on another server")?;
     let complete = required("complete", complete)?;
     if required("forget", forget)? {
-        changes::forget_former(collection)?;
+        former::forget(collection)?;
         if let Some(name) = collection
             && Collection::known_as(name)?.is_none_or(|found| !found.storage.storage.is_remote())
         {

@@ -413,7 +413,7 @@ impl<B: BundleSource> Import<'_, B> {
                 document.source = Some(source);
                 true
             }
-            // as documents::detach leaves the documents of a dropped source
+            // as kept_documents::detach leaves the documents of a dropped source
             Some(source) => {
                 document.former_source = Some(source);
                 document.status = "active".into();

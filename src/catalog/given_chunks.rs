@@ -5,25 +5,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pgrx::datum::DatumWithOid;
-use rag_protocol::{
-    call::Provider,
-    identity::{ChunkId, DocumentId, EmbeddingKey},
-    labels::Labels,
-};
-use serde_json::{Map, Value, json};
-
 use super::{
     chunks,
     collections::Collection,
     documents::document_id,
-    models,
     partitions::{self, Partition},
 };
 use crate::{
     error::Error,
-    pg::spi::{Row, execute, execute_prepared, execute_returning, query, query_as_caller, uuid},
+    pg::spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
     types::vector::OwnedVector,
+};
+use pgrx::datum::DatumWithOid;
+use rag_protocol::{
+    identity::{ChunkId, DocumentId, EmbeddingKey},
+    labels::Labels,
 };
 
 /// What `rag.documents.chunking` has instead of the settings that the text was split with.
@@ -441,50 +437,6 @@ pub fn lock_among(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<Doc
         ],
         |row| document_id(&row),
     )
-}
-
-/// Returns the state of a collection's index as JSON: the documents that the caller may see, with
-/// their hashes and chunks, and the model.
-pub fn state(collection: &Collection) -> Result<Value, Error> {
-    let documents = query_as_caller(
-        &format!(
-            "SELECT coalesce(d.given_id, d.document_id::pg_catalog.text) AS id, d.uri,
-                CASE WHEN d.source IS NULL AND d.chunking = $2
-                     THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
-                coalesce(k.ids, '{{}}') AS chunk_ids
-         FROM rag.documents d
-         LEFT JOIN (SELECT c.document_id,
-                           pg_catalog.array_agg(coalesce(c.given_id, c.chunk_id::pg_catalog.text)
-                                                ORDER BY c.chunk_index, c.chunk_id) AS ids
-                    FROM rag.chunks c WHERE {} GROUP BY c.document_id) AS k
-             USING (document_id)
-         WHERE d.collection = $1",
-            collection.rows("c.")
-        ),
-        &[collection.name.as_str().into(), GIVEN.into()],
-        |row| {
-            let document = json!({
-                "uri": row.required::<String>("uri")?,
-                "content_hash": row.get::<String>("hash")?,
-                "chunk_ids": row.required::<Vec<String>>("chunk_ids")?,
-            });
-            Ok((row.required::<String>("id")?, document))
-        },
-    )?;
-    let embed = match &collection.model {
-        None => Value::Null,
-        Some(model) => {
-            let registered = models::find(&model.name)?;
-            let provider = registered.map_or(Provider::Local, |model| model.provider);
-            let provider = match model.is_given() {
-                true => "none",
-                false => provider.name(),
-            };
-            json!({"provider": provider, "model": model.name, "dim": model.dimensions})
-        }
-    };
-    let documents: Map<String, Value> = documents.into_iter().collect();
-    Ok(json!({"docs": documents, "embed": embed}))
 }
 
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {

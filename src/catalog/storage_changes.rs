@@ -9,8 +9,6 @@
 
 use std::time::Duration;
 
-use pgrx::{JsonB, pg_sys};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -28,7 +26,7 @@ use crate::{
 };
 
 /// The longest time before a server is tried again.
-const MAX_DELAY: f64 = 300.0;
+pub const MAX_DELAY: f64 = 300.0;
 
 /// Has changes of chunks of a partition recorded. Runs as the extension's owner.
 ///
@@ -193,23 +191,6 @@ pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(
     })
 }
 
-/// Records that a server could not delete what it has to delete. See [`delay`].
-pub fn delay_removal(removal: i64, error: &str, asked: Option<Duration>) -> Result<(), Error> {
-    let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
-    as_owner(|| {
-        execute(
-            "UPDATE rag.storage_removal AS r SET
-                 attempts = r.attempts + 1,
-                 retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
-                     greatest($3, least($4, pg_catalog.pow(2.0, least(r.attempts, 20))))),
-                 error = $2
-             WHERE r.removal = $1",
-            &[removal.into(), error.into(), asked.into(), MAX_DELAY.into()],
-        )?;
-        Ok(())
-    })
-}
-
 /// Something to tell a server.
 pub struct Due {
     pub collection: String,
@@ -221,7 +202,7 @@ pub struct Due {
 
 /// The condition that removal `r` has to be done before changes of its collection are written: both
 /// are of the same index of the same server.
-const BLOCKS: &str = "EXISTS (
+pub const BLOCKS: &str = "EXISTS (
     SELECT FROM rag.collections b JOIN rag.retrievers t ON t.name = b.retriever
     WHERE b.name = r.collection AND b.partition = r.partition
       AND pg_catalog.rtrim(t.spec #>> '{storageConfig,url}', '/')
@@ -346,94 +327,6 @@ pub fn index_name(partition: &Partition) -> String {
     let hash = Sha256::digest(&name);
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{lower}~{}", &hash[..8])
-}
-
-/// What a server has to delete.
-pub struct Removal {
-    pub removal: i64,
-    pub retriever: String,
-    pub spec: Value,
-    pub owner: pg_sys::Oid,
-    pub index: String,
-    pub collection: String,
-    /// No collection uses the index any more.
-    pub is_whole: bool,
-    /// It has to be done before changes of the collection are written.
-    pub blocks: bool,
-}
-
-/// Returns what the server of a collection has to delete, of transactions that have committed.
-pub fn removals(collection: &str) -> Result<Vec<Removal>, Error> {
-    as_owner(|| {
-        query(
-            &format!(
-                "SELECT removal, retriever, spec, owner_id, partition, collection,
-                        NOT EXISTS (SELECT FROM rag.collections c
-                                    WHERE c.partition = r.partition),
-                        {BLOCKS}
-                 FROM rag.storage_removal r
-                 WHERE collection = $1
-                   AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
-                 ORDER BY removal"
-            ),
-            &[collection.into()],
-            |row| {
-                Ok(Removal {
-                    removal: row.required(1)?,
-                    retriever: row.required(2)?,
-                    spec: row.required::<JsonB>(3)?.0,
-                    owner: row.required(4)?,
-                    index: index_name(&Partition::new(row.required::<String>(5)?)),
-                    collection: row.required(6)?,
-                    is_whole: row.required(7)?,
-                    blocks: row.required(8)?,
-                })
-            },
-        )
-    })
-}
-
-/// A server that could not delete what it has to delete.
-pub struct FailedRemoval {
-    pub removal: i64,
-    pub collection: String,
-    pub retriever: String,
-    pub owner: pg_sys::Oid,
-    pub url: String,
-    pub error: String,
-}
-
-/// Returns what servers could not delete, of one collection or of all.
-pub fn failed_removals(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT removal, collection, retriever, owner_id,
-                    coalesce(spec #>> '{storageConfig,url}', ''), error
-             FROM rag.storage_removal
-             WHERE error IS NOT NULL AND ($1 IS NULL OR collection = $1) ORDER BY removal",
-            &[collection.into()],
-            |row| {
-                Ok(FailedRemoval {
-                    removal: row.required(1)?,
-                    collection: row.required(2)?,
-                    retriever: row.required(3)?,
-                    owner: row.required(4)?,
-                    url: row.required(5)?,
-                    error: row.required(6)?,
-                })
-            },
-        )
-    })
-}
-
-pub fn removed(removal: i64) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "DELETE FROM rag.storage_removal WHERE removal = $1",
-            &[removal.into()],
-        )
-    })?;
-    Ok(())
 }
 
 /// A chunk as a server needs it.

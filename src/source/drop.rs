@@ -5,7 +5,7 @@ use crate::{
     catalog::{
         access,
         collections::Collection,
-        documents,
+        documents, kept_documents,
         name::{Name, canonical},
         runs,
         sources::{self, Source},
@@ -41,7 +41,7 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     let relation = row.definition.relation;
     changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
     if keep_documents {
-        documents::detach(name)?;
+        kept_documents::detach(name)?;
     } else {
         // in every collection: the source may have been altered and not synced since
         for (collection, ids) in documents::ids_by_collection(name, None)? {

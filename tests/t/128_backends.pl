@@ -71,6 +71,7 @@ for my $kind ('qdrant', 'elasticsearch')
 			name => $name,
 			metric => $metric,
 			is_remote => 1,
+			prefix => $prefix,
 			chunks => 600,
 			config => qq({"type": "$kind", "url": "$url", "metric": "$metric",
 				"indexStrategy": {"prefix": "$prefix"}}),
@@ -145,6 +146,8 @@ $node->restart;
 stays($node, $_) for @backends;
 
 # -- nothing is left on the servers
+$node->append_conf('postgresql.conf', 'rag.scheduler = on');
+$node->reload;
 $sql->(q{SELECT rag_drop_collection(c.name) FROM rag.collections c
 	JOIN rag.retrievers r ON r.name = c.retriever WHERE r.name ~ '^(qdrant|elastic)'});
 $node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM rag.storage_removal')

@@ -151,6 +151,7 @@ sub fill_many
 {
 	my ($node, $backend) = @_;
 	my ($name, $sync) = @$backend{qw(name sync)};
+	my $partition = ($backend->{prefix} // 'rag') . "_kb_$name";
 	my $chunks = $backend->{chunks} // 3500;
 	my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 	my $score = {
@@ -167,7 +168,7 @@ sub fill_many
 		INSERT INTO rag.chunks (partition, collection, uri, title, document_id, document_type,
 			chunk_id, chunk_index, start_index, content, metadata, embedding, embedding_key,
 			fetched_at, indexed_at, start_line, end_line)
-		SELECT 'rag_kb_$name', '$name', 'made:' || i, 'Title', md5('d' || i / 5)::uuid, 'text',
+		SELECT '$partition', '$name', 'made:' || i, 'Title', md5('d' || i / 5)::uuid, 'text',
 			md5('$name' || i)::uuid, i % 5, 0, 'made ' || i, jsonb_build_object('part', i % 50),
 			array(SELECT sin((i % 40 + 1) * n) + random() + 0 * i
 				FROM generate_series(1, 384) n)::rag_types.vector,

@@ -18,7 +18,7 @@ use rag_manifest::ModelSpec;
 use rag_protocol::{
     call::{ModelKind, Provider, Purpose},
     embed::{ModelInfo, ModelOptions, ModelRef, Precision, Priority, TokenRule},
-    identity::prefixed_fingerprint,
+    identity::{prefixed_fingerprint, remote_fingerprint},
 };
 
 pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
@@ -460,12 +460,13 @@ const GIVEN_MAX_TOKENS: usize = 1_000_000;
 /// Stands for the properties of a model: all vectors of so many dimensions can be compared.
 fn given_info(dimensions: usize) -> ModelInfo {
     let name = given_vectors(dimensions);
+    let fingerprint = remote_fingerprint(&[&name]);
     ModelInfo {
         dimensions,
         max_tokens: GIVEN_MAX_TOKENS,
         precision: None,
-        fingerprint: name.clone(),
-        identity: name.clone(),
+        fingerprint: fingerprint.clone(),
+        identity: fingerprint,
         baseline: 0.0,
         name,
     }

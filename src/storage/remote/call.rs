@@ -17,7 +17,7 @@ use crate::{
         collections::Collection,
         retrievers::{self, Retriever},
         secrets::SecretRef,
-        storage_changes::Removal,
+        storage_removals::Removal,
     },
     engine::request::EngineRequest,
     error::Error,

@@ -16,11 +16,11 @@ use crate::{
     catalog::{
         collections::Collection,
         storage_changes::{self as stored, ChunkPoint, DocumentChange},
+        storage_removals as removals,
     },
     error::Error,
     pg::{
         lock::Lock,
-        roles,
         transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
     },
     storage,
@@ -78,7 +78,7 @@ pub fn begin(collection: &str) -> Result<Option<ChangesInFlight>, Error> {
 }
 
 fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlight>, Error> {
-    if stored::removals(collection)?.iter().any(|one| one.blocks) {
+    if removals::of(collection)?.iter().any(|one| one.blocks) {
         return Ok(None);
     }
     let Some(collection) = Collection::find(collection)? else {
@@ -128,7 +128,7 @@ pub fn begin_removal(collection: &str, removal: i64) -> Result<Option<ChangesInF
         return Ok(None);
     }
     let lock = HeldLock(lock);
-    let removals = with_latest_snapshot(|| stored::removals(collection))?;
+    let removals = with_latest_snapshot(|| removals::of(collection))?;
     let Some(found) = removals.into_iter().find(|one| one.removal == removal) else {
         return Ok(None);
     };
@@ -251,7 +251,7 @@ impl ChangesInFlight {
                 Ok(changes.len())
             }
             Request::Removal(removal) => {
-                stored::removed(*removal)?;
+                removals::done(*removal)?;
                 Ok(0)
             }
         }
@@ -282,7 +282,7 @@ pub fn delay(collection: &str, removal: Option<i64>, error: &Error) -> Result<()
     pgrx::log!("rag: storage of collection \"{collection}\" could not be written: {error}");
     let (text, asked) = (described(error), error.retry_after);
     transaction(|| match removal {
-        Some(removal) => stored::delay_removal(removal, &text, asked),
+        Some(removal) => removals::delay(removal, &text, asked),
         None => stored::delay(collection, &text, asked),
     })
 }
@@ -300,25 +300,6 @@ fn described(error: &Error) -> String {
 /// Says that an error is about the server that a collection had before.
 fn of_former(error: &Error) -> String {
     format!("former server: {}", described(error))
-}
-
-/// Forgets what former servers could not delete, of a collection that may have been dropped, or of
-/// all that the caller may answer for. What they have stays there.
-///
-/// # Errors
-/// A statement fails.
-pub fn forget_former(collection: Option<&str>) -> Result<(), Error> {
-    for failed in stored::failed_removals(collection)? {
-        if roles::may_act_for(roles::current(), failed.owner) {
-            stored::removed(failed.removal)?;
-            pgrx::notice!(
-                "what {} has of collection \"{}\" stays there",
-                failed.url,
-                failed.collection
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Tells the server of a collection its changes at the end of a run, in transactions of its own.
@@ -340,7 +321,7 @@ pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
         in_flight.wait()?;
         transaction(|| in_flight.record()).map(Some)
     };
-    for removal in transaction(|| stored::removals(name))? {
+    for removal in transaction(|| removals::of(name))? {
         let removal = removal.removal;
         match tell(&|| begin_removal(name, removal)) {
             Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
@@ -403,7 +384,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         in_flight.wait()?;
         in_flight.record().map(Some)
     };
-    for removal in stored::removals(name)? {
+    for removal in removals::of(name)? {
         match tell(begin_removal(name, removal.removal)) {
             Err(failure) if can_go_on(&failure) => of_removal = Some(failure),
             Err(failure) => return Err(failure),
