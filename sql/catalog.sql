@@ -787,7 +787,6 @@ $$;
 COMMENT ON FUNCTION rag.has_not_ended(bigint) IS
     'true if the latest committed version of a run''s row is not finished';
 
--- On a standby the result is NULL.
 CREATE FUNCTION rag.why_idle() RETURNS text
     AS 'MODULE_PATHNAME', 'rag_why_idle_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rag.why_idle() IS
@@ -795,10 +794,20 @@ COMMENT ON FUNCTION rag.why_idle() IS
 
 CREATE FUNCTION rag.has_scheduler() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT rag.why_idle() IS NULL
+    -- a standby does not know
+    SELECT pg_is_in_recovery() OR rag.why_idle() IS NULL
 $$;
 COMMENT ON FUNCTION rag.has_scheduler() IS
     'true if the sources of this database are synced automatically';
+
+CREATE FUNCTION rag.is_stalled(updated_at timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    -- the setting is unknown until the library is loaded
+    SELECT coalesce(updated_at < now() - current_setting('rag.stall_timeout', true)::interval
+                    AND current_setting('rag.stall_timeout', true) <> '0', false)
+$$;
+COMMENT ON FUNCTION rag.is_stalled(timestamptz) IS
+    'true if a run that was last updated then has made no progress for rag.stall_timeout';
 
 CREATE FUNCTION rag.scheduler_lock_key() RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -810,7 +819,7 @@ COMMENT ON FUNCTION rag.scheduler_lock_key() IS
 -- If scheduling is off, a scheduler that was started for queued runs runs these and no others.
 CREATE FUNCTION rag.why_waiting() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT rag.why_idle() WHERE NOT EXISTS (
+    SELECT rag.why_idle() WHERE NOT pg_is_in_recovery() AND NOT EXISTS (
         SELECT FROM pg_locks
         WHERE locktype = 'advisory' AND granted AND objsubid = 3
           AND classid::bigint = rag.scheduler_lock_key()
@@ -879,7 +888,7 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
                 WHEN is_lost THEN jsonb_build_array(rag.lost_run_error())
                 ELSE '[]'::jsonb END AS errors,
-           generation
+           generation, updated_at
     FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source)
                     AND rag.has_not_ended(run_id) AS is_lost
           FROM rag.visible_run) AS run;
@@ -894,6 +903,8 @@ COMMENT ON COLUMN rag.runs.attempt IS '1 for the first attempt, higher for retri
 COMMENT ON COLUMN rag.runs.phase IS 'Pending (queued), Running, Completed or Failed';
 COMMENT ON COLUMN rag.runs.waiting IS 'reason why a queued run has not started';
 COMMENT ON COLUMN rag.runs.queued_at IS 'time when the run was queued';
+COMMENT ON COLUMN rag.runs.updated_at IS
+    'time when the run last showed that it works, at most once a second';
 COMMENT ON COLUMN rag.runs.started_at IS 'time when the run started';
 COMMENT ON COLUMN rag.runs.finished_at IS 'time when the run ended';
 COMMENT ON COLUMN rag.runs.documents_added IS 'number of documents that were not stored before';
@@ -1077,6 +1088,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed
                AS documents_processed,
+           r.documents_with_warnings,
            CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
            CASE WHEN NOT s.suspend THEN s.retry_at END AS next_retry,
            s.observed_generation, s.generation,
@@ -1095,7 +1107,7 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                                OR rag.sees_uri(r.collection, s.name, e.uri))
                         ORDER BY e.occurred_at LIMIT 10)
               ELSE '{}' END AS errors,
-           CASE WHEN (SELECT rag.why_idle()) IS NULL THEN s.conditions
+           CASE WHEN (SELECT rag.has_scheduler()) THEN s.conditions
                 ELSE rag.without_scheduler(s.conditions, (SELECT rag.why_idle())) END AS conditions,
            s.created_at, now() - s.created_at AS age,
            s.spec,
@@ -1157,6 +1169,8 @@ COMMENT ON COLUMN rag.sources.last_commit IS
 COMMENT ON COLUMN rag.sources.successful_run_count IS
     'number of completed runs since the source was created';
 COMMENT ON COLUMN rag.sources.error_run_count IS 'number of failed runs';
+COMMENT ON COLUMN rag.sources.documents_with_warnings IS
+    'number of documents that the last run indexed with loss of content, see rag.run_errors';
 COMMENT ON COLUMN rag.sources.documents_processed IS
     'number of documents that the last finished run added, updated, found unchanged or could not '
     'index';

@@ -113,20 +113,28 @@ CREATE INDEX embedding_place_key ON rag.embedding_place (embedding_key);
 CREATE INDEX embedding_place_collection ON rag.embedding_place (collection);
 COMMENT ON TABLE rag.embedding_place IS 'collection that contains the embedding of a text';
 
--- Corrupted indexes
+-- Damaged relations
 -- ----------------------------------------
 
--- Rebuilding an index gives it another file. Rows about its previous file no longer apply.
-CREATE TABLE rag.index_damage (
-    collection text NOT NULL,
-    index oid NOT NULL,
-    filenode oid NOT NULL,
-    problem text NOT NULL,
-    noticed_at timestamptz NOT NULL DEFAULT pg_catalog.now()
-);
-COMMENT ON TABLE rag.index_damage IS 'indexes of collections that a statement has found corrupted';
-COMMENT ON COLUMN rag.index_damage.filenode IS
-    'file of the index; another file means that the index was rebuilt';
+-- Marks are files in the data directory, because a statement that meets damage is rolled back.
+CREATE FUNCTION rag.damaged_relations()
+    RETURNS TABLE (relation text, kind text, table_id oid, relation_id oid, problem text,
+                   remedy text, noticed_at timestamptz)
+    AS 'MODULE_PATHNAME', 'damaged_relations_wrapper' LANGUAGE c;
+COMMENT ON FUNCTION rag.damaged_relations() IS
+    'relations of the extension that a statement has found corrupted, and what heals each';
+REVOKE ALL ON FUNCTION rag.damaged_relations() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag.damaged_relations() TO rag_reader;
+
+CREATE VIEW rag.damage AS
+    SELECT d.relation, d.kind, d.problem, d.remedy, d.noticed_at FROM rag.damaged_relations() d;
+COMMENT ON VIEW rag.damage IS
+    'tables and indexes of the extension that a statement has found corrupted';
+COMMENT ON COLUMN rag.damage.relation IS 'name of the table or index, with its schema';
+COMMENT ON COLUMN rag.damage.kind IS 'table, index, or TOAST table: the long values of a table';
+COMMENT ON COLUMN rag.damage.problem IS 'error message of the statement that met it first';
+COMMENT ON COLUMN rag.damage.remedy IS 'statements that heal it';
+COMMENT ON COLUMN rag.damage.noticed_at IS 'time when a statement met it first';
 
 -- Sizes
 -- ----------------------------------------

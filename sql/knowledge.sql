@@ -21,6 +21,8 @@ CREATE TABLE rag.knowledge (
     indexed_at timestamptz,
     PRIMARY KEY (collection, knowledge_id)
 );
+-- for items that are created without a number
+CREATE SEQUENCE rag.knowledge_number;
 CREATE TRIGGER find_owner BEFORE INSERT ON rag.knowledge
     FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
 COMMENT ON TABLE rag.knowledge IS 'knowledge items: their definitions and their status';
@@ -91,6 +93,7 @@ GRANT EXECUTE ON FUNCTION rag.knowledge_to_index(text, text),
     rag.knowledge_summary(jsonb[]) TO rag_admin;
 
 SELECT pg_catalog.pg_extension_config_dump('rag.knowledge', '');
+SELECT pg_catalog.pg_extension_config_dump('rag.knowledge_number', '');
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -149,6 +149,12 @@ CREATE VIEW rag.metrics AS
         ('rag_embedding_cache_entries', e.entries),
         ('rag_embedding_cache_bytes', e.bytes)) AS m (name, value)
     UNION ALL
+    SELECT 'rag_damaged_relations', '{}'::jsonb, count(*)::double precision
+    FROM rag.damaged_relations()
+    UNION ALL
+    SELECT 'rag_runs_stalled', '{}'::jsonb, count(*)::double precision
+    FROM rag.visible_run r WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
+    UNION ALL
     SELECT 'rag_source_suspended',
            jsonb_build_object('source', s.name, 'collection', s.collection),
            s.suspend::integer::double precision

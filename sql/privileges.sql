@@ -118,7 +118,7 @@ BEGIN
             ('rag_index_state', true,
              'returns the documents of a collection with their hashes and chunks as JSON'),
             ('rag_create_knowledge', false,
-             'registers a knowledge item, which is fetched when it is indexed'),
+             'registers a knowledge item, which is fetched when it is indexed; returns its number'),
             ('rag_alter_knowledge', false,
              'changes the definition of a knowledge item; arguments that are NULL leave a '
              'value as it is'),
@@ -127,6 +127,8 @@ BEGIN
             ('rag_index_all', false,
              'indexes all knowledge items of a collection, or those with a status, each in its '
              'own transaction'),
+            ('rag_index_knowledge_items', false,
+             'indexes knowledge items as rag_index_all does, in the transaction of the caller'),
             ('rag_unindex_knowledge', false,
              'removes the documents of a knowledge item and keeps the item; returns false if '
              'there are none'),
@@ -212,7 +214,7 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
-        'rag.is_preloaded()', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
+        'rag.is_preloaded()', 'rag.is_stalled(timestamptz)', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
         'rag.lost_run_error()', 'rag.current_model()', 'rag.default_prompt_template()',
         'rag.embedding_cache_size()', 'rag.model_counts()', 'rag.usable_models()',
         'rag.visible_models()',
@@ -230,4 +232,4 @@ GRANT SELECT ON rag.secrets TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
     rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage,
-    rag.embedding_cache TO rag_reader;
+    rag.embedding_cache, rag.damage TO rag_reader;

@@ -13,6 +13,12 @@ CREATE FUNCTION rag.failed_removals()
     AS 'MODULE_PATHNAME', 'failed_removals_wrapper' LANGUAGE c STABLE;
 COMMENT ON FUNCTION rag.failed_removals() IS
     'what servers that collections had before could not delete';
+CREATE FUNCTION rag.explain_damage(problem text) RETURNS TABLE (object text, remedy text)
+    AS 'MODULE_PATHNAME', 'explain_damage_wrapper' LANGUAGE c STRICT;
+COMMENT ON FUNCTION rag.explain_damage(text) IS
+    'relation of the extension that an error message names, and what heals it';
+REVOKE ALL ON FUNCTION rag.explain_damage(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag.explain_damage(text) TO rag_reader;
 
 -- It reads views with the caller's rights, so it reports only what the caller can see. The order of
 -- rows is server, sources, runs, collections, secrets.
@@ -25,132 +31,185 @@ DECLARE
     -- a run that starts later than this is reported
     max_delay CONSTANT interval := '1 minute';
 BEGIN
-    IF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
-        RETURN QUERY SELECT 'warning', 'server',
-            CASE WHEN NOT rag.is_preloaded() THEN 'rag is not in shared_preload_libraries'
-                 WHEN NOT current_setting('rag.scheduler')::boolean THEN 'rag.scheduler is off'
-                 ELSE 'no scheduler is running in this database' END
-            || ': sources are not synced, retried or checked for drift automatically',
-            CASE WHEN NOT rag.is_preloaded()
-                     THEN 'Add rag to shared_preload_libraries and restart the server. Until then,'
-                          ' call rag_sync.'
-                 WHEN NOT current_setting('rag.scheduler')::boolean
-                     THEN 'ALTER SYSTEM SET rag.scheduler = on; SELECT pg_reload_conf();'
-                 ELSE format('Increase max_worker_processes (currently %s) and restart the server.'
-                             ' The server log contains the reason.',
-                     current_setting('max_worker_processes')) END;
-    END IF;
-
     RETURN QUERY
-        SELECT 'error', 'source ' || s.name,
-               'the last run failed: ' || s.errors[1]
-               || coalesce('; the next retry is at ' || date_trunc('second', s.next_retry), ''),
-               coalesce(r.errors -> 0 ->> 'hint',
-                   format('Fix the reported problem, then SELECT rag_sync(%L);', s.name))
-        FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
-        WHERE s.error AND r.phase = 'Failed'
-        UNION ALL
-        SELECT 'warning', 'source ' || s.name,
-               format('%s could not be indexed by the last run: %s',
-                   CASE r.documents_failed WHEN 1 THEN '1 document'
-                        ELSE r.documents_failed || ' documents' END,
-                   s.errors[1]),
-               format('SELECT uri, message, hint FROM rag.run_errors WHERE run_id = %s;', r.run_id)
-        FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
-        WHERE r.phase = 'Completed' AND r.documents_failed > 0
-        UNION ALL
-        SELECT CASE c.type WHEN 'AutoIndexerDriftDetected' THEN 'warning' ELSE 'error' END,
-               'source ' || s.name,
-               CASE c.type
-                   WHEN 'ResourceReady'
-                       THEN 'a resource of the definition is unavailable: ' || c.message
-                   WHEN 'AutoIndexerScheduled' THEN 'the schedule is invalid: ' || c.message
-                   ELSE 'stored documents differ from what was indexed: ' || c.message END,
-               CASE c.type
-                   WHEN 'ResourceReady'
-                       THEN format('Restore it, or SELECT rag_alter_source(%L, ...);', s.name)
-                   WHEN 'AutoIndexerScheduled'
-                       THEN format('SELECT rag_alter_source(%L, schedule => ...);', s.name)
-                   ELSE format('SELECT rag_sync(%L);', s.name) END
-        FROM rag.sources s,
-             jsonb_to_recordset(s.conditions)
-                 AS c (type text, status text, reason text, message text)
-        WHERE c.type = 'ResourceReady' AND c.status = 'False' AND NOT s.error
-           OR c.type = 'AutoIndexerScheduled' AND c.reason = 'InvalidSchedule'
-           OR c.type = 'AutoIndexerDriftDetected' AND c.status = 'True'
-        UNION ALL
-        SELECT 'notice', 'source ' || s.name,
-               'the source is suspended: it is synced only by rag_sync',
-               format('SELECT rag_resume(%L);', s.name)
-        FROM rag.sources s WHERE s.suspend
-        UNION ALL
-        SELECT 'warning', 'source ' || s.name,
-               CASE WHEN s.next_scheduled_run < now() - max_delay
-                        THEN format('a run was due at %s and has not started',
-                            date_trunc('second', s.next_scheduled_run))
-                    WHEN s.last_run_id IS NULL
-                        THEN 'the source has never been synced, and no run is scheduled'
-                    ELSE 'the definition has changed since the last run, and no run is scheduled'
-                    END,
-               format('SELECT rag_sync(%L);', s.name)
-        FROM rag.sources s
-        WHERE NOT s.suspend AND s.current_run_id IS NULL AND s.next_retry IS NULL
-          AND (s.next_scheduled_run < now() - max_delay
-               OR (s.next_scheduled_run IS NULL OR NOT is_scheduled)
-                  AND (s.last_run_id IS NULL OR s.generation > s.observed_generation))
-        ORDER BY 2, 1, 3;
+        SELECT 'error', d.kind || ' ' || d.relation, d.problem, d.remedy
+        FROM rag.damaged_relations() d ORDER BY 2;
 
-    RETURN QUERY
-        SELECT CASE WHEN r.waiting LIKE '%max_worker_processes%' THEN 'warning' ELSE 'notice' END,
-               format('run %s of source %s', r.run_id, r.source),
-               'the run is waiting: ' || r.waiting,
-               CASE WHEN r.waiting LIKE '%max_worker_processes%'
-                        THEN 'Increase max_worker_processes and restart the server.'
-                    ELSE 'Wait, or increase rag.max_running_syncs.' END
-        FROM rag.runs r JOIN rag.sources s ON s.name = r.source
-        WHERE r.phase = 'Pending' AND r.waiting IS NOT NULL AND is_scheduled
-          AND (r.trigger = 'manual' OR NOT s.suspend)
-        ORDER BY r.run_id;
+    BEGIN
+        IF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
+            RETURN QUERY SELECT 'warning', 'server',
+                CASE WHEN NOT rag.is_preloaded() THEN 'rag is not in shared_preload_libraries'
+                     WHEN NOT current_setting('rag.scheduler')::boolean THEN 'rag.scheduler is off'
+                     ELSE 'no scheduler is running in this database' END
+                || ': sources are not synced, retried or checked for drift automatically',
+                CASE WHEN NOT rag.is_preloaded()
+                         THEN 'Add rag to shared_preload_libraries and restart the server. Until then,'
+                              ' call rag_sync.'
+                     WHEN NOT current_setting('rag.scheduler')::boolean
+                         THEN 'ALTER SYSTEM SET rag.scheduler = on; SELECT pg_reload_conf();'
+                     ELSE format('Increase max_worker_processes (currently %s) and restart the server.'
+                                 ' The server log contains the reason.',
+                         current_setting('max_worker_processes')) END;
+        END IF;
+    EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+    END;
 
-    RETURN QUERY
-        SELECT CASE WHEN s.state IN ('building', 'syncing') THEN 'notice'
-                    WHEN s.state = 'damaged' THEN 'error' ELSE 'warning' END,
-               'collection ' || s.name,
-               coalesce(s.detail, s.state),
-               CASE s.state
-                   WHEN 'building' THEN 'Wait until it has ended.'
-                   WHEN 'syncing'
-                       THEN format('SELECT * FROM rag_sync_storage(%L);', s.name)
-                   WHEN 'stale' THEN format('CALL rag_rebuild_collection(%L);', s.name)
-                   WHEN 'mixed' THEN 'Sync its sources.'
-                   WHEN 'degraded'
-                       THEN format('SELECT uri, error FROM rag.documents'
-                                   ' WHERE collection = %L AND status = ''error'';', s.name)
-                   ELSE 'REINDEX its partition, or sync one of its sources.' END
-        FROM @extschema@.rag_collection_status() s
-        WHERE s.state NOT IN ('ready', 'empty')
-        UNION ALL
-        SELECT 'error', 'collection ' || c.name,
-               format('the collection was embedded with model %s, but the current model is %s: it'
-                      ' cannot be searched or written to', c.model, rag.current_model()),
-               format('Restore rag.model_dir, or embed it with the current model:'
-                      ' CALL rag_rebuild_collection(%L);', c.name)
-        FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
-        WHERE c.model <> rag.current_model()
-          AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
-        UNION ALL
-        SELECT 'error', 'index ' || i.indexrelid::regclass, 'the index is invalid and is not used',
-               format('REINDEX INDEX %s;', i.indexrelid::regclass)
-        FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
-        WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
-        UNION ALL
-        SELECT 'warning', 'retriever ' || f.retriever,
-               format('a former server, %s, could not delete what it has of collection "%s": %s',
-                      f.url, f.collection, f.error),
-               format('Start the server, or give it up: SELECT * FROM rag_sync_storage(%L, forget'
-                      ' => true);', f.collection)
-        FROM rag.failed_removals() f
-        ORDER BY 2, 1;
+    BEGIN
+        RETURN QUERY
+            SELECT 'error', 'source ' || s.name,
+                   'the last run failed: ' || s.errors[1]
+                   || coalesce('; the next retry is at ' || date_trunc('second', s.next_retry), ''),
+                   coalesce(r.errors -> 0 ->> 'hint',
+                       format('Fix the reported problem, then SELECT rag_sync(%L);', s.name))
+            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            WHERE s.error AND r.phase = 'Failed'
+            UNION ALL
+            SELECT 'warning', 'source ' || s.name,
+                   format('%s could not be indexed by the last run: %s',
+                       CASE r.documents_failed WHEN 1 THEN '1 document'
+                            ELSE r.documents_failed || ' documents' END,
+                       s.errors[1]),
+                   format('SELECT uri, message, hint FROM rag.run_errors WHERE run_id = %s;', r.run_id)
+            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            WHERE r.phase = 'Completed' AND r.documents_failed > 0
+            UNION ALL
+            SELECT CASE c.type WHEN 'AutoIndexerDriftDetected' THEN 'warning' ELSE 'error' END,
+                   'source ' || s.name,
+                   CASE c.type
+                       WHEN 'ResourceReady'
+                           THEN 'a resource of the definition is unavailable: ' || c.message
+                       WHEN 'AutoIndexerScheduled' THEN 'the schedule is invalid: ' || c.message
+                       ELSE 'stored documents differ from what was indexed: ' || c.message END,
+                   CASE c.type
+                       WHEN 'ResourceReady'
+                           THEN format('Restore it, or SELECT rag_alter_source(%L, ...);', s.name)
+                       WHEN 'AutoIndexerScheduled'
+                           THEN format('SELECT rag_alter_source(%L, schedule => ...);', s.name)
+                       ELSE format('SELECT rag_sync(%L);', s.name) END
+            FROM rag.sources s,
+                 jsonb_to_recordset(s.conditions)
+                     AS c (type text, status text, reason text, message text)
+            WHERE c.type = 'ResourceReady' AND c.status = 'False' AND NOT s.error
+               OR c.type = 'AutoIndexerScheduled' AND c.reason = 'InvalidSchedule'
+               OR c.type = 'AutoIndexerDriftDetected' AND c.status = 'True'
+            UNION ALL
+            SELECT 'notice', 'source ' || s.name,
+                   'the source is suspended: it is synced only by rag_sync',
+                   format('SELECT rag_resume(%L);', s.name)
+            FROM rag.sources s WHERE s.suspend
+            UNION ALL
+            SELECT 'warning', 'source ' || s.name,
+                   CASE WHEN s.next_scheduled_run < now() - max_delay
+                            THEN format('a run was due at %s and has not started',
+                                date_trunc('second', s.next_scheduled_run))
+                        WHEN s.last_run_id IS NULL
+                            THEN 'the source has never been synced, and no run is scheduled'
+                        ELSE 'the definition has changed since the last run, and no run is scheduled'
+                        END,
+                   format('SELECT rag_sync(%L);', s.name)
+            FROM rag.sources s
+            WHERE NOT s.suspend AND s.current_run_id IS NULL AND s.next_retry IS NULL
+              AND (s.next_scheduled_run < now() - max_delay
+                   OR (s.next_scheduled_run IS NULL OR NOT is_scheduled)
+                      AND (s.last_run_id IS NULL OR s.generation > s.observed_generation))
+            ORDER BY 2, 1, 3;
+    EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+    END;
+
+    BEGIN
+        RETURN QUERY
+            SELECT 'notice', 'source ' || s.name,
+                   format('%s indexed by the last run with warnings',
+                       CASE r.documents_with_warnings WHEN 1 THEN '1 document was'
+                            ELSE r.documents_with_warnings || ' documents were' END),
+                   format('SELECT uri, message FROM rag.run_errors WHERE run_id = %s;', r.run_id)
+            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            WHERE r.phase = 'Completed' AND r.documents_with_warnings > 0
+            UNION ALL
+            SELECT 'notice', 'source ' || s.name,
+                   format('the source has never been synced; the first run is at %s',
+                       date_trunc('second', s.next_scheduled_run)),
+                   format('SELECT rag_sync(%L);', s.name)
+            FROM rag.sources s
+            WHERE s.schedule IS NOT NULL AND s.last_run_id IS NULL AND s.current_run_id IS NULL
+              AND NOT s.suspend AND s.next_scheduled_run >= now() AND is_scheduled
+            UNION ALL
+            SELECT 'warning', format('run %s of source %s', r.run_id, r.source),
+                   format('the run has made no progress since %s', date_trunc('second', r.updated_at)),
+                   format('SELECT rag_cancel_run(%s);', r.run_id)
+            FROM rag.runs r
+            WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
+            UNION ALL
+            SELECT 'notice', 'server',
+                   'the clock was set back: runs have begun in the future',
+                   'Check the clock. Times of schedules are computed again automatically.'
+            WHERE EXISTS (SELECT FROM rag.runs r WHERE r.queued_at > now() + max_delay)
+            ORDER BY 2, 1, 3;
+    EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+    END;
+
+    BEGIN
+        RETURN QUERY
+            SELECT CASE WHEN r.waiting LIKE '%max_worker_processes%' THEN 'warning' ELSE 'notice' END,
+                   format('run %s of source %s', r.run_id, r.source),
+                   'the run is waiting: ' || r.waiting,
+                   CASE WHEN r.waiting LIKE '%max_worker_processes%'
+                            THEN 'Increase max_worker_processes and restart the server.'
+                        ELSE 'Wait, or increase rag.max_running_syncs.' END
+            FROM rag.runs r JOIN rag.sources s ON s.name = r.source
+            WHERE r.phase = 'Pending' AND r.waiting IS NOT NULL AND is_scheduled
+              AND (r.trigger = 'manual' OR NOT s.suspend)
+            ORDER BY r.run_id;
+    EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+    END;
+
+    BEGIN
+        RETURN QUERY
+            SELECT CASE WHEN s.state IN ('building', 'syncing') THEN 'notice'
+                        WHEN s.state = 'damaged' THEN 'error' ELSE 'warning' END,
+                   'collection ' || s.name,
+                   coalesce(s.detail, s.state),
+                   CASE s.state
+                       WHEN 'building' THEN 'Wait until it has ended.'
+                       WHEN 'syncing'
+                           THEN format('SELECT * FROM rag_sync_storage(%L);', s.name)
+                       WHEN 'stale' THEN format('CALL rag_rebuild_collection(%L);', s.name)
+                       WHEN 'mixed' THEN 'Sync its sources.'
+                       WHEN 'degraded'
+                           THEN format('SELECT uri, error FROM rag.documents'
+                                       ' WHERE collection = %L AND status = ''error'';', s.name)
+                       ELSE 'REINDEX its partition, or sync one of its sources.' END
+            FROM @extschema@.rag_collection_status() s
+            WHERE s.state NOT IN ('ready', 'empty')
+            UNION ALL
+            SELECT 'error', 'collection ' || c.name,
+                   format('the collection was embedded with model %s, but the current model is %s: it'
+                          ' cannot be searched or written to', c.model, rag.current_model()),
+                   format('Restore rag.model_dir, or embed it with the current model:'
+                          ' CALL rag_rebuild_collection(%L);', c.name)
+            FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
+            WHERE c.model <> rag.current_model()
+              AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
+            UNION ALL
+            SELECT 'error', 'index ' || i.indexrelid::regclass, 'the index is invalid and is not used',
+                   format('REINDEX INDEX %s;', i.indexrelid::regclass)
+            FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
+            WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
+            UNION ALL
+            SELECT 'warning', 'retriever ' || f.retriever,
+                   format('a former server, %s, could not delete what it has of collection "%s": %s',
+                          f.url, f.collection, f.error),
+                   format('Start the server, or give it up: SELECT * FROM rag_sync_storage(%L,'
+                          ' forget => true);', f.collection)
+            FROM rag.failed_removals() f
+            ORDER BY 2, 1;
+    EXCEPTION WHEN data_corrupted OR index_corrupted THEN
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+    END;
 
     -- only superusers can see the keys
     IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN

@@ -8,7 +8,7 @@ use crate::{
         self, BlockTable, BundleSource, CollectionExport, ImportRequest, export_to_folder,
         open_folder,
     },
-    catalog::collections::Collection,
+    catalog::{collections::Collection, damage::explained},
     error::Error,
 };
 
@@ -23,7 +23,8 @@ fn rag_export_collection(
     ErrorReport,
 > {
     let collection = Collection::get(required("name", name)?)?;
-    let exported = export_to_folder(&collection, required("path", path)?)?;
+    let path = required("path", path)?;
+    let exported = explained(|| export_to_folder(&collection, path))?;
     Ok(TableIterator::once((
         exported.documents,
         exported.chunks,

@@ -13,6 +13,7 @@ use crate::{
     catalog::{
         access, chunks, collection_status,
         collections::{self, Collection, CollectionChanges, NewCollection},
+        damage::explained,
         keyword_index,
         name::{Name, canonical},
         quotas, sources, whitelist,
@@ -175,11 +176,13 @@ fn rag_drop_collection(
     match Collection::find(name)? {
         Some(collection) => {
             access::require_owner(&collection, "drop collection")?;
-            if with_sources {
-                collections::check_droppable(&collection)?;
-                drop_sources_of(&collection)?;
-            }
-            collections::drop(&collection)?;
+            explained(|| {
+                if with_sources {
+                    collections::check_droppable(&collection)?;
+                    drop_sources_of(&collection)?;
+                }
+                collections::drop(&collection)
+            })?;
             search_stats::forget_collection_at_commit(collection.name.as_str());
             Ok(())
         }
@@ -296,7 +299,7 @@ fn rag_collection_status(
 #[pg_extern(stable)]
 fn rag_stats(collection: pgrx::default!(&str, "'default'")) -> Result<JsonB, ErrorReport> {
     let collection = retrieval::knowledge_base(collection)?;
-    let (chunks, items) = chunks::counts(&collection)?;
+    let (chunks, items) = explained(|| chunks::counts(&collection))?;
     let wanted = collection.wanted_model().map(str::to_owned);
     let stored = collection.model.map(|model| model.name);
     Ok(JsonB(serde_json::json!({

@@ -2,7 +2,12 @@
 
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
-use crate::{catalog::name::canonical, drift::FollowUp, run::drift_check, source::manage};
+use crate::{
+    catalog::{damage::explained, name::canonical},
+    drift::FollowUp,
+    run::drift_check,
+    source::manage,
+};
 
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
@@ -23,7 +28,7 @@ fn rag_check_drift(
     let name = canonical(name);
     super::prevent_on_standby(c"rag_check_drift()");
     let source = manage::find(name, "check a source for drift")?;
-    let (findings, consequence) = drift_check::check(&source)?;
+    let (findings, consequence) = explained(|| drift_check::check(&source))?;
     match consequence {
         FollowUp::Run(run_id) => {
             pgrx::notice!("{name}: run {run_id} is queued to index the drifted documents again");

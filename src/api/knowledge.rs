@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use super::required;
 use crate::{
-    catalog::knowledge as items,
+    catalog::{collections::Collection, damage::explained, knowledge as items},
     error::Error,
+    pg::transaction::require_no_block,
     sync::knowledge::{self, KnowledgeArguments, KnowledgeResult},
 };
 
@@ -22,13 +23,16 @@ fn rag_create_knowledge(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
-) -> Result<(), ErrorReport> {
+) -> Result<i64, ErrorReport> {
     super::require_writer(c"rag_create_knowledge()", "register knowledge")?;
-    let id = required("knowledge_id", knowledge_id)?;
     let uri = Some(required("uri", uri)?);
     let document_type = Some(required("document_type", document_type)?);
     let collection = super::writable(collection)?;
-    Ok(knowledge::create(
+    let id = match knowledge_id {
+        Some(id) => id,
+        None => items::next_number(collection.name.as_str())?,
+    };
+    knowledge::create(
         &collection,
         id,
         &KnowledgeArguments {
@@ -38,7 +42,8 @@ fn rag_create_knowledge(
             category,
             tags,
         },
-    )?)
+    )?;
+    Ok(id)
 }
 
 #[pg_extern]
@@ -125,6 +130,14 @@ fn knowledge_to_index(
     collection: Option<&str>,
 ) -> Result<Vec<i64>, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
+    require_no_block("rag_index_all")?;
+    let collection = super::writable(collection)?;
+    to_index(&collection, status)
+}
+
+/// Returns the numbers of the items with a status. Items that no attempt has failed to index count
+/// as active.
+fn to_index(collection: &Collection, status: Option<&str>) -> Result<Vec<i64>, ErrorReport> {
     if let Some(status) = status.filter(|status| !STATUSES.contains(status)) {
         return Err(
             Error::invalid_parameter(format!("unknown status \"{status}\""))
@@ -135,8 +148,23 @@ fn knowledge_to_index(
                 .into(),
         );
     }
-    let collection = super::writable(collection)?;
     Ok(items::numbers(collection.name.as_str(), status)?)
+}
+
+/// Indexes items as the procedure `rag_index_all` does, in the caller's transaction.
+#[pg_extern]
+fn rag_index_knowledge_items(
+    status: pgrx::default!(Option<&str>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<JsonB, ErrorReport> {
+    super::require_writer(c"rag_index_knowledge_items()", "index knowledge")?;
+    let collection = super::writable(collection)?;
+    let ids = to_index(&collection, status)?;
+    let mut results = vec![];
+    for (place, id) in (1..).zip(&ids) {
+        results.push(index_item(&collection, *id, place, ids.len() as i32)?);
+    }
+    Ok(summary(results))
 }
 
 /// `rag.index_knowledge_item`, for the procedure `rag_index_all`.
@@ -149,9 +177,18 @@ fn index_knowledge_item(
 ) -> Result<JsonB, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
     let collection = super::writable(Some(collection))?;
-    let indexed = crate::pg::transaction::subtransaction(|| {
-        knowledge::index(&collection, knowledge_id, &KnowledgeArguments::default())
-    });
+    Ok(JsonB(index_item(&collection, knowledge_id, place, of)?))
+}
+
+/// Indexes an item. A failure is part of the result.
+fn index_item(
+    collection: &Collection,
+    knowledge_id: i64,
+    place: i32,
+    of: i32,
+) -> Result<Value, Error> {
+    let indexed =
+        explained(|| knowledge::index(collection, knowledge_id, &KnowledgeArguments::default()));
     let indexed = match indexed {
         Ok(indexed) => indexed,
         Err(error) => {
@@ -165,20 +202,23 @@ fn index_knowledge_item(
         None => format!("{} chunks", indexed.chunks),
     };
     pgrx::notice!("knowledge item {knowledge_id} ({place} of {of}): {outcome}");
-    Ok(JsonB(json!({
+    Ok(json!({
         "knowledge_id": knowledge_id,
         "success": indexed.success(),
         "document_id": indexed.document.map(|id| id.to_string()),
         "chunks_indexed": indexed.chunks,
         "content_hash": indexed.content_hash,
         "error": indexed.error,
-    })))
+    }))
 }
 
 /// `rag.knowledge_summary`, for the procedure `rag_index_all`.
 #[pg_extern(sql = false)]
 fn knowledge_summary(results: Vec<JsonB>) -> JsonB {
-    let results: Vec<Value> = results.into_iter().map(|result| result.0).collect();
+    summary(results.into_iter().map(|result| result.0).collect())
+}
+
+fn summary(results: Vec<Value>) -> JsonB {
     let successful = results
         .iter()
         .filter(|result| result["success"] == true)

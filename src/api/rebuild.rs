@@ -4,7 +4,7 @@
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
-use crate::sync::rebuild;
+use crate::{catalog::damage::explained, pg::transaction::require_no_block, sync::rebuild};
 
 const ACTION: &str = "rebuild a collection";
 
@@ -12,6 +12,7 @@ const ACTION: &str = "rebuild a collection";
 #[pg_extern(sql = false)]
 fn check_rebuild(collection: Option<&str>) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_rebuild_collection()", ACTION)?;
+    require_no_block("rag_rebuild_collection")?;
     rebuild::check(required("name", collection)?)?;
     Ok(())
 }
@@ -20,5 +21,5 @@ fn check_rebuild(collection: Option<&str>) -> Result<(), ErrorReport> {
 #[pg_extern(sql = false)]
 fn continue_rebuild(collection: &str) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_rebuild_collection()", ACTION)?;
-    Ok(rebuild::step(collection)?)
+    Ok(explained(|| rebuild::step(collection))?)
 }

@@ -4,7 +4,7 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use super::{parsed, required};
 use crate::{
-    catalog::{name::canonical, sources::Source},
+    catalog::{damage::explained, name::canonical, sources::Source},
     error::Error,
     pg::{json::JsonbText, roles},
     source::{
@@ -201,7 +201,7 @@ fn rag_drop_source(
     if_exists: pgrx::default!(bool, "false"),
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_drop_source()");
-    if drop_source(name, keep_documents)? {
+    if explained(|| drop_source(name, keep_documents))? {
         return Ok(());
     }
     if if_exists {

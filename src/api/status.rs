@@ -5,7 +5,7 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use crate::{
     catalog::storage_removals,
     cluster::{self, shared},
-    pg::roles,
+    pg::{process, roles},
     settings,
 };
 
@@ -27,7 +27,10 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
 /// Returns the reason that no scheduler runs, for the views.
 #[pgrx::pg_extern(sql = false)]
 fn rag_why_idle() -> Option<&'static str> {
-    cluster::why_idle()
+    match process::is_in_recovery() {
+        true => Some("the server is a standby: sources are synced on its primary"),
+        false => cluster::why_idle(),
+    }
 }
 
 /// What former servers could not delete, for `rag_status()`.

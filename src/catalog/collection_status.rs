@@ -12,7 +12,11 @@ use pgrx::{
 };
 use rag_contract::StorageType;
 
-use super::{access, collections::Collection};
+use super::{
+    access,
+    collections::Collection,
+    damage::{explained, is_corruption},
+};
 use crate::{
     error::Error,
     pg::{
@@ -62,8 +66,47 @@ pub struct CollectionTotals {
     untold: i64,
     /// Why it could not be told of them.
     untold_error: Option<String>,
-    /// The recorded errors of corrupted indexes.
-    pub corruption: Option<String>,
+    /// The errors of damaged relations.
+    pub damage: Damage,
+}
+
+/// The errors of what is damaged.
+#[derive(Debug, Default)]
+pub struct Damage {
+    /// Indexes of the partition.
+    indexes: Option<String>,
+    /// The partition itself.
+    table: Option<String>,
+    /// Relations that all collections share, where the collection's rows cannot be read.
+    shared: Option<String>,
+}
+
+impl Damage {
+    fn is_some(&self) -> bool {
+        self.indexes.is_some() || self.table.is_some() || self.shared.is_some()
+    }
+
+    /// Returns what is damaged, with remedies.
+    fn detail(&self, collection: &str) -> Option<String> {
+        let indexes = self.indexes.as_ref().map(|problem| {
+            format!(
+                "{problem}; searches read the table until the next sync or REINDEX rebuilds the \
+                 index"
+            )
+        });
+        let table = self.table.as_ref().map(|problem| {
+            format!(
+                "{problem}; the next sync or CALL rag_rebuild_collection({}) writes the chunks \
+                 again from the stored texts",
+                pgrx::spi::quote_literal(collection)
+            )
+        });
+        let parts: Vec<String> = [table, indexes, self.shared.clone()]
+            .into_iter()
+            .flatten()
+            .collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
 }
 
 /// What the row of a collection says, and its partition.
@@ -136,14 +179,7 @@ impl CollectionStatus {
     /// Returns the state as one word.
     pub fn state(&self) -> &'static str {
         match self {
-            Self {
-                totals:
-                    CollectionTotals {
-                        corruption: Some(_),
-                        ..
-                    },
-                ..
-            } => "damaged",
+            _ if self.totals.damage.is_some() => "damaged",
             Self {
                 totals:
                     CollectionTotals {
@@ -187,12 +223,7 @@ impl CollectionStatus {
 
     /// Returns the reason for the state, and a remedy.
     pub fn detail(&self) -> Option<String> {
-        let corruption = self.totals.corruption.as_ref().map(|corruption| {
-            format!(
-                "{corruption}; searches read the table until the next sync or REINDEX rebuilds the \
-                 index"
-            )
-        });
+        let corruption = self.totals.damage.detail(&self.name);
         let errors = (self.errors > 0).then(|| {
             let documents = if self.errors == 1 {
                 "document"
@@ -235,20 +266,45 @@ pub fn of(collection: &Collection) -> Result<Vec<CollectionStatus>, Error> {
     let args = [collection.name.as_str().into()];
     let count = || counts("WHERE c.name = $1", &args);
     // a check for each document would take longer with each collection
-    let counted = if access::sees_every_document(collection) {
-        as_owner(count)
-    } else {
-        with_safe_search_path(count)
+    let as_counter = || match access::sees_every_document(collection) {
+        true => as_owner(count),
+        false => with_safe_search_path(count),
     };
-    with_totals(counted?, "WHERE c.name = $1", &args)
+    let counted = match explained(as_counter) {
+        Err(error) if is_corruption(&error) => {
+            vec![(collection.name.to_string(), Counts::unknown(&error))]
+        }
+        counted => counted?,
+    };
+    with_totals(counted, "WHERE c.name = $1", &args)
 }
 
-/// Returns the status of all collections that the caller may read, by name.
+/// Returns the status of all collections that the caller may read, by name. If `rag.documents` is
+/// damaged, that of each collection whose documents can be read, and the error for the others.
 ///
 /// # Errors
 /// A statement fails.
 pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
-    with_totals(with_safe_search_path(|| counts("", &[]))?, "", &[])
+    match explained(|| with_safe_search_path(|| counts("", &[]))) {
+        Err(error) if is_corruption(&error) => {
+            let mut all = vec![];
+            for name in with_safe_search_path(names)? {
+                // it may have been dropped
+                if let Some(collection) = Collection::find(&name)? {
+                    all.extend(of(&collection)?);
+                }
+            }
+            Ok(all)
+        }
+        counted => with_totals(counted?, "", &[]),
+    }
+}
+
+/// Returns the names of the collections that the caller may read.
+fn names() -> Result<Vec<String>, Error> {
+    query_prepared("SELECT name FROM rag.collections ORDER BY 1", &[], |row| {
+        row.required(1)
+    })
 }
 
 /// The numbers of documents, errors and chunks of a collection, and the size of its texts.
@@ -258,6 +314,24 @@ struct Counts {
     chunks: i64,
     text_bytes: i64,
     is_mixed: bool,
+    /// Why they are not known.
+    problem: Option<String>,
+}
+
+impl Counts {
+    fn unknown(error: &Error) -> Self {
+        Self {
+            documents: 0,
+            errors: 0,
+            chunks: 0,
+            text_bytes: 0,
+            is_mixed: false,
+            problem: Some(match &error.hint {
+                Some(hint) => format!("{error}: {hint}"),
+                None => error.to_string(),
+            }),
+        }
+    }
 }
 
 fn counts(only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<(String, Counts)>, Error> {
@@ -270,6 +344,7 @@ fn counts(only: &str, args: &[DatumWithOid<'_>]) -> Result<Vec<(String, Counts)>
                 chunks: row.required("chunks")?,
                 text_bytes: row.required("text_bytes")?,
                 is_mixed: row.required("is_mixed")?,
+                problem: None,
             },
         ))
     })
@@ -282,16 +357,23 @@ fn with_totals(
 ) -> Result<Vec<CollectionStatus>, Error> {
     let mut sizes = FileSizes::default();
     // compiling the statement would take longer than running it
-    let totals = as_owner(|| {
-        with_settings(&[(c"jit", c"off")], || {
-            query_prepared(&totals_statement(only), args, |row| {
-                Ok((row.required("name")?, totals(&row, &mut sizes)?))
+    let mut read = |shares| {
+        as_owner(|| {
+            with_settings(&[(c"jit", c"off")], || {
+                query_prepared(&totals_statement(only, shares), args, |row| {
+                    Ok((row.required("name")?, totals(&row, &mut sizes)?))
+                })
             })
         })
-    })?;
+    };
+    let totals = match explained(|| read(SHARES)) {
+        Err(error) if is_corruption(&error) => read(NO_SHARES)?,
+        totals => totals?,
+    };
     let mut totals: HashMap<String, CollectionTotals> = totals.into_iter().collect();
     let status = |(name, counts): (String, Counts)| {
-        let totals = totals.remove(&name)?;
+        let mut totals = totals.remove(&name)?;
+        totals.damage.shared = counts.problem;
         Some(CollectionStatus {
             name,
             documents: counts.documents,
@@ -324,9 +406,21 @@ fn count_statement(only: &str) -> String {
     )
 }
 
+/// The parts that collections have of the chunks in shared partitions.
+const SHARES: &str = "
+    SELECT k.name, (coalesce(pg_catalog.sum(d.chunk_count), 0) / nullif(pg_catalog.sum(
+               coalesce(pg_catalog.sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
+               0))::pg_catalog.float8
+    FROM rag.collections k LEFT JOIN rag.documents d ON d.collection = k.name
+    WHERE k.index_strategy <> 'per_dataset'
+      AND k.partition IN (SELECT p.partition FROM partition p)
+    GROUP BY k.name, k.partition";
+/// The same where documents cannot be read.
+const NO_SHARES: &str = "SELECT NULL::pg_catalog.text, NULL::pg_catalog.float8 WHERE false";
+
 /// Returns the statement that reads the paths of files from the catalogs. `pg_table_size` would
 /// open each relation, which takes a new session half a millisecond for each collection.
-fn totals_statement(only: &str) -> String {
+fn totals_statement(only: &str, shares: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
@@ -337,14 +431,9 @@ fn totals_statement(only: &str) -> String {
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
              {only}),
+         damage AS MATERIALIZED (SELECT * FROM rag.damaged_relations()),
          share (name, of_partition) AS (
-             SELECT k.name, (coalesce(pg_catalog.sum(d.chunk_count), 0) / nullif(pg_catalog.sum(
-                        coalesce(pg_catalog.sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
-                        0))::pg_catalog.float8
-             FROM rag.collections k LEFT JOIN rag.documents d ON d.collection = k.name
-             WHERE k.index_strategy <> 'per_dataset'
-               AND k.partition IN (SELECT p.partition FROM partition p)
-             GROUP BY k.name, k.partition),
+             {shares}),
          relation (name, oid, part) AS (
              SELECT p.name, p.oid, 'table' FROM partition p
              UNION ALL SELECT p.name, p.reltoastrelid, 'table' FROM partition p
@@ -422,11 +511,10 @@ fn totals_statement(only: &str) -> String {
                     (SELECT s.error FROM rag.storage_change s
                      WHERE s.collection = c.name AND s.error IS NOT NULL LIMIT 1))
                     AS untold_error,
-                (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM rag.index_damage b
-                 WHERE (b.collection = c.name OR b.index IN (
-                            SELECT i.indexrelid FROM pg_catalog.pg_index i
-                            WHERE i.indrelid = c.oid))
-                   AND pg_catalog.pg_relation_filenode(b.index) = b.filenode) AS corruption
+                (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
+                 WHERE b.table_id = c.oid AND b.kind = 'index') AS damaged_indexes,
+                (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
+                 WHERE b.table_id = c.oid AND b.kind <> 'index') AS damaged_table
          FROM partition c LEFT JOIN files f ON f.name = c.name
               LEFT JOIN share s ON s.name = c.name
               LEFT JOIN (SELECT k.collection, rag.is_rebuilding(k.collection) AS is_running
@@ -470,7 +558,11 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
         vector_index_method,
         untold: row.required("untold")?,
         untold_error: row.get("untold_error")?,
-        corruption: row.get("corruption")?,
+        damage: Damage {
+            indexes: row.get("damaged_indexes")?,
+            table: row.get("damaged_table")?,
+            shared: None,
+        },
     })
 }
 

@@ -119,6 +119,21 @@ pub fn ids_owned_by(
     })
 }
 
+/// Records that the chunks of a document are lost, and cannot be made again from its text.
+pub fn lose_chunks(collection: &str, id: DocumentId, problem: &str) -> Result<(), Error> {
+    execute(
+        "UPDATE rag.documents SET status = 'error', error = $3, chunk_count = 0
+         WHERE collection = $1 AND document_id = $2
+           AND (status <> 'error' OR error IS DISTINCT FROM $3)",
+        &[
+            collection.into(),
+            uuid(id.0).into(),
+            format!("its chunks are lost, write them again: {problem}").into(),
+        ],
+    )?;
+    Ok(())
+}
+
 /// Returns the ids of all documents of a source. These are the stored documents, even if another
 /// session has just stored them, and those that were indexed by a run and then deleted by a user.
 pub fn ids_of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {

@@ -116,6 +116,49 @@ pub fn has_new() -> Result<bool, Error> {
     Ok(due.iter().any(|due| due.run && due.schedule.is_none()))
 }
 
+/// A source that waits for a time.
+pub struct PlannedSource {
+    pub name: String,
+    pub schedule: String,
+    pub next_run: TimestampWithTimeZone,
+}
+
+/// Returns the sources whose next run by schedule is in the future.
+pub fn planned() -> Result<Vec<PlannedSource>, Error> {
+    as_owner(|| {
+        query(
+            "SELECT name, schedule, next_run FROM rag.source
+             WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
+               AND pg_catalog.isfinite(next_run)",
+            &[],
+            |row| {
+                Ok(PlannedSource {
+                    name: row.required(1)?,
+                    schedule: row.required(2)?,
+                    next_run: row.required(3)?,
+                })
+            },
+        )
+    })
+}
+
+/// Makes retries due that lie farther in the future than any delay is long: the clock was set back
+/// since. Rows that others have locked are skipped. Returns the number of these sources.
+pub fn make_stranded_retries_due() -> Result<usize, Error> {
+    as_owner(|| {
+        execute(
+            "WITH stranded AS MATERIALIZED (
+                 SELECT name FROM rag.source
+                 WHERE retry_at > pg_catalog.now() + CASE throttled
+                           WHEN 0 THEN interval '61 minutes' ELSE interval '25 hours' END
+                 FOR NO KEY UPDATE SKIP LOCKED)
+             UPDATE rag.source s SET retry_at = pg_catalog.now()
+             FROM stranded WHERE s.name = stranded.name",
+            &[],
+        )
+    })
+}
+
 /// Stores when a source is due next.
 pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
     as_owner(|| {

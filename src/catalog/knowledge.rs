@@ -81,12 +81,47 @@ fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
     })
 }
 
-/// Returns the numbers of a collection's items with a status, or of all items.
+/// Returns a number that no item of a collection has.
+pub fn next_number(collection: &str) -> Result<i64, Error> {
+    let found = as_owner(|| {
+        execute_returning(
+            "SELECT n.number
+             FROM (SELECT pg_catalog.nextval('rag.knowledge_number')
+                   FROM pg_catalog.generate_series(
+                       0, (SELECT pg_catalog.count(*) FROM rag.knowledge k
+                           WHERE k.collection = $1))) AS n (number)
+             WHERE NOT EXISTS (SELECT FROM rag.knowledge k
+                               WHERE k.collection = $1 AND k.knowledge_id = n.number)
+             LIMIT 1",
+            &[collection.into()],
+            |row| row.required(1),
+        )
+    })?;
+    let number = found.into_iter().next();
+    number.ok_or_else(|| Error::internal("no number of a knowledge item is free"))
+}
+
+/// Returns true if an item exists.
+pub fn exists(collection: &str, id: i64) -> Result<bool, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            &[collection.into(), id.into()],
+            |_| Ok(()),
+        )
+    })?;
+    Ok(!found.is_empty())
+}
+
+/// Returns the numbers of a collection's items with a status, or of all items. Those that wait to
+/// be indexed count as active.
 pub fn numbers(collection: &str, status: Option<&str>) -> Result<Vec<i64>, Error> {
     as_owner(|| {
         query(
             "SELECT knowledge_id FROM rag.knowledge
-             WHERE collection = $1 AND ($2 IS NULL OR status = $2) ORDER BY 1",
+             WHERE collection = $1
+               AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
+             ORDER BY 1",
             &[collection.into(), status.into()],
             |row| row.required(1),
         )

@@ -11,6 +11,7 @@ pub mod collection_status;
 pub mod collections;
 pub mod conditions;
 pub mod corruption;
+pub mod damage;
 pub mod digests;
 pub mod documents;
 pub mod due;

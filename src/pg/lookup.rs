@@ -223,6 +223,23 @@ pub fn table_of_index(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
     valid(unsafe { pg_sys::IndexGetRelation(index, true) })
 }
 
+/// Returns the number of the first column of an index, or `None` for an expression. Locks nothing.
+pub fn indexed_column(index: pg_sys::Oid) -> Option<i16> {
+    // SAFETY: a look-up; the row of the cache is read before it is released, and an index has at
+    // least one key.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+        let row = pg_sys::SearchSysCache1(cache, pg_sys::Datum::from(index));
+        if row.is_null() {
+            return None;
+        }
+        let form = pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_index>();
+        let column = (*form).indkey.values.as_slice(1)[0];
+        pg_sys::ReleaseSysCache(row);
+        (column != 0).then_some(column)
+    }
+}
+
 /// Returns true if a role has SELECT on a table that exists.
 pub fn may_select(table: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     // SAFETY: a look-up.

@@ -147,6 +147,29 @@ pub fn snapshot_is_fixed() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
+/// Returns true if the statement is not a transaction of its own: it is in a transaction block, or
+/// in one string with others.
+pub fn is_in_block() -> bool {
+    // SAFETY: reads the session's transaction state.
+    unsafe { pg_sys::IsTransactionBlock() }
+}
+
+/// Checks that a procedure that commits may begin.
+///
+/// # Errors
+/// It is called in a transaction block.
+pub fn require_no_block(procedure: &str) -> Result<(), Error> {
+    if !is_in_block() {
+        return Ok(());
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_ACTIVE_SQL_TRANSACTION,
+        format!("{procedure} cannot run inside a transaction block"),
+    )
+    .detail("The procedure commits its work in parts.")
+    .hint("Call it outside of BEGIN and COMMIT, and not in one string with other statements."))
+}
+
 /// Returns true if the session is in a transaction that has not failed.
 pub fn is_active() -> bool {
     // SAFETY: reads the session's transaction state.

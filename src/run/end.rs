@@ -264,7 +264,7 @@ fn outcome_conditions(run: &RunEnd<'_>, retry: Option<&Retry>) -> ConditionChang
     let (changes, id) = (ConditionChanges::at(run.generation), run.run_id);
     match run.outcome {
         Ok(()) => {
-            let ready = "the last run found everything that the definition names";
+            let ready = "the last run could read the source";
             let ended = format!("run {id} completed");
             let changes = changes
                 .set(ResourceReady, Some(true), "Ready", ready)

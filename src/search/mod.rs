@@ -41,7 +41,7 @@ use self::{
     find::Query,
     notice::Notice,
     trace::{Part, Trace},
-    words::{NoKeywords, QueryWords},
+    words::QueryWords,
 };
 pub use self::{
     hits::SearchHit,
@@ -197,7 +197,9 @@ fn usable<'a>(
                 QueryWords::of(&request.collection, text, trace)
             })
         })?,
-        IndexUse::Forbidden => Err(NoKeywords::Damaged),
+        IndexUse::Forbidden => trace.measure(Part::Keyword, || {
+            QueryWords::of_table(&request.collection, text, trace)
+        })?,
     };
     let keyword_only = |words, degraded| UsableQuery {
         mode: RetrievalMode::Keyword,
@@ -209,12 +211,6 @@ fn usable<'a>(
         Ok(words) => words,
         Err(why) if request.collection.retrieval.vector.is_some() => {
             return vector_only(Some(why.reason().to_owned()));
-        }
-        Err(NoKeywords::Damaged) => {
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED,
-                NoKeywords::Damaged.reason(),
-            ));
         }
         Err(why) => return Ok(keyword_only(None, Some(why.reason().to_owned()))),
     };

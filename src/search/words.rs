@@ -1,6 +1,6 @@
 //! The words of a query, and the keyword index of a collection.
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use pgrx::pg_sys;
 use rag_bm25::Terms;
@@ -11,18 +11,33 @@ use crate::{
     catalog::{access::sees_partition, collections::Collection, keyword_index},
     error::Error,
     index::{
-        am::relation::{LockedIndex, table_of},
-        bm25,
+        am::{
+            relation::{LockedIndex, table_of},
+            tid::from_pointer,
+        },
+        bm25::{self, ranking::Purpose},
     },
+    pg::{cursor::Cursor, security::as_owner},
 };
 
 /// The words of a query that a collection's keyword index can search for.
 pub struct QueryWords {
     text: String,
-    index: pg_sys::Oid,
+    from: WordsFrom,
     /// The number of chunks in the index.
     pub chunks: u64,
 }
+
+/// What has the words of the chunks.
+enum WordsFrom {
+    Index(pg_sys::Oid),
+    /// The table, because an index is corrupted. All chunks of the partition that have words of the
+    /// query, the best first.
+    Table(Vec<(Tid, f64)>),
+}
+
+/// The number of texts that are read from the table at once.
+const TEXTS: usize = 1000;
 
 /// Why keyword search cannot answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +45,12 @@ pub enum NoKeywords {
     /// Stop words, or signs without letters and digits.
     NoWords,
     NoIndex,
-    /// The search found it, or another one, corrupted.
-    Damaged,
 }
 
 impl NoKeywords {
     pub fn reason(self) -> &'static str {
         match self {
             Self::NoWords => "the query has no words to search for",
-            Self::Damaged => "an index of the collection is corrupted",
             Self::NoIndex => "the collection has no keyword index yet",
         }
     }
@@ -73,7 +85,7 @@ impl QueryWords {
         let Some(index) = keyword_index::find(collection) else {
             return Ok(Err(NoKeywords::NoIndex));
         };
-        let ranking = bm25::ranking::ranking(index, text.as_bytes())?;
+        let ranking = bm25::ranking::ranking(Purpose::Search, index, text.as_bytes())?;
         if ranking.terms.is_empty() {
             trace.note(|| NoKeywords::NoWords.reason().to_owned());
             return Ok(Err(NoKeywords::NoWords));
@@ -84,7 +96,46 @@ impl QueryWords {
         });
         Ok(Ok(Self {
             text: text.to_owned(),
-            index,
+            from: WordsFrom::Index(index),
+            chunks: ranking.statistics.documents,
+        }))
+    }
+
+    /// Does the same without the index: reads all texts of the partition. Scores are those that the
+    /// index would give.
+    ///
+    /// # Errors
+    /// The table is corrupted.
+    pub fn of_table(
+        collection: &Collection,
+        text: &str,
+        trace: &Trace,
+    ) -> Result<Result<Self, NoKeywords>, Error> {
+        let Some(index) = keyword_index::find(collection) else {
+            return Ok(Err(NoKeywords::NoIndex));
+        };
+        let ranking = bm25::ranking::over_texts(index, text.as_bytes(), |f| {
+            each_text(collection, |_, text| f(text))
+        })?;
+        if ranking.terms.is_empty() {
+            trace.note(|| NoKeywords::NoWords.reason().to_owned());
+            return Ok(Err(NoKeywords::NoWords));
+        }
+        let mut found = vec![];
+        each_text(collection, |tid, text| {
+            let score = ranking.score(text)?;
+            if score > 0.0 {
+                found.push((tid, score));
+            }
+            Ok(())
+        })?;
+        found.sort_by(|(one, of_one), (other, of_other)| {
+            of_other.total_cmp(of_one).then(one.cmp(other))
+        });
+        trace.note(|| "the words are searched for in the table".to_owned());
+        Ok(Ok(Self {
+            text: text.to_owned(),
+            from: WordsFrom::Table(found),
             chunks: ranking.statistics.documents,
         }))
     }
@@ -97,9 +148,23 @@ impl QueryWords {
     pub fn each_batch(
         &self,
         first: usize,
-        f: impl FnMut(Vec<(Tid, f64)>) -> Result<ControlFlow<()>, Error>,
+        mut f: impl FnMut(Vec<(Tid, f64)>) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
-        bm25::search::each_batch(&self.open()?, &self.text, first, f)
+        let all = match &self.from {
+            WordsFrom::Index(index) => {
+                return bm25::search::each_batch(&open(*index)?, &self.text, first, f);
+            }
+            WordsFrom::Table(all) => all,
+        };
+        let (mut from, mut size) = (0, first.max(1));
+        while from < all.len() {
+            let to = from.saturating_add(size).min(all.len());
+            if f(all[from..to].to_vec())?.is_break() {
+                break;
+            }
+            (from, size) = (to, size.saturating_mul(2));
+        }
+        Ok(())
     }
 
     /// Returns the BM25 scores of chunks that the caller has read, 0 for those without the words.
@@ -107,12 +172,52 @@ impl QueryWords {
     /// # Errors
     /// The index is corrupted.
     pub fn scores(&self, chunks: &[Tid]) -> Result<Vec<f64>, Error> {
-        bm25::search::scores_of(&self.open()?, &self.text, chunks)
+        match &self.from {
+            WordsFrom::Index(index) => bm25::search::scores_of(&open(*index)?, &self.text, chunks),
+            WordsFrom::Table(all) => {
+                let scores: HashMap<Tid, f64> = all.iter().copied().collect();
+                let score = |tid| scores.get(tid).copied().unwrap_or(0.0);
+                Ok(chunks.iter().map(score).collect())
+            }
+        }
     }
+}
 
-    fn open(&self) -> Result<LockedIndex, Error> {
-        table_of(self.index)
-            .and_then(|table| LockedIndex::open(self.index, table))
-            .ok_or_else(|| Error::internal("the keyword index was dropped"))
-    }
+fn open(index: pg_sys::Oid) -> Result<LockedIndex, Error> {
+    table_of(index)
+        .and_then(|table| LockedIndex::open(index, table))
+        .ok_or_else(|| Error::internal("the keyword index was dropped"))
+}
+
+/// Calls `f` with the place and the indexed text of each chunk in the partition of a collection.
+fn each_text(
+    collection: &Collection,
+    mut f: impl FnMut(Tid, &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(partition) = &collection.partition else {
+        return Ok(());
+    };
+    let statement = format!(
+        "SELECT c.ctid, {} FROM {} AS c",
+        keyword_index::expression(collection, "c"),
+        partition.qualified()
+    );
+    as_owner(|| {
+        let cursor = Cursor::open(&statement)?;
+        loop {
+            let texts = cursor.fetch(TEXTS, |row| {
+                let text: Option<String> = row.get(2)?;
+                Ok((from_pointer(row.required(1)?), text))
+            })?;
+            let is_last = texts.len() < TEXTS;
+            for (tid, text) in texts {
+                if let Some(text) = text {
+                    f(tid, text.as_bytes())?;
+                }
+            }
+            if is_last {
+                return cursor.close();
+            }
+        }
+    })
 }

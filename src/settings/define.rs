@@ -9,7 +9,8 @@ use super::{
     INFERENCE_RUNTIME, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE,
     MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT,
     MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDF_READER, PDFIUM_PATH,
-    RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
+    RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT, SUCCESSFUL_RUNS_HISTORY_LIMIT,
+    TRIGGER_DELAY,
 };
 
 /// Defines all settings and reserves their prefix.
@@ -332,6 +333,16 @@ fn define_scheduling() {
         i32::MAX,
         GucContext::Suset,
         GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"rag.stall_timeout",
+        c"Sets the time without progress after which rag_status reports a run.",
+        c"The metric rag_runs_stalled counts these runs. 0 means that none is reported.",
+        &STALL_TIMEOUT,
+        0,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::UNIT_S,
     );
     GucRegistry::define_int_guc(
         c"rag.max_timeout",

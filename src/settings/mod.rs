@@ -109,6 +109,7 @@ static MAX_RUNNING_SYNCS: GucSetting<i32> = GucSetting::<i32>::new(2);
 static FAIR_WAIT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static TRIGGER_DELAY: GucSetting<i32> = GucSetting::<i32>::new(1_000);
 static LOCK_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10_000);
+static STALL_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(10 * 60);
 static MAX_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
 static RETRY_DELAY: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);

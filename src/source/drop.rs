@@ -22,6 +22,22 @@ use crate::{
 /// # Errors
 /// The caller may not drop it, or another session is dropping it.
 pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
+    match keep_documents {
+        true => drop_with(name, Kept::All),
+        false => drop_with(name, Kept::None),
+    }
+}
+
+/// The documents of a dropped source that stay.
+#[derive(Debug, Clone, Copy)]
+enum Kept<'a> {
+    All,
+    None,
+    /// Those of a collection, which is dropped next. That reads none of its chunks.
+    Of(&'a str),
+}
+
+fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
     const ACTION: &str = "drop a source";
     let name = canonical(name);
     let Some(source) = Source::find(name)? else {
@@ -40,11 +56,15 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
     }
     let relation = row.definition.relation;
     changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
-    if keep_documents {
+    if matches!(kept, Kept::All) {
         kept_documents::detach(name)?;
     } else {
+        let except = match kept {
+            Kept::Of(collection) => Some(collection),
+            Kept::All | Kept::None => None,
+        };
         // in every collection: the source may have been altered and not synced since
-        for (collection, ids) in documents::ids_by_collection(name, None)? {
+        for (collection, ids) in documents::ids_by_collection(name, except)? {
             access::require_write(&Collection::get(&collection)?)?;
             documents::delete_and_forget(&collection, &ids)?;
         }
@@ -62,7 +82,7 @@ pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
 /// The caller may not drop one of them, or another session is dropping it.
 pub fn drop_sources_of(collection: &Collection) -> Result<(), Error> {
     for name in sources::names_of(Some(collection.name.as_str()))? {
-        drop_source(&name, false)?;
+        drop_with(&name, Kept::Of(collection.name.as_str()))?;
     }
     Ok(())
 }

@@ -314,7 +314,18 @@ fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResul
 }
 
 /// Deletes the documents of an item. Returns true if there were any.
+///
+/// # Errors
+/// There is neither an item nor a document with the number.
 pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
+    let deleted = delete_documents(collection, id)?;
+    match deleted || knowledge::exists(collection, id)? {
+        true => Ok(deleted),
+        false => Err(missing(id)),
+    }
+}
+
+fn delete_documents(collection: &str, id: i64) -> Result<bool, Error> {
     let ids: Vec<DocumentId> = knowledge::documents(collection, id)?
         .into_iter()
         .map(|(id, _)| id)
@@ -326,7 +337,7 @@ pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
 
 /// Deletes an item and its documents. Returns true if either existed.
 pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
-    let had_documents = unindex(collection, id)?;
+    let had_documents = delete_documents(collection, id)?;
     Ok(knowledge::remove(collection, id)? || had_documents)
 }
 

@@ -104,7 +104,34 @@ pub fn find_embeddings(
     collection: &Collection,
 ) -> Result<FoundEmbeddings, Error> {
     let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
-    let mut vectors = known_embeddings(collection, model, &keys)?;
+    let known = known_embeddings(collection, model, &keys)?;
+    complete(known, texts, client, embedder, model, collection)
+}
+
+/// Does the same without the stored embeddings, which are damaged.
+///
+/// # Errors
+/// The engine is unavailable.
+pub fn embed_or_find_cached(
+    texts: Vec<(EmbeddingKey, String)>,
+    client: &mut Client,
+    embedder: &EmbeddingModel,
+    model: &ModelInfo,
+    collection: &Collection,
+) -> Result<FoundEmbeddings, Error> {
+    let keys: Vec<_> = texts.iter().map(|(key, _)| *key).collect();
+    let known = cache::find(collection, model, &keys).into_iter().collect();
+    complete(known, texts, client, embedder, model, collection)
+}
+
+fn complete(
+    mut vectors: HashMap<EmbeddingKey, Vec<f32>>,
+    texts: Vec<(EmbeddingKey, String)>,
+    client: &mut Client,
+    embedder: &EmbeddingModel,
+    model: &ModelInfo,
+    collection: &Collection,
+) -> Result<FoundEmbeddings, Error> {
     let mut missing = HashMap::new();
     for (key, text) in texts {
         if !vectors.contains_key(&key) {

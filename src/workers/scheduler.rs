@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use pgrx::{
     PgSqlErrorCode,
     bgworkers::{BackgroundWorker, DynamicBackgroundWorker, SignalWakeFlags},
+    datum::TimestampWithTimeZone,
     pg_sys,
 };
 
@@ -31,7 +32,7 @@ use super::{drift::Checks, queue::Queue, reload_settings_if_asked, storage::Serv
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
-        due::{self, DueSource},
+        due::{self, DueSource, PlannedSource},
         name::Name,
         runs::{self, Trigger},
         sources::{self, Source},
@@ -69,6 +70,8 @@ const MAX_SLEEP_WITHOUT_NEWS: Duration = Duration::from_secs(1);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Delays after errors.
 const ERROR_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// Interval between checks of whether the clock was set back.
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Delay before a source whose row was locked is handled again.
 const LOCKED_ROW_DELAY: Duration = Duration::from_secs(1);
 
@@ -146,6 +149,8 @@ struct Scheduler {
     first_news: Option<DatabaseNews>,
     /// When there was last something to do.
     active: Option<Instant>,
+    /// When it was last checked that no time lies too far in the future.
+    clock_checked: Option<Instant>,
 }
 
 impl Scheduler {
@@ -160,6 +165,7 @@ impl Scheduler {
             zone: None,
             first_news: Some(first_news),
             active: None,
+            clock_checked: None,
         }
     }
 
@@ -249,6 +255,33 @@ impl Scheduler {
         Ok(self.may_reschedule)
     }
 
+    /// Computes the times again that only a clock which was set back since can have put so far into
+    /// the future.
+    fn follow_clock(&mut self) -> Result<(), Error> {
+        if self
+            .clock_checked
+            .is_some_and(|checked| checked.elapsed() < CLOCK_CHECK_INTERVAL)
+        {
+            return Ok(());
+        }
+        self.clock_checked = Some(Instant::now());
+        for planned in transaction(due::planned)? {
+            let moved = transaction(|| move_back(&planned));
+            log_failure(
+                &format!(
+                    "the next run of source \"{}\" could not be planned",
+                    planned.name
+                ),
+                moved,
+            );
+        }
+        let retries = transaction(due::make_stranded_retries_due)?;
+        if retries > 0 {
+            pgrx::log!("rag: the clock was set back: retries that are due now: {retries}");
+        }
+        Ok(())
+    }
+
     /// Returns how long to wait after an error, which is logged the first time.
     fn delay_after(&mut self, error: &Error) -> Duration {
         let delay = ERROR_DELAYS.after(self.error_delay);
@@ -275,6 +308,7 @@ impl Scheduler {
             self.has_booted = self.has_booted || transaction(due::make_reboot_schedules_due)?;
             has_locked_rows |= !self.has_booted;
             has_locked_rows |= self.reschedule()?;
+            self.follow_clock()?;
         }
         let was_restoring = transaction(due::is_restoring)?;
         // what becomes due from now on is handled the next time
@@ -463,6 +497,28 @@ fn queue(name: &str) -> Result<(), Error> {
         runs::queue(&due.name, Trigger::Retry)?;
     }
     Ok(())
+}
+
+/// Plans the next run of a source again if it lies beyond the next time of its schedule.
+fn move_back(planned: &PlannedSource) -> Result<(), Error> {
+    let Ok(parsed) = schedule::parse(&planned.schedule) else {
+        return Ok(());
+    };
+    let is_later = |next: Option<TimestampWithTimeZone>| {
+        next.is_some_and(|next| {
+            schedule::microseconds(next) < schedule::microseconds(planned.next_run)
+        })
+    };
+    if !is_later(schedule::next_run(Some(&parsed), true)?) || !sources::lock_at_once(&planned.name)?
+    {
+        return Ok(());
+    }
+    let next = schedule::next_run(Some(&parsed), true)?;
+    pgrx::log!(
+        "rag: the clock was set back: the next run of source \"{}\" is planned again",
+        planned.name
+    );
+    due::set_next_run(&planned.name, next)
 }
 
 /// Queues the run of a source whose table was changed.

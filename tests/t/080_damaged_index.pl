@@ -102,8 +102,7 @@ my $damaged = q{SELECT string_agg(labels ->> 'collection', ' ') FROM rag.metrics
 is($node->safe_psql('postgres', $damaged), 'big', 'rag.metrics reports the collection');
 is( $node->safe_psql(
 		'postgres',
-		"SELECT count(*) FROM rag.index_damage d JOIN pg_class c ON c.oid = d.index
-			AND c.relname = 'rag_kb_big_embedding_idx'"
+		"SELECT count(*) FROM rag.damage WHERE relation = 'rag.rag_kb_big_embedding_idx'"
 	),
 	'1',
 	'rag_collection_status reports only the corrupted index');
@@ -182,9 +181,9 @@ error_like(
 	run_sql($node, $search),
 	'XX001',
 	'data of collection "big" is corrupted',
-	'Restore it from a backup',
+	'rag_rebuild_collection',
 	'corruption of the table is an error that names the collection');
 is($node->safe_psql('postgres', $status),
-	'ready', 'corruption of the table is not reported as corruption of an index');
+	'damaged', 'corruption of the table is reported, too');
 
 done_testing();

@@ -24,7 +24,7 @@ my $catalog = q{
 		format('SELECT count(*) AS n FROM rag.%I', t), false, true, '')))[1]::text
 	FROM unnest(ARRAY['collections', 'collection_grant', 'source', 'run', 'run_error', 'run_total',
 		'documents', 'chunks', 'document_digests', 'knowledge', 'content_change',
-		'embedding_place', 'index_damage', 'table_changes', 'table_state', 'secret']) AS t
+		'embedding_place', 'table_changes', 'table_state', 'secret']) AS t
 	ORDER BY 1, 2};
 my $files = sub {
 	return join "\n", sort grep { !/^pg_rag\/(work|model_folders)/ }

@@ -33,6 +33,19 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Counts a document as an index does: one without terms does not count.
+    pub fn count(&mut self, query: &Terms, document: &Terms) {
+        self.frequencies.resize(query.len(), 0);
+        if document.is_empty() {
+            return;
+        }
+        self.documents += 1;
+        self.length += u64::from(norm::decode(norm::encode(document.length())));
+        for (found, (term, _)) in self.frequencies.iter_mut().zip(query.iter()) {
+            *found += u64::from(document.frequency(term) > 0);
+        }
+    }
+
     /// Adds the statistics of another part of the same documents, for the same query.
     pub fn add(&mut self, other: &Self) {
         self.documents += other.documents;

@@ -297,12 +297,6 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
                 &[name.into()],
             )?;
         }
-        // other collections may use the index
-        execute(
-            "DELETE FROM rag.index_damage d WHERE d.collection = $1
-               AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = d.index)",
-            &[name.into()],
-        )?;
         Ok(())
     })
 }

@@ -14,7 +14,7 @@ use pgrx::pg_sys;
 
 use super::{
     query::Bm25Query,
-    ranking::{Ranking, ScoreRules, ranking},
+    ranking::{Purpose, Ranking, ScoreRules, ranking},
     support::DEFAULT_FRACTION,
 };
 use crate::{
@@ -51,7 +51,7 @@ const DEFAULT_TERMS: f64 = 4.0;
 
 /// Returns the cost of an operator for a text of the average length, if the query is a constant.
 pub fn operator_cost(query: &Bm25Query) -> Option<f64> {
-    let known = ranking(query.index, query.text.as_deref()?).ok()?;
+    let known = ranking(Purpose::Operator, query.index, query.text.as_deref()?).ok()?;
     let documents = known.statistics.documents.max(1) as f64;
     let length = known.statistics.length as f64 / documents;
     Some(calls::operator_cost() * (TEXT_COST + TEXT_TERM_COST * length))
@@ -88,7 +88,10 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
         Some(known) => {
             let postings: u64 = known.statistics.frequencies.iter().sum();
             let share = rows / (known.statistics.documents.max(1) as f64).max(rows);
-            let (terms, fraction) = (known.terms.len() as f64, known.matching_fraction());
+            let (terms, fraction) = (
+                known.terms.len() as f64,
+                known.matching_fraction().unwrap_or(DEFAULT_FRACTION),
+            );
             (terms, postings as f64 * share, fraction)
         }
         None => {
@@ -123,7 +126,11 @@ pub fn filtered_cost(scan: &PlannedScan<'_>, given: f64) -> Option<(f64, f64)> {
         KnownRanking::Known(known) => {
             let terms = known.terms.len() as f64;
             let postings: u64 = known.statistics.frequencies.iter().sum();
-            (terms, postings as f64, known.matching_fraction())
+            (
+                terms,
+                postings as f64,
+                known.matching_fraction().unwrap_or(DEFAULT_FRACTION),
+            )
         }
         KnownRanking::Unknown => {
             let postings = DEFAULT_TERMS * DEFAULT_FRACTION * scan.index_rows;
@@ -177,7 +184,8 @@ fn known_ranking(index: Index<'_>, argument: &PlannedArgument) -> KnownRanking {
         };
     };
     let words = query.text.unwrap_or_default();
-    match ranking(query.index, &words) {
+    match ranking(Purpose::Operator, query.index, &words) {
+        Ok(ranking) if ranking.is_neutral => KnownRanking::Unknown,
         Ok(ranking) if answers(index, query.index, Some(&ranking)) => KnownRanking::Known(ranking),
         Ok(_) => KnownRanking::OfAnotherIndex,
         Err(_) => KnownRanking::Unknown, // the scan reports it
@@ -192,7 +200,9 @@ fn answers(index: Index<'_>, named: pg_sys::Oid, of_named: Option<&Ranking>) -> 
     let own = super::cache::open(index).and_then(|opened| ScoreRules::of(&opened));
     match (own, of_named) {
         (Ok(own), Some(of_named)) => own == of_named.rules,
-        (Ok(own), None) => ranking(named, &[]).is_ok_and(|of_named| of_named.rules == own),
+        (Ok(own), None) => {
+            ranking(Purpose::Operator, named, &[]).is_ok_and(|of_named| of_named.rules == own)
+        }
         (Err(_), _) => true, // the scan reports it
     }
 }

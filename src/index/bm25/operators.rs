@@ -7,7 +7,7 @@ use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
 use super::{
     query::{Bm25Query, TextArgument},
-    ranking::ranking,
+    ranking::{Purpose, ranking},
     scan::last_score,
     tokens,
 };
@@ -22,7 +22,7 @@ fn bm25_order(text: TextArgument<'_>, query: Bm25Query) -> Result<Option<f64>, E
     let score = match last_score(text.0, &query) {
         Some(score) => score,
         None => {
-            let ranking = ranking(query.index, words)?;
+            let ranking = ranking(Purpose::Operator, query.index, words)?;
             text.0.with_text(|text| ranking.score(text))?
         }
     };
@@ -38,7 +38,7 @@ fn bm25_matches(text: TextArgument<'_>, query: Bm25Query) -> Result<Option<bool>
     if last_score(text.0, &query).is_some() {
         return Ok(Some(true));
     }
-    let ranking = ranking(query.index, words)?;
+    let ranking = ranking(Purpose::Operator, query.index, words)?;
     Ok(Some(text.0.with_text(|text| ranking.matches(text))?))
 }
 

@@ -5,25 +5,47 @@
 //! statistics of all partitions.
 //!
 //! Scores tell how often words occur in all rows. So a query requires the privilege SELECT on the
-//! indexed column, also of a role that reads it through a view.
+//! indexed column, also of a role that reads it through a view. Where row-level security hides rows
+//! from the role, or where it may read only some collections of a partition, the operators compute
+//! with statistics that are the same for all words ([`NEUTRAL_LENGTH`]). Searches of collections use
+//! the statistics of all rows, because they do not return such scores.
 
 use std::{cell::RefCell, rc::Rc};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::{Parameters, Scorer, Statistics, Terms};
 
-use super::{Bm25, cache, config::ConfigName, damaged, languages, options::Bm25Options, tokens};
+use super::{
+    Bm25, cache,
+    config::ConfigName,
+    damaged, languages,
+    options::Bm25Options,
+    tokens::{self, ManyTexts},
+};
 use crate::{
+    catalog::access,
     error::Error,
     index::am::{
         AccessMethod,
         relation::{Index, LockedIndex, leaf_indexes, relation_name, table_of},
     },
     pg::{
-        lookup, roles,
+        extension, lookup, roles,
         transaction::{StatementStamp, statement_stamp},
     },
 };
+
+/// Average number of words of a row where the statistics must not tell of hidden rows.
+const NEUTRAL_LENGTH: u64 = 100;
+
+/// What a ranking is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// An operator, whose scores the caller sees.
+    Operator,
+    /// A search that does not return scores, or whose caller may see all rows.
+    Search,
+}
 
 /// Maximum number of queries that a statement remembers.
 const MAX_RANKINGS: usize = 64;
@@ -34,6 +56,8 @@ pub struct Ranking {
     pub statistics: Statistics,
     pub rules: ScoreRules,
     pub config: pg_sys::Oid,
+    /// The statistics are not those of the index, because the role must not see all of its rows.
+    pub is_neutral: bool,
     scorer: Scorer,
 }
 
@@ -66,6 +90,20 @@ impl Ranking {
             statistics,
             rules,
             config,
+            is_neutral: false,
+        }
+    }
+
+    /// Returns a ranking that tells nothing of the rows in the index.
+    fn neutral(rules: ScoreRules, config: pg_sys::Oid, terms: Terms) -> Self {
+        let statistics = Statistics {
+            documents: 1,
+            length: NEUTRAL_LENGTH,
+            frequencies: vec![0; terms.len()],
+        };
+        Self {
+            is_neutral: true,
+            ..Self::new(rules, config, terms, statistics)
         }
     }
 
@@ -85,7 +123,12 @@ impl Ranking {
 
     /// Estimates the fraction of the documents that have a term of the query, as if each term was
     /// in a document independently of the others.
-    pub fn matching_fraction(&self) -> f64 {
+    ///
+    /// Returns `None` if the statistics must not be told.
+    pub fn matching_fraction(&self) -> Option<f64> {
+        if self.is_neutral {
+            return None;
+        }
         let documents = self.statistics.documents.max(1) as f64;
         let without: f64 = self
             .statistics
@@ -93,7 +136,7 @@ impl Ranking {
             .iter()
             .map(|with| 1.0 - (*with as f64 / documents).min(1.0))
             .product();
-        1.0 - without
+        Some(1.0 - without)
     }
 }
 
@@ -102,6 +145,7 @@ impl Ranking {
 struct RankingKey {
     /// Another role may lack the privilege.
     role: pg_sys::Oid,
+    purpose: Purpose,
     index: pg_sys::Oid,
     text: Vec<u8>,
 }
@@ -123,7 +167,7 @@ thread_local! {
 }
 
 /// Returns the ranking that the current statement has of a query.
-pub fn remembered(index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
+pub fn remembered(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
     let (now, role) = (statement_stamp(), roles::current());
     STATEMENT.with_borrow_mut(|StatementRankings { stamp, rankings }| {
         if now.is_none() || *stamp != now {
@@ -131,7 +175,7 @@ pub fn remembered(index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
             rankings.clear();
         }
         let is_asked = |(key, _): &&(RankingKey, _)| {
-            key.index == index && key.text == text && key.role == role
+            key.index == index && key.text == text && key.role == role && key.purpose == purpose
         };
         rankings
             .iter()
@@ -142,7 +186,12 @@ pub fn remembered(index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
 }
 
 /// Keeps a ranking for the current statement. [`remembered`] was asked for it before.
-pub fn remember(index: pg_sys::Oid, text: &[u8], ranking: Ranking) -> Rc<Ranking> {
+pub fn remember(
+    purpose: Purpose,
+    index: pg_sys::Oid,
+    text: &[u8],
+    ranking: Ranking,
+) -> Rc<Ranking> {
     let ranking = Rc::new(ranking);
     STATEMENT.with_borrow_mut(|StatementRankings { rankings, .. }| {
         if rankings.len() == MAX_RANKINGS {
@@ -150,6 +199,7 @@ pub fn remember(index: pg_sys::Oid, text: &[u8], ranking: Ranking) -> Rc<Ranking
         }
         let key = RankingKey {
             role: roles::current(),
+            purpose,
             index,
             text: text.to_vec(),
         };
@@ -163,12 +213,16 @@ pub fn remember(index: pg_sys::Oid, text: &[u8], ranking: Ranking) -> Rc<Ranking
 /// # Errors
 /// There is no such index, it cannot be read, the current role may not query it, or its partitions
 /// have different options.
-pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
-    if let Some(known) = remembered(index, text) {
+pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
+    if let Some(known) = remembered(purpose, index, text) {
         return Ok(known);
     }
+    // before the relations are locked
+    require_privilege(index)?;
     let root = open_index(index)?;
-    require_privilege(root.index())?;
+    if purpose == Purpose::Operator && hides_rows(index)? {
+        return Ok(remember(purpose, index, text, neutral(root.index(), text)?));
+    }
     if !root.index().is_partitioned() {
         let opened = cache::open(root.index())?;
         let used = match languages::is_auto(opened.config()?) {
@@ -176,7 +230,7 @@ pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
             false => None,
         };
         let ranking = of_index(root.index(), &opened, text, used.as_deref())?;
-        return Ok(remember(index, text, ranking));
+        return Ok(remember(purpose, index, text, ranking));
     }
     let mut sum: Option<Ranking> = None;
     let leaves = leaf_indexes(index);
@@ -200,7 +254,72 @@ pub fn ranking(index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
         Some(sum) => sum,
         None => without_partitions(root.index(), text)?,
     };
-    Ok(remember(index, text, ranking))
+    Ok(remember(purpose, index, text, ranking))
+}
+
+/// Returns a ranking with statistics that are the same for all words. Indexes of partitions must
+/// agree in their rules, as those of [`ranking`].
+fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
+    let options = Bm25Options::of(root)?;
+    let config = options.config.find()?;
+    let used = match languages::is_auto(config) {
+        true => {
+            let markers = languages::markers()?;
+            Some(languages::used(&markers, &vec![1; markers.len()])?)
+        }
+        false => None,
+    };
+    let terms = tokens::query_terms(config, text, used.as_deref())?;
+    let rules = match root.is_partitioned() {
+        true => ScoreRules {
+            config: options.config,
+            parameters: options.parameters,
+        },
+        false => ScoreRules::of(&*cache::open(root)?)?,
+    };
+    Ok(Ranking::neutral(rules, config, terms))
+}
+
+/// Returns the ranking of a query over texts, by the rules of an index that cannot be read. `each`
+/// calls its argument with every text.
+///
+/// # Errors
+/// There is no such index, or `each` fails.
+pub fn over_texts(
+    index: pg_sys::Oid,
+    text: &[u8],
+    each: impl Fn(&mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error>,
+) -> Result<Ranking, Error> {
+    let open = open_index(index)?;
+    let options = Bm25Options::of(open.index())?;
+    let config = options.config.find()?;
+    let count = |terms: &Terms| -> Result<Statistics, Error> {
+        let mut statistics = Statistics::default();
+        let mut texts = ManyTexts::new(config);
+        each(&mut |text| {
+            statistics.count(terms, &texts.terms(text)?);
+            Ok(())
+        })?;
+        statistics.frequencies.resize(terms.len(), 0);
+        Ok(statistics)
+    };
+    let used = match languages::is_auto(config) {
+        true => {
+            let markers = languages::markers()?;
+            Some(languages::used(&markers, &count(&markers)?.frequencies)?)
+        }
+        false => None,
+    };
+    let terms = tokens::query_terms(config, text, used.as_deref())?;
+    let statistics = match terms.is_empty() {
+        true => Statistics::default(),
+        false => count(&terms)?,
+    };
+    let rules = ScoreRules {
+        config: options.config,
+        parameters: options.parameters,
+    };
+    Ok(Ranking::new(rules, config, terms, statistics))
 }
 
 /// Returns the ranking of a query by an index with a file.
@@ -310,22 +429,48 @@ fn open_index(id: pg_sys::Oid) -> Result<LockedIndex, Error> {
 /// # Errors
 /// The current role has SELECT neither on the indexed column nor on a table that the index's table
 /// is a partition of.
-pub fn require_privilege(index: Index<'_>) -> Result<(), Error> {
+pub fn require_privilege(index: pg_sys::Oid) -> Result<(), Error> {
     let role = roles::current();
-    let may_select = table_of(index.id()).is_some_and(|table| {
-        lookup::may_select_column(table, index.column(), role)
-            || lookup::partition_ancestors(table)
-                .into_iter()
-                .any(|ancestor| lookup::may_select(ancestor, role))
-    });
+    let Some(table) = table_of(index) else {
+        return Ok(()); // it is no index, which is reported later
+    };
+    let may_select = lookup::may_select_column(table, lookup::indexed_column(index), role)
+        || lookup::partition_ancestors(table)
+            .into_iter()
+            .any(|ancestor| lookup::may_select(ancestor, role));
     if may_select {
         return Ok(());
     }
-    Err(
-        Error::permission_denied(format!("permission denied for index \"{}\"", index.name()))
-            .detail("Scores depend on how often words occur in all rows of the table.")
-            .hint("Grant SELECT on the indexed column to roles that search, also through views."),
-    )
+    Err(Error::permission_denied(format!(
+        "permission denied for index \"{}\"",
+        relation_name(index)
+    ))
+    .detail("Scores depend on how often words occur in all rows of the table.")
+    .hint("Grant SELECT on the indexed column to roles that search, also through views."))
+}
+
+/// Returns true if the current role, which has the privilege to query an index, must not see all
+/// of its rows.
+pub fn hides_rows(index: pg_sys::Oid) -> Result<bool, Error> {
+    let role = roles::current();
+    let Some(table) = table_of(index) else {
+        return Ok(false);
+    };
+    let is_of_rag =
+        lookup::relation_name(table).is_some_and(|(_, schema)| schema == extension::schema());
+    if is_of_rag {
+        return Ok(!access::sees_every_row_of(table)?);
+    }
+    let column = lookup::indexed_column(index);
+    let sees_own =
+        lookup::may_select_column(table, column, role) && !lookup::has_row_security(table);
+    let sees_all = sees_own
+        || lookup::partition_ancestors(table)
+            .into_iter()
+            .any(|ancestor| {
+                lookup::may_select(ancestor, role) && !lookup::has_row_security(ancestor)
+            });
+    Ok(!sees_all)
 }
 
 fn different_partitions(root: Index<'_>, leaf: Index<'_>) -> Error {

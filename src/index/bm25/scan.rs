@@ -18,7 +18,9 @@ use super::{
     cache, damaged,
     languages::is_auto,
     query::Bm25Query,
-    ranking::{Ranking, ScoreRules, ranking, remember, remembered, require_privilege},
+    ranking::{
+        Purpose, Ranking, ScoreRules, hides_rows, ranking, remember, remembered, require_privilege,
+    },
     tokens,
 };
 use crate::{
@@ -295,15 +297,18 @@ fn begin(
     let text = query.text.as_deref().unwrap_or_default();
     let config = opened.config()?;
     let is_own = query.index == index.id() && !is_auto(config);
-    if is_own && remembered(index.id(), text).is_none() {
+    if is_own
+        && remembered(Purpose::Operator, index.id(), text).is_none()
+        && !hides_rows(index.id())?
+    {
         // the search reads the statistics itself
-        require_privilege(index)?;
+        require_privilege(index.id())?;
         let terms = tokens::terms(config, text)?;
         let scan = begin(&terms, None)?;
         let statistics = scan.statistics().clone();
         let has_terms = !terms.is_empty();
         let ranking = Ranking::new(rules, config, terms, statistics);
-        remember(query.index, text, ranking);
+        remember(Purpose::Operator, query.index, text, ranking);
         return Ok(has_terms.then_some(scan));
     }
     let known = ranking_for(index, &rules, query)?;
@@ -322,7 +327,11 @@ fn ranking_for(
     rules: &ScoreRules,
     query: &Bm25Query,
 ) -> Result<Rc<Ranking>, Error> {
-    let known = ranking(query.index, query.text.as_deref().unwrap_or_default())?;
+    let known = ranking(
+        Purpose::Operator,
+        query.index,
+        query.text.as_deref().unwrap_or_default(),
+    )?;
     if query.index != index.id() && known.rules != *rules {
         return Err(Error::unsupported(format!(
             "index \"{}\" cannot answer a query of another index",

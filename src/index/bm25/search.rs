@@ -6,7 +6,11 @@ use std::ops::ControlFlow;
 use rag_bm25::Scan;
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
-use super::{cache, damaged, info::require_method, ranking::ranking};
+use super::{
+    cache, damaged,
+    info::require_method,
+    ranking::{Purpose, ranking},
+};
 use crate::{
     error::Error,
     index::am::{
@@ -45,7 +49,7 @@ pub fn each_batch(
     mut f: impl FnMut(Vec<(Tid, f64)>) -> Result<ControlFlow<()>, Error>,
 ) -> Result<(), Error> {
     let index = open.index();
-    let ranking = ranking(index.id(), words.as_bytes())?;
+    let ranking = ranking(Purpose::Search, index.id(), words.as_bytes())?;
     let opened = cache::open(index)?;
     let pages = opened.pages(index);
     let damaged = |damage| damaged(*index, damage);
@@ -100,7 +104,7 @@ pub fn scores(open: &OpenIndex, words: &str, rows: &[Tid]) -> Result<Vec<f64>, E
 /// The index is corrupted.
 pub fn scores_of(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<f64>, Error> {
     let index = open.index();
-    let ranking = ranking(index.id(), words.as_bytes())?;
+    let ranking = ranking(Purpose::Search, index.id(), words.as_bytes())?;
     let opened = cache::open(index)?;
     let places = index_places(open.table(), rows);
     let statistics = Some(&ranking.statistics);

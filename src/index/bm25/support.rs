@@ -11,7 +11,7 @@ use super::{
     cost::operator_cost,
     opclass::Strategy,
     query::{Bm25Query, query_type},
-    ranking::ranking,
+    ranking::{Purpose, ranking},
 };
 use crate::{
     index::am::cost::constant,
@@ -183,5 +183,6 @@ fn known_fraction(query: &Bm25Query) -> Option<f64> {
     let Some(words) = &query.text else {
         return Some(0.0);
     };
-    Some(ranking(query.index, words).ok()?.matching_fraction())
+    let known = ranking(Purpose::Operator, query.index, words).ok()?;
+    known.matching_fraction()
 }

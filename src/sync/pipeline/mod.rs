@@ -27,13 +27,13 @@ use rag_protocol::{
 
 use self::batches::{BATCH_CHUNKS, Batch};
 use super::{
-    ingest::IngestFeed, labels, report::Report, store::PreparedDocument, table::TableFeed,
+    ingest::IngestFeed, labels, rebuild, report::Report, store::PreparedDocument, table::TableFeed,
 };
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
         collections::Collection,
-        corruption,
+        corruption, damage,
         documents::{self, DocumentAttributes},
         quotas::Meter,
         sources::{self, Source},
@@ -112,6 +112,14 @@ struct Pipeline<'a> {
 /// The source cannot be read, the model is unavailable, the engine died, the run timed out or was
 /// cancelled. Stored documents are kept.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
+    run(source, report).map_err(|error| match corruption::is_corruption(&error) {
+        // the transaction that met it is rolled back
+        true => transaction(|| Ok(damage::explain(error.clone()))).unwrap_or(error),
+        false => error,
+    })
+}
+
+fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
     transaction(|| {
         let owner = source.owner.role()?;
         crate::source::rights::check(&source.spec, owner)?;
@@ -131,7 +139,8 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     let mut client = Client::connect()?;
     let model = embedder.describe(&mut client)?;
     collection.check_model(&model)?;
-    transaction(|| corruption::repair_recorded(&collection))?;
+    transaction(|| corruption::repair_marked(&collection))?;
+    let collection = heal_table(collection)?;
     labels::follow(source, report)?;
 
     let mut feed: Box<dyn Feed> = match &source.spec {
@@ -184,6 +193,17 @@ pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     let collection = &pipeline.collection;
     transaction(|| index::create_if_large_enough(collection, WriterLock::Wait))?;
     changes::tell_after_run(collection)
+}
+
+/// Rebuilds the table of a collection if it is damaged.
+fn heal_table(collection: Collection) -> Result<Collection, Error> {
+    if !transaction(|| damage::is_table_marked(&collection))? {
+        return Ok(collection);
+    }
+    let name = collection.name.as_str();
+    pgrx::log!("rag: the table of collection \"{name}\" is damaged: it is rebuilt from its texts");
+    while transaction(|| rebuild::advance_rebuild(name))? {}
+    transaction(|| Collection::get(name))
 }
 
 impl Pipeline<'_> {

@@ -14,12 +14,17 @@ use rag_protocol::{
 use super::target::Target;
 use crate::{
     catalog::{
+        damage::is_corruption,
+        documents,
         partitions::Partition,
         rebuilds::{self, PendingDocument},
     },
     engine::client::{Client, with_client},
     error::Error,
-    pg::spi::{execute, execute_prepared, execute_returning, query, uuid},
+    pg::{
+        spi::{execute, execute_prepared, execute_returning, query, uuid},
+        transaction::subtransaction,
+    },
     sync::store,
     types::vector::OwnedVector,
 };
@@ -52,6 +57,7 @@ impl Method {
             Some(GIVEN) if target.keeps_model() && target.gains_languages() => Self::Label,
             Some(GIVEN) if target.keeps_model() => Self::Copy,
             Some(GIVEN) => Self::Embed,
+            Some(_) if target.is_damaged && document.has_text => Self::Split,
             Some(chunking) if chunking != target.chunking && document.has_text => Self::Split,
             None if document.has_text => Self::Split,
             _ if target.changes_metadata() => Self::Label,
@@ -131,6 +137,9 @@ pub fn copy(
             continue;
         }
         chunks += match method {
+            Method::Copy | Method::Label | Method::Embed if target.is_damaged => {
+                copy_readable(target, relation, method, &documents)?
+            }
             Method::Copy | Method::Label => copy_rows(target, relation, method, &documents)?,
             Method::Embed => {
                 let counts = embed_again(target, relation, &documents)?;
@@ -148,6 +157,35 @@ pub fn copy(
         rebuilds::record(name, relation, &documents, chunking, is_changed)?;
     }
     rebuilds::note_progress(name, chunks, embedded, &last.uri)
+}
+
+/// Copies the chunks of those documents whose chunks can be read. The others cannot be made again
+/// from a text: they get status error.
+fn copy_readable(
+    target: &Target,
+    relation: &Partition,
+    method: Method,
+    documents: &[&PendingDocument],
+) -> Result<usize, Error> {
+    let mut written = 0;
+    for document in documents {
+        let copied = subtransaction(|| match method {
+            Method::Embed => Ok(embed_again(target, relation, &[document])?.written),
+            _ => copy_rows(target, relation, method, &[document]),
+        });
+        match copied {
+            Err(error) if is_corruption(&error) => {
+                documents::lose_chunks(target.wanted.name.as_str(), document.id, &error.message)?;
+                pgrx::warning!(
+                    "the chunks of document {} are lost: {}",
+                    document.uri,
+                    error.message
+                );
+            }
+            copied => written += copied?,
+        }
+    }
+    Ok(written)
 }
 
 /// The chunks that were written, and those of them that the model has embedded.
@@ -341,7 +379,11 @@ fn embeddings(
     )?;
     let mut all: HashMap<EmbeddingKey, Vec<f32>> = stored.into_iter().collect();
     let rest = texts.into_iter().filter(|(key, _)| !all.contains_key(key));
-    let found = store::find_embeddings(
+    let find = match target.is_damaged {
+        true => store::embed_or_find_cached,
+        false => store::find_embeddings,
+    };
+    let found = find(
         rest.collect(),
         client,
         &target.embedder,

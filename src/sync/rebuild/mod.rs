@@ -120,7 +120,16 @@ pub fn check(name: &str) -> Result<Collection, Error> {
 /// Another session rebuilds the collection, the engine is unavailable, the disk is too small, or a
 /// statement fails.
 pub fn step(name: &str) -> Result<bool, Error> {
-    let collection = check(name)?;
+    check(name)?;
+    advance_rebuild(name)
+}
+
+/// Does the same for a caller that may do it, as a run that heals a damaged table.
+///
+/// # Errors
+/// As [`step`].
+pub fn advance_rebuild(name: &str) -> Result<bool, Error> {
+    let collection = Collection::get(name)?;
     let progress = begin(name)?;
     let Some(target) = Target::of(collection)? else {
         pgrx::notice!("collection \"{name}\" has no chunks: there is nothing to rebuild");

@@ -245,10 +245,6 @@ fn replace(
             partitions::set(name, &partition, target.wanted.strategy.mode())?;
             wanted::adopt(name)?;
         }
-        execute(
-            "DELETE FROM rag.index_damage WHERE collection = $1",
-            &[name.into()],
-        )?;
         let rebuilt = Collection::get(name)?;
         storage::of(&rebuilt).adopt(&rebuilt)?;
         rebuilds::forget(name)?;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     catalog::{
         collections::{Collection, StoredModel},
+        damage,
         partitions::{self, Partition},
         placement,
         rebuilds::Rebuild,
@@ -25,6 +26,8 @@ pub struct Target {
     pub model: ModelInfo,
     /// See `rag.documents.chunking`.
     pub chunking: String,
+    /// The present chunks cannot all be read.
+    pub is_damaged: bool,
     /// Everything that the new storage depends on.
     pub description: Value,
 }
@@ -54,6 +57,7 @@ impl Target {
             "storage": retriever.spec.get("storageConfig"),
         });
         Ok(Some(Self {
+            is_damaged: damage::is_table_marked(&present)?,
             present,
             wanted,
             embedder,

@@ -328,10 +328,9 @@ impl RemoteClone {
         let Ok(system) = rustix::fs::statvfs(&place) else {
             return Ok(());
         };
-        if has_room(
-            system.f_bavail.saturating_mul(system.f_frsize),
-            system.f_blocks.saturating_mul(system.f_frsize),
-        ) {
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        let required = reserve(system.f_blocks.saturating_mul(system.f_frsize));
+        if free >= required {
             return Ok(());
         }
         Err(EngineError::new(
@@ -339,7 +338,8 @@ impl RemoteClone {
             format!("not enough disk space for a clone of {}", self.url),
         )
         .detail(format!(
-            "A fetch must leave free space in the file system of \"{}\".",
+            "A fetch must leave {required} bytes free in the file system of \"{}\", and {free} \
+             bytes are available.",
             parent(&place).display()
         ))
         .hint(
@@ -374,8 +374,9 @@ fn is_readable(repository: &Repository, commit: Oid) -> Result<(), git2::Error> 
     repository.find_commit(commit)?.tree().map(drop)
 }
 
-fn has_room(free: u64, total: u64) -> bool {
-    free >= RESERVE.min(total / 10)
+/// Returns the number of bytes that a fetch leaves free in a file system of a size.
+fn reserve(total: u64) -> u64 {
+    RESERVE.min(total / 10)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn a_fetch_leaves_free_space_for_the_database() {
         const GIB: u64 = 1 << 30;
-        assert!(has_room(GIB, 1000 * GIB) && has_room(GIB / 2, 4 * GIB));
-        assert!(!has_room(GIB - 1, 1000 * GIB) && !has_room(GIB / 4, 4 * GIB));
+        assert_eq!(reserve(1000 * GIB), GIB);
+        assert_eq!(reserve(4 * GIB), 4 * GIB / 10);
     }
 }

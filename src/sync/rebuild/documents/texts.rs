@@ -107,20 +107,26 @@ pub fn split_again(
 
 fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Error> {
     // the first chunk tells how many lines of the file are before the text
+    let lines = match target.is_damaged {
+        true => "0".to_owned(),
+        false => format!(
+            "(SELECT c.start_line - 1 - pg_catalog.length(pg_catalog.regexp_replace(
+                         pg_catalog.left(d.content, c.start_index), '[^\\n]', '', 'g'))
+              FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
+              ORDER BY c.chunk_index LIMIT 1)",
+            target.present.rows("c.")
+        ),
+    };
     let statement = format!(
         "SELECT d.document_id, d.uri, coalesce(d.title, '') AS title, d.own_title, d.document_type,
                 d.content, d.metadata, d.content_hash,
                 (SELECT s.spec ->> 'path' FROM rag.source s
                  WHERE s.name = d.source AND s.kind = 'folder') AS folder,
-                coalesce((
-                    SELECT c.start_line - 1 - pg_catalog.length(pg_catalog.regexp_replace(
-                               pg_catalog.left(d.content, c.start_index), '[^\\n]', '', 'g'))
-                    FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
-                    ORDER BY c.chunk_index LIMIT 1), 0) AS lines_before
+                coalesce({lines}, 0) AS lines_before
          FROM rag.documents d
-         WHERE d.collection = {} AND d.document_id = ANY ($1) AND d.content IS NOT NULL",
-        target.present.rows("c."),
-        quote_literal(target.present.name.as_str())
+         WHERE d.collection = {collection} AND d.document_id = ANY ($1)
+           AND d.content IS NOT NULL",
+        collection = quote_literal(target.present.name.as_str())
     );
     execute_returning(&statement, &[ids(documents).into()], |row| {
         let uri: String = row.required("uri")?;
