@@ -18,11 +18,10 @@ use crate::{
 };
 
 /// Tables without references to `rag.collections`, with columns that name a collection.
-const NOTES_OF_COLLECTIONS: [&str; 6] = [
+const NOTES_OF_COLLECTIONS: [&str; 5] = [
     "document_digests",
     "embedding_place",
     "planned_hash",
-    "index_damage",
     "content_change",
     "run",
 ];

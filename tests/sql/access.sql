@@ -143,7 +143,7 @@ INSERT INTO acl_attempts (action, statement) VALUES
     ('knowledge: create',
     $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
     ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'Renamed', collection => 'acl-staff')$$),
-    ('knowledge: all', $$SELECT rag.knowledge_to_index('error', 'acl-staff')$$),
+    ('knowledge: all', $$SELECT rag_index_knowledge_items('error', 'acl-staff')$$),
     ('knowledge: unindex', $$SELECT rag_unindex_knowledge(7, 'acl-staff')$$),
     ('knowledge: remove', $$SELECT rag_remove_knowledge(7, 'acl-staff')$$),
     ('source: create',

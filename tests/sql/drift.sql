@@ -189,22 +189,22 @@ SELECT count(*) FROM rag.document_digests WHERE source = 'recipes';
 -- indexed are known
 \set folder `mktemp -d`
 \setenv folder :folder
-\! printf 'Beans are soaked.\n' >$folder/beans.md; printf '\000\001\002\377' >$folder/broken.md
+\! printf 'Beans are soaked.\n' >$folder/beans.md; echo '%PDF-1.7 broken' >$folder/broken.pdf
 \set source files
 SELECT rag_create_source('files', 'folder', jsonb_build_object('path', :'folder'), 'larder');
 SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');
-\! printf '\000\001\002\377' >$folder/beans.md
+\! chmod 000 $folder/beans.md
 SELECT rag_sync('files') AS run \gset
 :did;
 SELECT status, content FROM rag.documents WHERE source = 'files' AND uri LIKE '%/beans.md';
 SELECT expected, actual, drifted FROM rag_check_drift('files');
 BEGIN;
-DELETE FROM rag.documents WHERE source = 'files' AND uri LIKE '%/broken.md';
+DELETE FROM rag.documents WHERE source = 'files' AND uri LIKE '%/broken.pdf';
 SELECT expected, actual, drifted, detail -> 'counts' AS counts FROM rag_check_drift('files');
 ROLLBACK;
-\! printf 'Beans are boiled.\n' >$folder/beans.md; rm $folder/broken.md
+\! chmod 600 $folder/beans.md; printf 'Beans are boiled.\n' >$folder/beans.md; rm $folder/broken.pdf
 SELECT rag_sync('files') AS run \gset
 :did;
 SELECT expected, actual, drifted FROM rag_check_drift('files');

@@ -93,31 +93,35 @@ sub fails
 }
 
 # -- files
-my $endpoints = join ', ', map { "\"$origin/$_\"" } qw(a.md b.md);
+my $endpoints = join ', ', map { "\"$origin/$_\"" } qw(a.md b.md c.md);
 create_source('files', 'static', qq({"endpoints": [$endpoints]}));
+# two files of a server are fetched at once
 answers('/a.md', '429 Too Many Requests', 'Retry-After: 120');
-answers('/b.md', '200 OK', 'Content-Type: text/markdown');
+answers('/b.md', '429 Too Many Requests', 'Retry-After: 60');
+answers('/c.md', '200 OK', 'Content-Type: text/markdown');
 fails(
 	'files', '08004',
 	'the server limits the rate of requests and asks to wait 120 s', 'true|120',
 	'429 with Retry-After');
-is_deeply(asked(), ['/a.md '], '429 with Retry-After: one request and no other files');
+is_deeply([ sort @{ asked() } ], [ '/a.md ', '/b.md ' ],
+	'429 with Retry-After: no other files are requested');
 is(run_row($node, 'files', 'documents_failed'),
-	'2', '429 with Retry-After: each document has an error');
+	'3', '429 with Retry-After: each document has an error');
 
 answers(
 	"/$_.md",
 	'503 Service Unavailable',
 	'Date: Tue, 22 Sep 2026 12:00:00 GMT',
-	$_ eq 'a' ? 'Retry-After: Tue, 22 Sep 2026 13:00:00 GMT' : 'Retry-After: 60') for qw(a b);
+	$_ eq 'a' ? 'Retry-After: Tue, 22 Sep 2026 13:00:00 GMT' : 'Retry-After: 60') for qw(a b c);
 fails(
 	'files', '08004',
 	'the server limits the rate of requests and asks to wait 3600 s', 'true|3600',
 	'503 with Retry-After: the longest time counts');
-is_deeply(asked(), [ '/a.md ', '/b.md ' ], '503 with Retry-After: other documents are requested');
+is_deeply([ sort @{ asked() } ], [ '/a.md ', '/b.md ', '/c.md ' ],
+	'503 with Retry-After: other documents are requested');
 
 answers('/a.md', '429 Too Many Requests');
-answers('/b.md', '404 Not Found');
+answers("/$_.md", '404 Not Found') for qw(b c);
 fails(
 	'files', '08004',
 	'the server limits the rate of requests', 'true|0',

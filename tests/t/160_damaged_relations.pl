@@ -39,6 +39,14 @@ sub damage
 	return;
 }
 
+# The table of a collection. A rebuild gives it another name.
+sub table_of
+{
+	my ($collection) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT format('rag.%I', partition) FROM rag.collections WHERE name = '$collection'");
+}
+
 my $state = q{SELECT state FROM rag_collection_status('dam')};
 my $keyword =
   q{SELECT string_agg(uri || round(score::numeric, 6), ' ' ORDER BY rank)
@@ -69,7 +77,7 @@ sync_ok($node, 'fresh2', 'a sync into an empty collection after the REINDEX');
 my $search = q{SELECT count(*) FROM rag_search('when is lunch?', 'dam')};
 for my $healer ('rebuild', 'sync')
 {
-	damage('rag.rag_kb_dam');
+	damage(table_of('dam'));
 	error_like(
 		run_sql($node, $search),
 		'XX001',
@@ -94,7 +102,7 @@ for my $healer ('rebuild', 'sync')
 }
 
 # -- the table: drops do not read it
-damage('rag.rag_kb_fresh2');
+damage(table_of('fresh2'));
 $node->safe_psql('postgres', q{SELECT rag_drop_collection('fresh2', with_sources => true)});
 is($node->safe_psql('postgres', q{SELECT count(*) FROM rag.documents WHERE collection = 'fresh2'}),
 	'0', 'a collection with a damaged table can be dropped with its sources');
@@ -103,7 +111,7 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM rag.documents WHERE colle
 my $reads = q{SELECT count(*) FROM (SELECT * FROM rag_status()) s,
 	(SELECT count(*) FROM rag_collection_status()) c};
 my @relations = split /\n/, $node->safe_psql('postgres', q{
-	SELECT c.oid::regclass || ' ' || c.relkind FROM pg_class c
+	SELECT c.oid::regclass || ' ' || c.relkind::text FROM pg_class c
 	LEFT JOIN pg_index i ON i.indexrelid = c.oid
 	JOIN pg_class t ON t.oid = coalesce(i.indrelid, c.oid)
 	WHERE c.relnamespace = 'rag'::regnamespace AND c.relkind IN ('r', 'i')

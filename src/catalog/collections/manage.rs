@@ -244,11 +244,14 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
     check_droppable(collection)?;
     let name = collection.name.as_str();
     as_owner(|| {
-        let sources: Vec<String> = query(
-            "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
-            &[name.into()],
-            |row| row.required(1),
-        )?;
+        // the same statement may have dropped them
+        let sources: Vec<String> = with_latest_snapshot(|| {
+            query(
+                "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
+                &[name.into()],
+                |row| row.required(1),
+            )
+        })?;
         if !sources.is_empty() {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
