@@ -214,8 +214,9 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
-        'rag.is_preloaded()', 'rag.is_stalled(timestamptz)', 'rag.is_syncing(text)', 'rag.lock_purpose(text)',
-        'rag.lost_run_error()', 'rag.current_model()', 'rag.default_prompt_template()',
+        'rag.is_preloaded()', 'rag.is_stalled(timestamptz)', 'rag.is_syncing(text)',
+        'rag.lock_purpose(text)', 'rag.lost_run_error()', 'rag.current_model()',
+        'rag.default_prompt_template()',
         'rag.embedding_cache_size()', 'rag.model_counts()', 'rag.usable_models()',
         'rag.visible_models()',
         'rag.run_phase(text, boolean)',

@@ -43,12 +43,12 @@ BEGIN
                      ELSE 'no scheduler is running in this database' END
                 || ': sources are not synced, retried or checked for drift automatically',
                 CASE WHEN NOT rag.is_preloaded()
-                         THEN 'Add rag to shared_preload_libraries and restart the server. Until then,'
-                              ' call rag_sync.'
+                         THEN 'Add rag to shared_preload_libraries and restart the server. Until'
+                              ' then, call rag_sync.'
                      WHEN NOT current_setting('rag.scheduler')::boolean
                          THEN 'ALTER SYSTEM SET rag.scheduler = on; SELECT pg_reload_conf();'
-                     ELSE format('Increase max_worker_processes (currently %s) and restart the server.'
-                                 ' The server log contains the reason.',
+                     ELSE format('Increase max_worker_processes (currently %s) and restart the'
+                                 ' server. The server log contains the reason.',
                          current_setting('max_worker_processes')) END;
         END IF;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
@@ -70,7 +70,8 @@ BEGIN
                        CASE r.documents_failed WHEN 1 THEN '1 document'
                             ELSE r.documents_failed || ' documents' END,
                        s.errors[1]),
-                   format('SELECT uri, message, hint FROM rag.run_errors WHERE run_id = %s;', r.run_id)
+                   format('SELECT uri, message, hint FROM rag.run_errors WHERE run_id = %s;',
+                       r.run_id)
             FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
             WHERE r.phase = 'Completed' AND r.documents_failed > 0
             UNION ALL
@@ -105,8 +106,8 @@ BEGIN
                                 date_trunc('second', s.next_scheduled_run))
                         WHEN s.last_run_id IS NULL
                             THEN 'the source has never been synced, and no run is scheduled'
-                        ELSE 'the definition has changed since the last run, and no run is scheduled'
-                        END,
+                        ELSE 'the definition has changed since the last run, and no run is'
+                             ' scheduled' END,
                    format('SELECT rag_sync(%L);', s.name)
             FROM rag.sources s
             WHERE NOT s.suspend AND s.current_run_id IS NULL AND s.next_retry IS NULL
@@ -137,7 +138,8 @@ BEGIN
               AND NOT s.suspend AND s.next_scheduled_run >= now() AND is_scheduled
             UNION ALL
             SELECT 'warning', format('run %s of source %s', r.run_id, r.source),
-                   format('the run has made no progress since %s', date_trunc('second', r.updated_at)),
+                   format('the run has made no progress since %s',
+                       date_trunc('second', r.updated_at)),
                    format('SELECT rag_cancel_run(%s);', r.run_id)
             FROM rag.runs r
             WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
@@ -153,7 +155,8 @@ BEGIN
 
     BEGIN
         RETURN QUERY
-            SELECT CASE WHEN r.waiting LIKE '%max_worker_processes%' THEN 'warning' ELSE 'notice' END,
+            SELECT CASE WHEN r.waiting LIKE '%max_worker_processes%' THEN 'warning'
+                        ELSE 'notice' END,
                    format('run %s of source %s', r.run_id, r.source),
                    'the run is waiting: ' || r.waiting,
                    CASE WHEN r.waiting LIKE '%max_worker_processes%'
@@ -187,21 +190,23 @@ BEGIN
             WHERE s.state NOT IN ('ready', 'empty')
             UNION ALL
             SELECT 'error', 'collection ' || c.name,
-                   format('the collection was embedded with model %s, but the current model is %s: it'
-                          ' cannot be searched or written to', c.model, rag.current_model()),
+                   format('the collection was embedded with model %s, but the current model is %s:'
+                          ' it cannot be searched or written to', c.model, rag.current_model()),
                    format('Restore rag.model_dir, or embed it with the current model:'
                           ' CALL rag_rebuild_collection(%L);', c.name)
             FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
             WHERE c.model <> rag.current_model()
               AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
             UNION ALL
-            SELECT 'error', 'index ' || i.indexrelid::regclass, 'the index is invalid and is not used',
+            SELECT 'error', 'index ' || i.indexrelid::regclass,
+                   'the index is invalid and is not used',
                    format('REINDEX INDEX %s;', i.indexrelid::regclass)
             FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
             WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
             UNION ALL
             SELECT 'warning', 'retriever ' || f.retriever,
-                   format('a former server, %s, could not delete what it has of collection "%s": %s',
+                   format('a former server, %s, could not delete what it has of collection "%s":'
+                          ' %s',
                           f.url, f.collection, f.error),
                    format('Start the server, or give it up: SELECT * FROM rag_sync_storage(%L,'
                           ' forget => true);', f.collection)

@@ -1,8 +1,8 @@
 //! Corrupted indexes of collections: what searches and writes do about them.
 //!
 //! An index can be rebuilt from its table. A search that finds a corrupted index reads the table
-//! instead, and marks the index ([`damage`](super::damage)). A write, or the next sync, rebuilds it.
-//! A table of chunks is rebuilt from the texts in `rag.documents`, by the next sync or by
+//! instead, and marks the index ([`damage`](super::damage)). A write, or the next sync, rebuilds
+//! it. A table of chunks is rebuilt from the texts in `rag.documents`, by the next sync or by
 //! `rag_rebuild_collection`.
 //!
 //! ```text

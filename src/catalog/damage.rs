@@ -156,8 +156,7 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
                     i.indexrelid IS NOT NULL AS is_index, t.oid AS of_table,
                     pg_catalog.format('rag.%I', t.relname) AS table_name,
                     s.nspname = 'pg_toast' AS is_toast,
-                    ARRAY(SELECT pg_catalog.quote_literal(k.name) FROM rag.collections k
-                          WHERE k.partition = t.relname ORDER BY k.name) AS collections
+                    CASE WHEN t.relispartition THEN t.relname::pg_catalog.text END AS partition
              FROM named n JOIN pg_catalog.pg_class c ON c.oid = n.oid
                   JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
                   LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
@@ -169,6 +168,7 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
              ORDER BY name",
             &[spaces.into(), nodes.into(), names.into()],
             |row| {
+                let partition: Option<String> = row.get("partition")?;
                 Ok(DamagedRelation {
                     oid: row.required("oid")?,
                     tablespace: row.required("reltablespace")?,
@@ -178,11 +178,25 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
                     table: row.required("of_table")?,
                     table_name: row.required("table_name")?,
                     is_toast: row.required("is_toast")?,
-                    collections: row.required("collections")?,
+                    collections: partition.map_or(vec![], |name| collections_of(&name)),
                 })
             },
         )
     })
+}
+
+/// Returns the quoted names of the collections of a partition. They are not known if the table of
+/// collections is damaged.
+fn collections_of(partition: &str) -> Vec<String> {
+    let found = subtransaction(|| {
+        query(
+            "SELECT pg_catalog.quote_literal(k.name) FROM rag.collections k
+             WHERE k.partition = $1 ORDER BY k.name",
+            &[partition.into()],
+            |row| row.required(1),
+        )
+    });
+    found.unwrap_or_default()
 }
 
 /// Returns the relations of the extension that an error names. Must not be called before what has

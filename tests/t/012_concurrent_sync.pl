@@ -103,7 +103,7 @@ is(run_sql($node, "SELECT rag_drop_source('pages')")->{rc},
 	0, 'a source can be dropped during a sync');
 like($sync->finish->{err}, $dropped_meanwhile, 'the sync of a dropped source reports the reason');
 await('the processes of the run have ended', sub { !engines($node, 'ingest') });
-like(stored($node), qr/\A0\n0\n25\|/,
+like(stored($node), qr/\A0\n0\n(?:2[5-9]|[3-9]\d)\|/,
 	'documents stored before the drop are kept, all with all their chunks');
 is(ask($node, 'SELECT count(*) FROM rag.progress'), '0', 'no run is active after the drop');
 same_cluster($witness, 'a source dropped during a sync');

@@ -90,7 +90,10 @@ reads('cut.txt',
 	"na\xc3\xafve caf\xef\xbf\xbd|UTF-8|[\"1 invalid UTF-8 sequence was replaced with "
 	  . "U+FFFD, the first at byte offset 10\"]");
 reads('utf16.txt', 'ab|UTF-16LE|');
-fails('program.txt', 'decode', 'the file is binary');
+is( ask($node, "SELECT stage, message FROM rag.run_errors
+		WHERE uri LIKE '%/program.txt' ORDER BY run_id DESC LIMIT 1"),
+	'decode|the file was skipped because it is binary',
+	'a binary file of a known type is skipped with a warning');
 fails('locked.md', 'fetch', 'permission denied');
 fails('huge.md', 'fetch', 'large|limit');
 is(ask($node, "SELECT count(*) FROM rag.documents WHERE uri ~ '(empty|blank).md'"),

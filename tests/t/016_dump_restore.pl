@@ -10,7 +10,7 @@ my $node = rag_node('dump');
 my $folder = write_documents(temp_folder(), 4, 3);
 write_file("$folder/bread.md",
 	"---\ntags: [oven]\n---\n\n# Bread\n\nBread is baked in the morning.\n");
-write_file("$folder/broken.md", "\x00\x01\x02\xff" x 100);
+write_file("$folder/broken.pdf", '%PDF-1.7 broken');
 create_folder_source($node, 'docs', $folder);
 run_sql($node, "SELECT rag_sync('docs')");
 $node->safe_psql(

@@ -223,7 +223,7 @@ fn a_document_without_title_is_named_after_its_file() {
             uri: uri.to_owned(),
             ..chunk()
         };
-        chunk.title().to_owned()
+        chunk.title().into_owned()
     };
     assert_eq!(titled(Some("A title"), "a/b"), "A title");
     assert_eq!(titled(None, "file:///srv/docs/plain.txt"), "plain.txt");

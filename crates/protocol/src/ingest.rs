@@ -170,8 +170,8 @@ pub enum Event {
         validator: Option<String>,
     },
     /// The source no longer has a document. Sent by a feed that reports only changes, and for a
-    /// listed file that is not a document: it is empty or binary, or has no text. A warning says why
-    /// its name suggests otherwise.
+    /// listed file that is not a document: it is empty or binary, or has no text. A warning says
+    /// why, if its name suggests otherwise.
     Removed {
         uri: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]

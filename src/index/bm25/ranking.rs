@@ -7,8 +7,8 @@
 //! Scores tell how often words occur in all rows. So a query requires the privilege SELECT on the
 //! indexed column, also of a role that reads it through a view. Where row-level security hides rows
 //! from the role, or where it may read only some collections of a partition, the operators compute
-//! with statistics that are the same for all words ([`NEUTRAL_LENGTH`]). Searches of collections use
-//! the statistics of all rows, because they do not return such scores.
+//! with statistics that are the same for all words ([`NEUTRAL_LENGTH`]). Searches of collections
+//! use the statistics of all rows, because they do not return such scores.
 
 use std::{cell::RefCell, rc::Rc};
 

@@ -12,8 +12,8 @@
 //! * [`models`]: the loaded models, each a [`model`] with [`tokens`], [`pooling`],
 //!   [`token_vectors`], [`options`], its [`fingerprint`], its [`footprint`] and its [`baseline`];
 //!   [`counter`] counts tokens for the splitter;
-//! * [`computation`]: a [`graph`] over the [`runtime`], by a [`provider`], or [`openvino`], whose results are compared
-//!   in [`comparison`]; each is a [`library`];
+//! * [`computation`]: a [`graph`] over the [`runtime`], by a [`provider`], or [`openvino`], whose
+//!   results are compared in [`comparison`]; each is a [`library`];
 //! * [`admission`]: the limit on work in progress;
 //! * [`scheduler`]: the order of tasks, by [`rounds`]; [`inference`]: the thread that executes
 //!   them.

@@ -267,7 +267,8 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
     }
 }
 
-/// Writes events in the order in which they are expected. Returns the number of items that were not documents.
+/// Writes events in the order in which they are expected. Returns the number of items that were not
+/// documents.
 fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &Output) -> u64 {
     let mut skipped = 0;
     for next in expected {
