@@ -21,6 +21,9 @@ use crate::{
     pg::wait::sleep,
 };
 
+/// Keeps vectors that have arrived, given the place of the first one.
+pub type KeepArrived<'a> = dyn FnMut(usize, &[Vec<f32>]) -> Result<(), Error> + 'a;
+
 /// The number of tokens that a model reads whose settings do not tell.
 const DEFAULT_MAX_TOKENS: usize = 512;
 /// The number of rounds of requests of a call.
@@ -202,7 +205,7 @@ impl RemoteModel {
     pub fn finish(
         &self,
         mut call: RemoteCall,
-        keep: &mut dyn FnMut(usize, &[Vec<f32>]) -> Result<(), Error>,
+        keep: &mut KeepArrived<'_>,
     ) -> Result<Vec<Result<Vec<f32>, Error>>, Error> {
         let mut answers: Vec<Option<Result<Vec<f32>, Error>>> = vec![];
         let mut dimensions = self.known_dimensions();
