@@ -196,7 +196,7 @@ fn fetch_all<T: TokenCounter + Sync>(
             // this thread fetches all if no other can be started
             let started = thread::Builder::new()
                 .name("fetcher".into())
-                .spawn_scoped(scope, &fetch);
+                .spawn_scoped(scope, fetch);
             if let Err(e) = started {
                 tracing::debug!("could not start a thread: {e}");
             }
