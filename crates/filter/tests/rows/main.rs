@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 const ROWS: &str = r#"
 SET TimeZone = 'UTC';
 SET client_min_messages = warning;
+-- stands for the extension's function, which also decodes names: tests/sql/documents.sql tests that
+CREATE FUNCTION pg_temp.uri_file_name(uri text) RETURNS text LANGUAGE sql STRICT IMMUTABLE
+    AS $$SELECT pg_catalog.regexp_replace(uri, '^.*[/#]', '')$$;
 CREATE TABLE pg_temp.chunks (
     id int, metadata jsonb, category text, tags text[], knowledge_id bigint, document_type text, title text, uri text,
     source text, indexed_at timestamptz, fetched_at timestamptz, document_id uuid, chunk_id uuid, chunk_index int,
@@ -432,6 +435,7 @@ fn query(i: usize, sql: &Sql) -> String {
             '') \
          FROM pg_temp.chunks AS c WHERE {};\nEXECUTE q{i}{values};\n",
         sql.text
+            .replace("rag.uri_file_name", "pg_temp.uri_file_name")
     )
 }
 
