@@ -229,8 +229,7 @@ pub fn mark(error: &Error) {
     drop(marked);
 }
 
-/// Marks a relation.
-pub fn mark_relation(relation: &DamagedRelation, problem: &str) {
+fn mark_relation(relation: &DamagedRelation, problem: &str) {
     let path = PathBuf::from(FOLDER).join(relation.mark_name(my_database()));
     let written = fs::create_dir_all(FOLDER).and_then(|()| {
         if path.exists() {
@@ -330,8 +329,17 @@ pub fn explained<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 }
 
 /// Marks what an error names, and returns the error with the relation and its remedy. Errors that
-/// are explained already stay as they are.
+/// are explained already stay as they are. The error must come from a statement on tables of the
+/// extension: code of a user could raise one that names a sound relation.
 pub fn explain(error: Error) -> Error {
+    if is_corruption(&error) {
+        mark(&error);
+    }
+    describe(error)
+}
+
+/// Returns an error with the relation that it names and its remedy, and marks nothing.
+pub fn describe(error: Error) -> Error {
     let is_explained = error
         .hint
         .as_ref()
@@ -345,7 +353,6 @@ pub fn explain(error: Error) -> Error {
     let Some(relation) = relations.first() else {
         return error;
     };
-    mark_relation(relation, &error.message);
     let message = match relation.collections.as_slice() {
         [] => format!("{} \"{}\" is corrupted", relation.kind(), relation.name),
         [only, ..] => {
@@ -405,21 +412,18 @@ fn damaged_relations() -> Result<
     Ok(TableIterator::new(rows.collect::<Vec<_>>()))
 }
 
-/// `rag.explain_damage`, for `rag_status`.
+/// `rag.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with any text.
 #[pg_extern(sql = false)]
 fn explain_damage(
     problem: &str,
 ) -> Result<TableIterator<'static, (name!(object, String), name!(remedy, String))>, ErrorReport> {
     let error = Error::new(PgSqlErrorCode::ERRCODE_DATA_CORRUPTED, problem);
     let relations = named_by(&error)?;
-    let mut rows = vec![];
-    for relation in &relations {
-        mark_relation(relation, problem);
-        rows.push((
-            format!("{} {}", relation.kind(), relation.name),
-            relation.remedy(),
-        ));
-    }
+    let row = |relation: &DamagedRelation| {
+        let object = format!("{} {}", relation.kind(), relation.name);
+        (object, relation.remedy())
+    };
+    let mut rows: Vec<_> = relations.iter().map(row).collect();
     if rows.is_empty() {
         rows.push(("server".to_owned(), "Check the disk.".to_owned()));
     }

@@ -112,10 +112,17 @@ struct Pipeline<'a> {
 /// The source cannot be read, the model is unavailable, the engine died, the run timed out or was
 /// cancelled. Stored documents are kept.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
-    run(source, report).map_err(|error| match corruption::is_corruption(&error) {
+    run(source, report).map_err(|error| {
+        if !corruption::is_corruption(&error) {
+            return error;
+        }
+        // the rows of a relation may come from code of its owner
+        let explain = match source.relation {
+            Some(_) => damage::describe,
+            None => damage::explain,
+        };
         // the transaction that met it is rolled back
-        true => transaction(|| Ok(damage::explain(error.clone()))).unwrap_or(error),
-        false => error,
+        transaction(|| Ok(explain(error.clone()))).unwrap_or(error)
     })
 }
 
