@@ -21,7 +21,8 @@ REVOKE ALL ON FUNCTION rag.explain_damage(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rag.explain_damage(text) TO rag_reader;
 
 -- It reads views with the caller's rights, so it reports only what the caller can see. The order of
--- rows is server, sources, runs, collections, secrets.
+-- rows is damaged relations, server, sources, runs, collections, secrets. A block that meets a
+-- damaged relation reports that, and the others go on.
 CREATE FUNCTION @extschema@.rag_status()
     RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -180,12 +181,11 @@ BEGIN
                        WHEN 'building' THEN 'Wait until it has ended.'
                        WHEN 'syncing'
                            THEN format('SELECT * FROM rag_sync_storage(%L);', s.name)
-                       WHEN 'stale' THEN format('CALL rag_rebuild_collection(%L);', s.name)
                        WHEN 'mixed' THEN 'Sync its sources.'
                        WHEN 'degraded'
                            THEN format('SELECT uri, error FROM rag.documents'
                                        ' WHERE collection = %L AND status = ''error'';', s.name)
-                       ELSE 'REINDEX its partition, or sync one of its sources.' END
+                       ELSE format('CALL rag_rebuild_collection(%L);', s.name) END
             FROM @extschema@.rag_collection_status() s
             WHERE s.state NOT IN ('ready', 'empty')
             UNION ALL

@@ -2,7 +2,7 @@
 
 use pgrx::pg_extern;
 
-use crate::catalog::documents::language_of;
+use crate::catalog::chunk_metadata::language_of;
 
 #[pg_extern(immutable, strict, parallel_safe, cost = 1000)]
 fn rag_detect_language(content: &str) -> &'static str {

@@ -6,24 +6,22 @@ use std::{
     mem::take,
 };
 
-use pgrx::PgSqlErrorCode;
 use rag_bundle::{
     BundleError, BundleFile, Chunk, Digest, Document, KnowledgeItem, LineReader, MAX_METADATA,
     Metadata, Record, Summed, npy::RowReader,
 };
-use rag_contract::StorageSettings;
 use rag_manifest::Manifest;
 use rag_protocol::embed::{ModelInfo, Precision};
 use uuid::Uuid;
 
-use super::{BundleSource, rename::Renaming};
+use super::{BundleSource, rename::Renaming, retriever};
 use crate::{
     catalog::{
         bundled::{self, CollectionTimes},
         collections::{self, Collection, NewCollection, StoredModel},
         keyword_index,
         name::Name,
-        quotas, retrievers,
+        quotas,
         sources::{self, Source},
         whitelist,
     },
@@ -33,7 +31,7 @@ use crate::{
     pg::{
         disk_space, lock::WriterLock, roles::Owner, security::as_owner, wait::check_for_interrupts,
     },
-    source::{manifest, retriever},
+    source::manifest,
     storage::index,
     types::vector::OwnedVector,
 };
@@ -75,7 +73,7 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
         &format!("import collection \"{name}\""),
     )?;
     let manifests = read_sources(bundle, &metadata)?;
-    create_retriever(
+    retriever::create(
         &metadata.settings.retriever,
         &manifests,
         request.with_sources,
@@ -164,69 +162,6 @@ fn read_sources(bundle: &impl BundleSource, metadata: &Metadata) -> Result<Vec<M
     }
     rag_manifest::parse(&text)
         .map_err(|problems| Error::invalid("invalid file sources.yaml of the bundle", &problems))
-}
-
-/// Creates the retriever of the collection if it does not exist. The caller may not know that
-/// vectors, labels and queries then go to a server that the bundle names, perhaps with a secret of
-/// the caller.
-fn create_retriever(name: &str, manifests: &[Manifest], may_connect: bool) -> Result<(), Error> {
-    if retrievers::find(name)?.is_some() {
-        return Ok(());
-    }
-    for manifest in manifests {
-        match manifest {
-            Manifest::Retriever(found) if manifest.name() == name => {
-                if let Some(remote) = StorageSettings::of(&found.spec).remote {
-                    let server = Server {
-                        retriever: name,
-                        url: &remote.url,
-                        secret: retrievers::secrets(name, &found.spec)
-                            .first()
-                            .map(|named| named.secret.clone()),
-                    };
-                    if !may_connect {
-                        return Err(server.refusal());
-                    }
-                    server.tell();
-                }
-                retriever::apply(found)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// The server that a retriever of a bundle names.
-struct Server<'a> {
-    retriever: &'a str,
-    url: &'a str,
-    secret: Option<String>,
-}
-
-impl Server<'_> {
-    fn refusal(&self) -> Error {
-        let Self { retriever, url, .. } = self;
-        let secret = match &self.secret {
-            Some(secret) => format!(" with secret \"{secret}\""),
-            None => String::new(),
-        };
-        Error::new(
-            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("retriever \"{retriever}\" of the bundle does not exist and names a server"),
-        )
-        .detail(format!(
-            "Vectors, labels and queries of the collection would be sent to {url}{secret}."
-        ))
-        .hint("Create the retriever, or import the bundle with with_sources => true.")
-    }
-
-    fn tell(&self) {
-        let Self { retriever, url, .. } = self;
-        pgrx::notice!(
-            "retriever \"{retriever}\" of the bundle sends vectors, labels and queries to {url}"
-        );
-    }
 }
 
 /// Creates the sources, with the caller as their owner. Returns their names.

@@ -17,6 +17,7 @@ mod export;
 mod folder;
 mod import;
 mod rename;
+mod retriever;
 
 use std::io::Read;
 

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 
 use rag_protocol::{
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Chunk, KnownVersion, LINK_TARGETS},
+    ingest::{Chunk, KnownVersion},
     labels::Labels,
 };
 use serde_json::{Map, Value};
 
-use super::{chunks, collections::Collection, given_chunks::GIVEN, kept_documents, partitions};
+use super::{
+    chunk_metadata::chunk_metadata, chunks, collections::Collection, given_chunks::GIVEN,
+    kept_documents, partitions,
+};
 use crate::{
     error::Error,
     pg::{
@@ -458,45 +461,6 @@ fn stored_language(collection: &str, id: DocumentId) -> Result<Option<Value>, Er
         |row| row.get::<pgrx::JsonB>(1),
     )?;
     Ok(found.into_iter().flatten().next().map(|json| json.0))
-}
-
-/// Adds the language to the metadata of a document if the collection detects it, and the document
-/// does not say it itself.
-pub fn note_language(
-    metadata: &mut Map<String, Value>,
-    collection: &Collection,
-    title: &str,
-    text: &str,
-) {
-    if collection.detects_language() && !metadata.contains_key(rag_language::KEY) {
-        metadata.insert(rag_language::KEY.into(), language_of(title, text).into());
-    }
-}
-
-/// Returns the language of a document. The title counts where the text is short.
-pub fn language_of(title: &str, text: &str) -> &'static str {
-    match rag_language::detect(text) {
-        rag_language::UNDETERMINED => rag_language::detect(&format!("{title}\n{text}")),
-        language => language,
-    }
-}
-
-/// Returns the metadata that chunks carry: the keys of the whitelist, or without one all keys
-/// except the links of a page. The keyword index reads the language from them.
-pub fn chunk_metadata(
-    metadata: &Map<String, Value>,
-    collection: &Collection,
-) -> Map<String, Value> {
-    let whitelist = collection.metadata_whitelist.as_deref();
-    let is_listed = |key: &String| {
-        whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key))
-            || (collection.detects_language() && key == rag_language::KEY)
-    };
-    metadata
-        .iter()
-        .filter(|(key, _)| is_listed(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect()
 }
 
 /// Returns the collections that have a document of this id.

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod bundled;
+pub mod chunk_metadata;
 pub mod chunks;
 pub mod collection_status;
 pub mod collections;

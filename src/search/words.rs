@@ -56,6 +56,11 @@ impl NoKeywords {
     }
 }
 
+fn no_words(trace: &Trace) -> NoKeywords {
+    trace.note(|| NoKeywords::NoWords.reason().to_owned());
+    NoKeywords::NoWords
+}
+
 /// Returns the words of a query, with the numbers of chunks that have them.
 fn described(terms: &Terms, counts: Option<&Vec<u64>>) -> String {
     let words: Vec<String> = terms
@@ -87,8 +92,7 @@ impl QueryWords {
         };
         let ranking = bm25::ranking::ranking(Purpose::Search, index, text.as_bytes())?;
         if ranking.terms.is_empty() {
-            trace.note(|| NoKeywords::NoWords.reason().to_owned());
-            return Ok(Err(NoKeywords::NoWords));
+            return Ok(Err(no_words(trace)));
         }
         trace.note(|| {
             let counts = sees_partition(collection).then_some(&ranking.statistics.frequencies);
@@ -118,8 +122,7 @@ impl QueryWords {
             each_text(collection, |_, text| f(text))
         })?;
         if ranking.terms.is_empty() {
-            trace.note(|| NoKeywords::NoWords.reason().to_owned());
-            return Ok(Err(NoKeywords::NoWords));
+            return Ok(Err(no_words(trace)));
         }
         let mut found = vec![];
         each_text(collection, |tid, text| {

@@ -233,8 +233,8 @@ impl PreparedDocument {
         }
         let mut metadata = self.content.metadata.clone();
         let title = &self.content.title.text;
-        catalog::documents::note_language(&mut metadata, collection, title, &self.text);
-        let chunk_metadata = catalog::documents::chunk_metadata(&metadata, collection);
+        catalog::chunk_metadata::note_language(&mut metadata, collection, title, &self.text);
+        let chunk_metadata = catalog::chunk_metadata::chunk_metadata(&metadata, collection);
         let attributes = DocumentAttributes {
             knowledge_id: self.attributes.knowledge_id,
             labels: self.attributes.labels.or(Labels::of_metadata(&metadata)),

@@ -139,7 +139,7 @@ is( run_sql($node, "SET rag.chat_model = 'good'; SELECT message FROM rag_answer(
 	'Keys are rotated monthly [1].', 'rag.chat_model');
 is(ask($node, "SELECT message FROM rag_answer('keys?', 'default', model => 'good')"),
 	'Keys are rotated monthly [1].', 'the collection comes second, as in rag_search');
-# whoever owns the database may choose the model of a setting, and not where a superuser's goes
+# The owner of a database can choose the model of a setting. A superuser does not use that model.
 $node->safe_psql(
 	'postgres', q{
 	CREATE ROLE schemer IN ROLE rag_admin LOGIN;

@@ -5,15 +5,9 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
+use RagLargeDocuments;
 
-my $node = rag_node('large_documents');
-# A small model with random weights: its texts are as large as others, and fast.
-my $root = "$ENV{RAG_TEST_FILES}/models";
-$node->safe_psql(
-	'postgres', qq{
-	SELECT rag_create_model('tiny', 'embedding', 'local', '{"path": "$root/modernbert"}');
-	SELECT rag_create_collection('large', model => 'tiny', chunk_size => 250,
-		chunk_overlap => 0)});
+my $node = large_node('large_documents');
 
 # The engine is late: it is stopped until the client waits for it.
 sub embed_late
@@ -35,20 +29,6 @@ sub embed
 		'text ' || i || repeat(' x', 400)), model => 'tiny')) FROM generate_series(1, $count) i";
 }
 
-# A text of this number of chunks.
-sub text
-{
-	my ($chunks) = @_;
-	return join "\n\n", map { "Chunk $_ " . ('word ' x 40) . 'end.' } 1 .. $chunks;
-}
-
-sub chunks_of
-{
-	my ($uri) = @_;
-	return ask($node, "SELECT count(*), count(embedding), count(DISTINCT content)
-		FROM rag.chunks WHERE collection = 'large' AND uri LIKE '%$uri'");
-}
-
 run_sql($node, embed(1));
 for my $count (1, 4095, 4097, 20000)
 {
@@ -60,24 +40,26 @@ is(embed_late(9000)->{out}, '9000', 'an engine that is late');
 my $folder = temp_folder();
 for my $count (1, 4095, 4097)
 {
-	write_file("$folder/file$count.txt", text($count));
+	write_file("$folder/file$count.txt", large_text('Chunk', $count));
 	$node->safe_psql('postgres', "SET statement_timeout = '100s';
 		SELECT rag_add_document(pg_read_file('$folder/file$count.txt'), 'added$count',
 			document_type => 'text', collection => 'large')");
-	is(chunks_of("added$count"), join('|', ($count) x 3), "rag_add_document of $count chunks");
+	is(chunks_of($node, "added$count"),
+		join('|', ($count) x 3), "rag_add_document of $count chunks");
 	$node->safe_psql('postgres', "SET statement_timeout = '100s';
 		SELECT rag_upsert_chunks('large', (SELECT jsonb_agg(jsonb_build_object(
 			'chunk_id', md5('$count ' || i)::uuid, 'uri', 'chunks$count',
 			'text', 'given ' || $count || ' ' || i || repeat(' word', 160)))
 			FROM generate_series(1, $count) i))");
-	is(chunks_of("chunks$count"), join('|', ($count) x 3), "rag_upsert_chunks of $count chunks");
+	is(chunks_of($node, "chunks$count"),
+		join('|', ($count) x 3), "rag_upsert_chunks of $count chunks");
 }
 $node->safe_psql('postgres', "SELECT rag_create_source('folder', 'folder',
 	'{\"path\": \"$folder\"}', collection => 'large')");
 # new texts, since known ones are not embedded again
-write_file("$folder/file$_.txt", 'New. ' . text($_) =~ s/Chunk/Piece/gr) for 1, 4095, 4097;
+write_file("$folder/file$_.txt", 'New. ' . large_text('Piece', $_)) for 1, 4095, 4097;
 $node->safe_psql('postgres', "SET statement_timeout = '100s'; SELECT rag_sync('folder')");
-is(chunks_of("file$_.txt"), join('|', ($_) x 3), "a source of $_ chunks") for 1, 4095, 4097;
+is(chunks_of($node, "file$_.txt"), join('|', ($_) x 3), "a source of $_ chunks") for 1, 4095, 4097;
 
 $node->stop;
 done_testing;

@@ -1,5 +1,5 @@
-//! Files that somebody names. A pipe or a device under such a name would hold up whoever opens or
-//! reads it, so only regular files are read.
+//! Files whose names come from users. Only regular files are opened: a process that opens a pipe or
+//! a device may wait for ever.
 
 use std::{
     fs::{File, OpenOptions},

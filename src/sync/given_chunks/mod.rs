@@ -24,6 +24,7 @@ pub use self::json::{chunk_id, chunks as read_chunks, plan as read_plan};
 use super::store;
 use crate::{
     catalog::{
+        chunk_metadata,
         collections::Collection,
         corruption, documents,
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
@@ -252,8 +253,8 @@ impl Upsert<'_> {
     /// A chunk of an application has a language of its own.
     fn chunk_metadata(&self, chunk: &GivenChunk) -> Map<String, Value> {
         let mut metadata = chunk.metadata.clone();
-        documents::note_language(&mut metadata, self.collection, "", &chunk.text);
-        documents::chunk_metadata(&metadata, self.collection)
+        chunk_metadata::note_language(&mut metadata, self.collection, "", &chunk.text);
+        chunk_metadata::chunk_metadata(&metadata, self.collection)
     }
 
     fn store(

@@ -4,33 +4,15 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
+use RagLargeDocuments;
 
 my $chunks = 20_000;
-my $node   = rag_node('very_large_documents');
-my $model  = "$ENV{RAG_TEST_FILES}/models/modernbert";
-$node->safe_psql(
-	'postgres', qq{
-	SELECT rag_create_model('tiny', 'embedding', 'local', '{"path": "$model"}');
-	SELECT rag_create_collection('large', model => 'tiny', chunk_size => 250,
-		chunk_overlap => 0)});
+my $node = large_node('very_large_documents');
 
 my $folder = temp_folder();
-write_file("$folder/file.txt", text('File'));
-my $added = text('Added');
+write_file("$folder/file.txt", large_text('File', $chunks));
+my $added = large_text('Added', $chunks);
 write_file("$folder.txt", $added);
-
-sub text
-{
-	my ($word) = @_;
-	return join "\n\n", map { "$word $_ " . ('word ' x 40) . 'end.' } 1 .. $chunks;
-}
-
-sub chunks_of
-{
-	my ($uri) = @_;
-	return ask($node, "SELECT count(*), count(embedding), count(DISTINCT content)
-		FROM rag.chunks WHERE collection = 'large' AND uri LIKE '%$uri'");
-}
 
 my $all = join '|', ($chunks) x 3;
 my $adding = start_sql($node, "SELECT rag_add_document(pg_read_file('$folder.txt'), 'added',
@@ -44,17 +26,17 @@ for (1 .. 5)
 	thaw($engine);
 }
 $adding->finish;
-is(chunks_of('added'), $all, 'rag_add_document, by an engine that stops again and again');
+is(chunks_of($node, 'added'), $all, 'rag_add_document, by an engine that stops again and again');
 
 $node->safe_psql('postgres', "SELECT rag_upsert_chunks('large', (SELECT jsonb_agg(
 		jsonb_build_object('chunk_id', md5(i::text)::uuid, 'uri', 'given',
 		'text', 'given ' || i || repeat(' word', 160))) FROM generate_series($_, $_ + 9999) i))")
   for 1, 10_001;
-is(chunks_of('given'), $all, 'rag_upsert_chunks');
+is(chunks_of($node, 'given'), $all, 'rag_upsert_chunks');
 
 $node->safe_psql('postgres', "SELECT rag_create_source('folder', 'folder',
 	'{\"path\": \"$folder\"}', collection => 'large'); SELECT rag_sync('folder')");
-is(chunks_of('file.txt'), $all, 'a source');
+is(chunks_of($node, 'file.txt'), $all, 'a source');
 
 $node->stop;
 done_testing;

@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use super::{Counts, Target, embeddings, ids, vector};
 use crate::{
     catalog::{
-        documents::{chunk_metadata, document_id, note_language},
+        chunk_metadata::{chunk_metadata, note_language},
+        documents::document_id,
         partitions::Partition,
         rebuilds::PendingDocument,
     },
