@@ -9,12 +9,18 @@ use super::{
     SearchHit,
     find::Query,
     hits::{join_neighbours, read_hits},
+    notice::Notice,
     trace::Part,
 };
 use crate::error::Error;
 
 /// If texts are found twice, this many times as many chunks are looked at.
 const GROWTH: usize = 4;
+/// As many chunks are looked at, or as many as results are wanted if these are more. A text may be
+/// in more places than that.
+const MOST_CHUNKS: usize = 1000;
+/// The maximum number of places that a result names.
+const MAX_PLACES: usize = 100;
 
 /// Returns the results of a search, the best first.
 ///
@@ -45,6 +51,10 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
         if copies == 0 || hits.len() >= wanted || found < limit {
             break hits;
         }
+        if limit >= MOST_CHUNKS.max(wanted) {
+            trace.tell(too_many_copies(hits.len(), copies));
+            break hits;
+        }
         limit = limit.saturating_mul(GROWTH);
     };
     hits.truncate(wanted);
@@ -57,6 +67,14 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
     Ok(hits)
 }
 
+/// Returns that results may be missing.
+fn too_many_copies(results: usize, copies: usize) -> Notice {
+    Notice::new(format!(
+        "there may be more results than {results}: {copies} other chunks have the same texts"
+    ))
+    .hint("Each of them is a result with distinct_text => false.")
+}
+
 /// Keeps the best chunk with each text, and adds the places of the others to it. Returns the number
 /// of the others.
 fn fold(hits: &mut Vec<SearchHit>) -> usize {
@@ -67,7 +85,8 @@ fn fold(hits: &mut Vec<SearchHit>) -> usize {
         match places.get(&hit.content) {
             Some(place) => {
                 let first = &mut kept[*place];
-                if hit.uri != first.uri && !first.also_at.contains(&hit.uri) {
+                let has_room = first.also_at.len() < MAX_PLACES;
+                if has_room && hit.uri != first.uri && !first.also_at.contains(&hit.uri) {
                     first.also_at.push(hit.uri);
                 }
             }

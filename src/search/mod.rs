@@ -209,7 +209,9 @@ fn usable<'a>(
     };
     let words = match words {
         Ok(words) => words,
-        Err(why) if request.collection.retrieval.vector.is_some() => {
+        Err(why)
+            if request.collection.retrieval.vector.is_some() && has_vector(request, stored) =>
+        {
             return vector_only(Some(why.reason().to_owned()));
         }
         Err(why) => return Ok(keyword_only(None, Some(why.reason().to_owned()))),
@@ -217,8 +219,7 @@ fn usable<'a>(
     if request.mode == RetrievalMode::Keyword {
         return Ok(keyword_only(Some(words), None));
     }
-    // without a model, a text has words only
-    if request.query.embedding.is_none() && stored.is_given() {
+    if !has_vector(request, stored) {
         return Ok(keyword_only(Some(words), None));
     }
     match embedding.get(request, stored) {
@@ -239,6 +240,11 @@ fn usable<'a>(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Returns false for a text where there is no model: it has words only.
+fn has_vector(request: &SearchRequest, stored: &StoredModel) -> bool {
+    request.query.embedding.is_some() || !stored.is_given()
 }
 
 /// The embedding of the query, which is computed once.

@@ -194,6 +194,7 @@ SELECT rag_upsert_chunks('vectors', '[
     {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]');
 SELECT content FROM rag_search('', 'vectors', 1, 'vector', query_embedding => '[0,2,0]');
 SELECT content, vector_score IS NULL AS words_only FROM rag_search('boats', 'vectors');
+SELECT count(*) FROM rag_search('of the', 'vectors');
 SELECT content FROM rag_search('boats', 'vectors', 1, query_embedding => '[0,2,0]');
 SELECT * FROM rag_search('boats', 'vectors', mode => 'vector'); :sqlstate
 SELECT rag_upsert_chunks('vectors', '[{"chunk_id": "c", "uri": "doc", "text": "x"}]'); :sqlstate

@@ -142,5 +142,18 @@ SELECT bool_and(score = vector_score) AS is_cosine
 FROM rag_search('oil for the gearbox', 'fleet', mode => 'vector');
 SELECT detail FROM rag_explain_search('oil', 'fleet') WHERE step = 'fusion';
 
-SELECT rag_drop_collection(name) FROM unnest(ARRAY['fleet', 'books', 'words']) AS name;
+-- A text that is in thousands of places
+SELECT rag_create_collection('copies', dimensions => 3);
+SELECT rag_upsert_chunks('copies', (SELECT jsonb_agg(jsonb_build_object('chunk_id', 'c' || i,
+    'uri', 'd' || i, 'text', 'Water is wet.', 'embedding', '[1, 0, 0]'::jsonb))
+    FROM generate_series(1, 4000) AS i));
+SELECT rag_upsert_chunks('copies', '[{"chunk_id": "x", "uri": "x", "text": "Water is cold.",
+    "embedding": [0, 1, 0]}]');
+SELECT content, cardinality(also_at) AS places
+FROM rag_search('water', 'copies', top_k => 3, query_embedding => '[1, 0, 0]');
+SELECT content FROM rag_search('cold water', 'copies', top_k => 1);
+SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000, distinct_text => false);
+
+SELECT rag_drop_collection(name)
+FROM unnest(ARRAY['fleet', 'books', 'words', 'copies']) AS name;
 SELECT * FROM rag_delete('Retriever', 'words');

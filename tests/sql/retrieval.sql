@@ -125,11 +125,15 @@ SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea", "metadata_condit
     {"yeer": 2023, "lang": "EN", "source": "web"}}') -> 'warnings' AS warnings;
 SELECT success FROM rag_add_document('Own keys are about tea.', 'own',
     collection => 'manual',
-    document_type => 'text', metadata => '{"source": "web", "page": 7, "lines": "x"}');
+    document_type => 'text',
+    metadata => '{"source": "web", "page": 7, "lines": "x", "document_id": "mine"}');
 SELECT rag_retrieve('{"knowledge_id": "manual", "query": "own keys", "metadata_condition":
     {"source": "web"}}') -> 'warnings' AS warnings;
 SELECT count(*) FROM rag_search('own keys', 'manual', filter => '{"source": "web"}');
 SELECT count(*) FROM rag_search('own keys', 'manual', filter => '{"lang": "EN"}');
+SELECT pg_temp.uris(rag_dify_retrieval('{"knowledge_id": "manual", "query": "own keys",
+    "metadata_condition": {"conditions": [{"id": "1", "name": ["document_id"],
+        "comparison_operator": "is", "value": "mine"}]}}')) AS own_id;
 SELECT r #> '{metadata,source}' AS source, r #> '{metadata,page}' AS page,
     r #> '{metadata,lines}' AS lines, r #> '{metadata,document}' AS document
 FROM jsonb_array_elements(rag_retrieve('{"knowledge_id": "manual", "query": "own keys",

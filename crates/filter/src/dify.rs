@@ -12,6 +12,9 @@
 //! | `not empty` | the key exists and is not null; its value may be empty |
 //! | `before`, `after` | with a number, or a text that is one: `<` and `>` of numbers |
 //!
+//! The value of `document_id` or `chunk_id` may also be an id of the document's own, in its
+//! metadata.
+//!
 //! `=` and the other signs compare a number with a text that is one. `is not`, `not in`, `empty`
 //! and `not contains` are opposites, as everywhere. A condition without a value is skipped, except
 //! for `empty` and `not empty`, whose value does not matter. Members that Dify has beside these are
@@ -134,6 +137,7 @@ fn condition(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Res
     if given.is_null() && operator != DifyOperator::NotEmpty {
         return Ok(None);
     }
+    let key = own_id(key, key_name, given, &value_path);
     match &key {
         _ if negated => {}
         Key::Metadata(key) => {
@@ -147,6 +151,17 @@ fn condition(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Res
         true => Node::Not(test),
         false => Node::Holds(test),
     }))
+}
+
+/// Returns the metadata key of this name for an id that no column can have: documents may have ids
+/// of their own.
+fn own_id(key: Key, name: &str, given: &Value, path: &str) -> Key {
+    match &key {
+        Key::Uuid(_) if given.is_string() && value::uuid(given, path).is_err() => {
+            Key::Metadata(name.to_owned())
+        }
+        _ => key,
+    }
 }
 
 fn operator<'a>(name: &'a Value, path: &str) -> Result<(&'a str, DifyOperator, bool)> {
