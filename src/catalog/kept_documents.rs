@@ -1,7 +1,7 @@
 //! Documents that dropped sources have left: they have no source, and the name of a former one.
 
 use super::{
-    chunks,
+    chunks, damage,
     documents::{StoredDocument, document_id, ids_by_collection},
     partitions,
 };
@@ -10,6 +10,7 @@ use crate::{
     pg::{
         security::as_owner,
         spi::{execute, execute_prepared},
+        transaction::subtransaction,
     },
 };
 
@@ -18,19 +19,16 @@ use crate::{
 /// A later source of the same name does not delete them. A document of any source with the same uri
 /// replaces the kept document. The hash of a kept document is deleted, so that no run takes it for
 /// an unchanged document of its own. Documents that were never indexed are deleted.
+///
+/// Where the chunks are damaged, only the documents are changed: the next sync or rebuild makes the
+/// chunks from them.
 pub fn detach(source: &str) -> Result<(), Error> {
     for collection in ids_by_collection(source, None)?.into_keys() {
         partitions::join_writers(&collection);
-        as_owner(|| {
-            let rows = partitions::rows_of_writer(&collection, "")?;
-            execute(
-                &format!(
-                    "UPDATE rag.chunks SET source = NULL, former_source = $1
-                     WHERE {rows} AND source = $1"
-                ),
-                &[source.into()],
-            )
-        })?;
+        match subtransaction(|| detach_chunks(&collection, source)) {
+            Err(error) if damage::is_corruption(&error) => damage::mark(&error),
+            detached => detached?,
+        }
     }
     as_owner(|| {
         for statement in [
@@ -44,6 +42,17 @@ pub fn detach(source: &str) -> Result<(), Error> {
         ] {
             execute(statement, &[source.into()])?;
         }
+        Ok(())
+    })
+}
+
+fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
+    as_owner(|| {
+        let rows = partitions::rows_of_writer(collection, "")?;
+        let statement = format!(
+            "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
+        );
+        execute(&statement, &[source.into()])?;
         Ok(())
     })
 }

@@ -101,6 +101,19 @@ for my $healer ('rebuild', 'sync')
 	is($node->safe_psql('postgres', $search), '3', "$healer: all documents are found");
 }
 
+# -- the table: a source is dropped, and its documents stay
+damage(table_of('fresh1'));
+$node->safe_psql('postgres', q{SELECT rag_drop_source('fresh1')});
+is( $node->safe_psql('postgres', q{SELECT count(*), count(source), min(former_source)
+		FROM rag.documents WHERE collection = 'fresh1'}),
+	'2|0|fresh1', 'documents of a damaged table stay when their source is dropped');
+is($node->safe_psql('postgres', q{SELECT state FROM rag_collection_status('fresh1')}),
+	'damaged', 'the damage is noticed');
+$node->safe_psql('postgres', q{CALL rag_rebuild_collection('fresh1')});
+is( $node->safe_psql('postgres', q{SELECT count(*), count(source), min(former_source)
+		FROM rag.chunks WHERE collection = 'fresh1'}),
+	'2|0|fresh1', 'a rebuild makes their chunks again');
+
 # -- the table: drops do not read it
 damage(table_of('fresh2'));
 $node->safe_psql('postgres', q{SELECT rag_drop_collection('fresh2', with_sources => true)});
