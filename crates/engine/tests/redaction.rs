@@ -13,13 +13,12 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use common::{PROGRAM, tiny};
+use common::{PROGRAM, jobs, tiny};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_protocol::{
     EngineError,
-    embed::TokenRule,
     frame,
-    ingest::{Clones, Credentials, Event, Failure, Job, Limits, Network, Splitting, Unit},
+    ingest::{Credentials, Event, Failure, Job, Network},
     spec::SourceSpec,
 };
 use serde_json::{Value, json};
@@ -35,24 +34,6 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
     let path = folder.path();
     tiny::write(&path.join("model"), tiny::Output::Pooled, false, None);
     Job {
-        source: SourceSpec::parse(kind, spec).unwrap(),
-        known: HashMap::new(),
-        splitting: Splitting {
-            chunk_size: 100,
-            chunk_overlap: 10,
-            unit: Unit::Characters,
-        },
-        tokens: TokenRule {
-            tokenizer: Some(path.join("model")),
-            ..TokenRule::default()
-        },
-        work_dir: path.join("work"),
-        clones: Clones {
-            dir: path.join("clones"),
-            max_bytes: 1 << 30,
-            max_clone_bytes: 1 << 30,
-            user: None,
-        },
         credentials: Some(Credentials {
             username: username.map(Into::into),
             secret: secret.into(),
@@ -61,13 +42,7 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
             allowed_private_hosts: vec!["127.0.0.1".into()],
             proxy: None,
         },
-        limits: Limits {
-            max_file_bytes: 1 << 20,
-            memory_bytes: Some(2 << 30),
-            cpu_seconds: Some(60),
-            file_size_bytes: Some(1 << 30),
-            wall_seconds: Some(120),
-        },
+        ..jobs::job(path, SourceSpec::parse(kind, spec).unwrap())
     }
 }
 

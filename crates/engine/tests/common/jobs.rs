@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fs,
+    path::Path,
     process::{Child, ChildStdin, Command, Stdio},
 };
 
@@ -43,37 +44,45 @@ impl Folder {
     }
 
     pub fn job(&self, known: HashMap<String, KnownVersion>) -> Job {
-        let path = self.root.path();
-        let spec = json!({ "path": path.join("docs") });
+        let spec = json!({ "path": self.root.path().join("docs") });
+        let source = SourceSpec::parse("folder", &spec).unwrap();
         Job {
-            source: SourceSpec::parse("folder", &spec).unwrap(),
             known,
-            splitting: Splitting {
-                chunk_size: 100,
-                chunk_overlap: 10,
-                unit: Unit::Characters,
-            },
-            tokens: TokenRule {
-                tokenizer: Some(path.join("model")),
-                ..TokenRule::default()
-            },
-            work_dir: path.join("work"),
-            clones: Clones {
-                dir: path.join("clones"),
-                max_bytes: 1 << 30,
-                max_clone_bytes: 1 << 30,
-                user: None,
-            },
-            credentials: None,
-            network: Network::default(),
-            limits: Limits {
-                max_file_bytes: 10 << 20,
-                memory_bytes: Some(2 << 30),
-                cpu_seconds: Some(60),
-                file_size_bytes: Some(1 << 30),
-                wall_seconds: Some(120),
-            },
+            ..job(self.root.path(), source)
         }
+    }
+}
+
+/// Returns the job of a run which knows no documents. Its model and its files are below `path`.
+pub fn job(path: &Path, source: SourceSpec) -> Job {
+    Job {
+        source,
+        known: HashMap::new(),
+        splitting: Splitting {
+            chunk_size: 100,
+            chunk_overlap: 10,
+            unit: Unit::Characters,
+        },
+        tokens: TokenRule {
+            tokenizer: Some(path.join("model")),
+            ..TokenRule::default()
+        },
+        work_dir: path.join("work"),
+        clones: Clones {
+            dir: path.join("clones"),
+            max_bytes: 1 << 30,
+            max_clone_bytes: 1 << 30,
+            user: None,
+        },
+        credentials: None,
+        network: Network::default(),
+        limits: Limits {
+            max_file_bytes: 10 << 20,
+            memory_bytes: Some(2 << 30),
+            cpu_seconds: Some(60),
+            file_size_bytes: Some(1 << 30),
+            wall_seconds: Some(120),
+        },
     }
 }
 
