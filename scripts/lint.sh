@@ -49,18 +49,15 @@ if ! [ -x "$build/pgspot/bin/pgspot" ]; then
 fi
 # Functions between the marks in sql/drift.sql are left out: they are inlined into statements whose
 # search_path is pinned. The functions below have no search_path, because they are inlined into
-# other statements or, as rag_index_all() and rag_rebuild_collection() do, commit. They qualify all
-# names.
+# other statements or, as rag_rebuild_collection() does, commit. They qualify all names.
 source_phase='is_being_dropped boolean,active_phase text,active_trigger text'
 source_phase="$source_phase,suspended boolean,will_retry boolean,last_phase text"
-index_all='status text,collection text,INOUT summary jsonb'
 sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
 found=$("$build/pgspot/bin/pgspot" \
     --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' \
     --proc-without-search-path 'rag.run_phase(phase text,is_lost boolean)' \
     --proc-without-search-path "rag.source_phase($source_phase)" \
     --proc-without-search-path 'rag.source_hash(source text)' \
-    --proc-without-search-path "extschema.rag_index_all($index_all)" \
     --proc-without-search-path 'extschema.rag_rebuild_collection(name text)' \
     "$build/pgspot/checked.sql") || true
 case $found in

@@ -1009,6 +1009,37 @@ CREATE FUNCTION rag.document_language(title text, content text) RETURNS text
 COMMENT ON FUNCTION rag.document_language(text, text) IS
     'language of a document that does not say it itself';
 
+-- The last run of each collection that has indexed its knowledge items.
+CREATE TABLE rag.knowledge_run (
+    collection text PRIMARY KEY,
+    run_id bigint NOT NULL,
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    items_total bigint NOT NULL,
+    items_done bigint NOT NULL DEFAULT 0,
+    chunks_written bigint NOT NULL DEFAULT 0,
+    current_uri text,
+    summary jsonb,
+    error jsonb
+);
+COMMENT ON TABLE rag.knowledge_run IS
+    'the last run of rag_index_all in each collection; see rag.progress';
+COMMENT ON COLUMN rag.knowledge_run.summary IS
+    'what rag_index_all returns, once all items are done';
+COMMENT ON COLUMN rag.knowledge_run.error IS 'why the run ended before: {sqlstate, message, ...}';
+
+-- A process holds this lock while it indexes the knowledge items of a collection
+-- (src/pg/lock.rs).
+CREATE FUNCTION rag.is_indexing_knowledge(collection text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock' AND objsubid = 3
+          AND classid = 'rag.collections'::regclass AND objid::bigint = rag.source_hash(collection)
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+$$;
+COMMENT ON FUNCTION rag.is_indexing_knowledge(text) IS
+    'true if the knowledge items of the collection are being indexed';
+
 -- The collection is being rebuilt if a session holds this lock (src/pg/lock.rs).
 CREATE FUNCTION rag.is_rebuilding(collection text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -1051,18 +1082,34 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                      ::double precision AS seconds
           FROM rag.rebuild b
           WHERE b.collection = ANY ((SELECT rag.readable_collections())::text[])
-            AND rag.is_rebuilding(b.collection)) AS rebuilding;
+            AND rag.is_rebuilding(b.collection)) AS rebuilding
+    UNION ALL
+    SELECT NULL, run_id, 'knowledge', items_done, items_total, chunks_written, NULL,
+           round((items_done / seconds)::numeric, 1),
+           CASE WHEN items_done > 0
+                    THEN make_interval(
+                        secs => round((items_total - items_done) * seconds / items_done))
+               END,
+           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+    FROM (SELECT k.*,
+                 greatest(extract(epoch FROM clock_timestamp() - k.started_at), 0.001)
+                     ::double precision AS seconds
+          FROM rag.knowledge_run k
+          WHERE k.collection = ANY ((SELECT rag.readable_collections())::text[])
+            AND k.summary IS NULL AND k.error IS NULL
+            AND rag.is_indexing_knowledge(k.collection)) AS indexing;
 COMMENT ON VIEW rag.progress IS 'progress of current runs and rebuilds';
-COMMENT ON COLUMN rag.progress.source IS 'source that is being synced; NULL for a rebuild';
+COMMENT ON COLUMN rag.progress.source IS
+    'source that is being synced; NULL for a rebuild and for knowledge items';
 COMMENT ON COLUMN rag.progress.run_id IS 'current run; NULL for a rebuild';
 COMMENT ON COLUMN rag.progress.stage IS
-    'fetch, embed or store; of a rebuild: copy, index or swap';
+    'fetch, embed or store; of a rebuild: copy, index or swap; of rag_index_all: knowledge';
 COMMENT ON COLUMN rag.progress.collection IS
-    'collection that the source is indexed into, or that is being rebuilt';
+    'collection that is being indexed into, or that is being rebuilt';
 COMMENT ON COLUMN rag.progress.documents_done IS
-    'number of documents that were added, updated, unchanged or failed';
+    'number of documents that were added, updated, unchanged or failed; of rag_index_all, of items';
 COMMENT ON COLUMN rag.progress.documents_total IS
-    'number of documents of the source; NULL until they are listed';
+    'number of documents of the source, NULL until they are listed; of rag_index_all, of items';
 COMMENT ON COLUMN rag.progress.chunks_done IS 'number of chunks written';
 COMMENT ON COLUMN rag.progress.bytes_done IS 'number of bytes read from the source';
 COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';

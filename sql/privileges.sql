@@ -118,17 +118,15 @@ BEGIN
             ('rag_index_state', true,
              'returns the documents of a collection with their hashes and chunks as JSON'),
             ('rag_create_knowledge', false,
-             'registers a knowledge item, which is fetched when it is indexed; returns its number'),
+             'registers a knowledge item, which is fetched when it is indexed; returns the item'),
             ('rag_alter_knowledge', false,
              'changes the definition of a knowledge item; arguments that are NULL leave a '
              'value as it is'),
             ('rag_index_knowledge', false,
              'fetches and indexes a knowledge item; replaces what was indexed before'),
             ('rag_index_all', false,
-             'indexes all knowledge items of a collection, or those with a status, each in its '
-             'own transaction'),
-            ('rag_index_knowledge_items', false,
-             'indexes knowledge items as rag_index_all does, in the transaction of the caller'),
+             'indexes all knowledge items of a collection, or those with a status; returns a '
+             'summary'),
             ('rag_unindex_knowledge', false,
              'removes the documents of a knowledge item and keeps the item; returns false if '
              'there are none'),

@@ -1,20 +1,20 @@
 //! Knowledge items: documents that have a number and are fetched from a uri.
 
-use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use serde_json::{Value, json};
+use pgrx::{
+    JsonB, Uuid, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern,
+    pg_sys::panic::ErrorReport,
+};
 
 use super::required;
 use crate::{
-    catalog::{collections::Collection, damage::explained, knowledge as items},
+    catalog::knowledge::{self as items, Status},
     error::Error,
-    pg::transaction::require_no_block,
-    sync::knowledge::{self, KnowledgeArguments, KnowledgeResult},
+    run::session,
+    sync::knowledge::{self, KnowledgeArguments},
 };
 
-const STATUSES: [&str; 3] = ["pending", "active", "error"];
-
 #[pg_extern]
-#[allow(clippy::too_many_arguments)] // the function's signature in SQL
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_create_knowledge(
     knowledge_id: Option<i64>,
     title: Option<&str>,
@@ -23,7 +23,25 @@ fn rag_create_knowledge(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
-) -> Result<i64, ErrorReport> {
+    paths: pgrx::default!(Option<Vec<String>>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(knowledge_id, i64),
+            name!(collection, String),
+            name!(title, Option<String>),
+            name!(uri, String),
+            name!(document_type, String),
+            name!(category, Option<String>),
+            name!(tags, Option<String>),
+            name!(paths, Vec<String>),
+            name!(status, String),
+            name!(created_at, Option<TimestampWithTimeZone>),
+        ),
+    >,
+    ErrorReport,
+> {
     super::require_writer(c"rag_create_knowledge()", "register knowledge")?;
     let uri = Some(required("uri", uri)?);
     let document_type = Some(required("document_type", document_type)?);
@@ -32,7 +50,7 @@ fn rag_create_knowledge(
         Some(id) => id,
         None => items::next_number(collection.name.as_str())?,
     };
-    knowledge::create(
+    let item = knowledge::create(
         &collection,
         id,
         &KnowledgeArguments {
@@ -41,9 +59,22 @@ fn rag_create_knowledge(
             document_type,
             category,
             tags,
+            paths,
         },
     )?;
-    Ok(id)
+    let name = collection.name.as_str();
+    Ok(TableIterator::once((
+        id,
+        name.to_string(),
+        item.title,
+        item.uri,
+        item.kind,
+        item.category,
+        item.tags,
+        item.paths,
+        Status::Pending.name().to_string(),
+        items::created_at(name, id)?,
+    )))
 }
 
 #[pg_extern]
@@ -56,6 +87,7 @@ fn rag_alter_knowledge(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    paths: pgrx::default!(Option<Vec<String>>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_alter_knowledge()", "alter knowledge")?;
     let id = required("knowledge_id", knowledge_id)?;
@@ -69,6 +101,7 @@ fn rag_alter_knowledge(
             document_type,
             category,
             tags,
+            paths,
         },
     )?)
 }
@@ -83,6 +116,7 @@ fn rag_index_knowledge(
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    paths: pgrx::default!(Option<Vec<String>>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -91,7 +125,7 @@ fn rag_index_knowledge(
             name!(knowledge_id, i64),
             name!(document_id, Option<Uuid>),
             name!(chunks_indexed, i32),
-            name!(content_hash, Option<String>),
+            name!(content_hash, String),
             name!(error, Option<String>),
         ),
     >,
@@ -109,6 +143,7 @@ fn rag_index_knowledge(
             document_type,
             category,
             tags,
+            paths,
         },
     )?;
     let success = indexed.success();
@@ -118,117 +153,40 @@ fn rag_index_knowledge(
         id,
         document,
         indexed.chunks as i32,
-        indexed.content_hash,
+        indexed.content_hash.unwrap_or_default(),
         indexed.error,
     )))
 }
 
-/// `rag.knowledge_to_index`, for the procedure `rag_index_all`.
-#[pg_extern(sql = false)]
-fn knowledge_to_index(
-    status: Option<&str>,
-    collection: Option<&str>,
-) -> Result<Vec<i64>, ErrorReport> {
-    super::require_writer(c"rag_index_all()", "index knowledge")?;
-    require_no_block("rag_index_all")?;
-    let collection = super::writable(collection)?;
-    to_index(&collection, status)
-}
-
-/// Returns the numbers of the items with a status. Items that no attempt has failed to index count
-/// as active.
-fn to_index(collection: &Collection, status: Option<&str>) -> Result<Vec<i64>, ErrorReport> {
-    if let Some(status) = status.filter(|status| !STATUSES.contains(status)) {
-        return Err(
-            Error::invalid_parameter(format!("unknown status \"{status}\""))
-                .hint(format!(
-                    "Valid statuses are {}. NULL selects all items.",
-                    STATUSES.join(", ")
-                ))
-                .into(),
-        );
-    }
-    Ok(items::numbers(collection.name.as_str(), status)?)
-}
-
-/// Indexes items as the procedure `rag_index_all` does, in the caller's transaction.
+/// Indexes the items with a status. Items that no attempt has failed to index count as active.
 #[pg_extern]
-fn rag_index_knowledge_items(
+fn rag_index_all(
     status: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<JsonB, ErrorReport> {
-    super::require_writer(c"rag_index_knowledge_items()", "index knowledge")?;
-    let collection = super::writable(collection)?;
-    let ids = to_index(&collection, status)?;
-    let mut results = vec![];
-    for (place, id) in (1..).zip(&ids) {
-        results.push(index_item(&collection, *id, place, ids.len() as i32)?);
-    }
-    Ok(summary(results))
-}
-
-/// `rag.index_knowledge_item`, for the procedure `rag_index_all`.
-#[pg_extern(sql = false)]
-fn index_knowledge_item(
-    knowledge_id: i64,
-    collection: &str,
-    place: i32,
-    of: i32,
-) -> Result<JsonB, ErrorReport> {
     super::require_writer(c"rag_index_all()", "index knowledge")?;
-    let collection = super::writable(Some(collection))?;
-    Ok(JsonB(index_item(&collection, knowledge_id, place, of)?))
+    let collection = super::writable(collection)?;
+    let status = status.map(parse_status).transpose()?;
+    // what this transaction has registered, the worker does not see
+    let seen = items::numbers(collection.name.as_str(), status)?.len();
+    let summary = session::knowledge::index_all(&collection, status)?;
+    let indexed = summary["total_items"].as_u64().unwrap_or_default() as usize;
+    if indexed < seen {
+        pgrx::notice!(
+            "knowledge items that were not indexed because they are not committed: {}",
+            seen - indexed
+        );
+    }
+    Ok(JsonB(summary))
 }
 
-/// Indexes an item. A failure is part of the result.
-fn index_item(
-    collection: &Collection,
-    knowledge_id: i64,
-    place: i32,
-    of: i32,
-) -> Result<Value, Error> {
-    let indexed =
-        explained(|| knowledge::index(collection, knowledge_id, &KnowledgeArguments::default()));
-    let indexed = match indexed {
-        Ok(indexed) => indexed,
-        Err(error) => {
-            items::record_failure(collection.name.as_str(), knowledge_id, &error.message)?;
-            KnowledgeResult::failed(error.message)
-        }
-    };
-    let outcome = match &indexed.error {
-        Some(error) => error.clone(),
-        None if indexed.chunks == 1 => "1 chunk".into(),
-        None => format!("{} chunks", indexed.chunks),
-    };
-    pgrx::notice!("knowledge item {knowledge_id} ({place} of {of}): {outcome}");
-    Ok(json!({
-        "knowledge_id": knowledge_id,
-        "success": indexed.success(),
-        "document_id": indexed.document.map(|id| id.to_string()),
-        "chunks_indexed": indexed.chunks,
-        "content_hash": indexed.content_hash,
-        "error": indexed.error,
-    }))
-}
-
-/// `rag.knowledge_summary`, for the procedure `rag_index_all`.
-#[pg_extern(sql = false)]
-fn knowledge_summary(results: Vec<JsonB>) -> JsonB {
-    summary(results.into_iter().map(|result| result.0).collect())
-}
-
-fn summary(results: Vec<Value>) -> JsonB {
-    let successful = results
-        .iter()
-        .filter(|result| result["success"] == true)
-        .count();
-    JsonB(json!({
-        "total_items": results.len(),
-        "successful": successful,
-        "failed": results.len() - successful,
-        "results": results,
-    }))
+fn parse_status(status: &str) -> Result<Status, Error> {
+    Status::parse(status).ok_or_else(|| {
+        Error::invalid_parameter(format!("unknown status \"{status}\"")).hint(format!(
+            "Valid statuses are {}. NULL selects all items.",
+            Status::ALL.map(Status::name).join(", ")
+        ))
+    })
 }
 
 #[pg_extern]

@@ -1,6 +1,6 @@
 //! `rag.knowledge`: items that have a number and are fetched from a uri.
 
-use pgrx::datum::DatumWithOid;
+use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use rag_protocol::identity::DocumentId;
 
 use crate::{
@@ -11,6 +11,30 @@ use crate::{
         spi::{Row, execute, execute_returning, query},
     },
 };
+
+/// The status of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    Pending,
+    Active,
+    Error,
+}
+
+impl Status {
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Active, Self::Error];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Active => "active",
+            Self::Error => "error",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.name() == name)
+    }
+}
 
 /// An item as a user defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,12 +47,15 @@ pub struct KnowledgeItem {
     pub category: Option<String>,
     /// Separated by commas.
     pub tags: Option<String>,
+    /// Patterns of the files of a folder that belong to the item. Empty: all files.
+    pub paths: Vec<String>,
     /// The role that set the uri.
     pub owner: Owner,
 }
 
-/// Returns the values of an item's columns, the parameters $1 to $9 of statements that write them.
-fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<'a>; 9] {
+/// Returns the values of an item's columns, the parameters $1 to $10 of statements that write them.
+fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<'a>; 10] {
+    let paths: Vec<&str> = item.paths.iter().map(String::as_str).collect();
     [
         collection.into(),
         item.id.into(),
@@ -39,6 +66,7 @@ fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<
         item.tags.as_deref().into(),
         item.owner.name.as_str().into(),
         item.owner.id.into(),
+        paths.into(),
     ]
 }
 
@@ -48,8 +76,8 @@ pub fn create(collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
         execute(
             "INSERT INTO rag.knowledge (
                  collection, knowledge_id, title, uri, document_type, category, tags, owner,
-                 owner_id)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
+                 owner_id, paths)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
             &arguments(collection, item),
         )
     })?;
@@ -60,10 +88,35 @@ pub fn create(collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
 pub fn lock(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT knowledge_id, title, uri, document_type, category, tags, owner_id, owner
+            "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
              FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
             &[collection.into(), id.into()],
             |row| read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// Returns an item.
+pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
+             FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            &[collection.into(), id.into()],
+            |row| read(&row),
+        )
+    })?;
+    Ok(found.into_iter().next())
+}
+
+/// Returns when an item was registered.
+pub fn created_at(collection: &str, id: i64) -> Result<Option<TimestampWithTimeZone>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT created_at FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            &[collection.into(), id.into()],
+            |row| row.required(1),
         )
     })?;
     Ok(found.into_iter().next())
@@ -77,6 +130,7 @@ fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
         kind: row.required("document_type")?,
         category: row.get("category")?,
         tags: row.get("tags")?,
+        paths: row.required("paths")?,
         owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
     })
 }
@@ -115,14 +169,14 @@ pub fn exists(collection: &str, id: i64) -> Result<bool, Error> {
 
 /// Returns the numbers of a collection's items with a status, or of all items. Those that wait to
 /// be indexed count as active.
-pub fn numbers(collection: &str, status: Option<&str>) -> Result<Vec<i64>, Error> {
+pub fn numbers(collection: &str, status: Option<Status>) -> Result<Vec<i64>, Error> {
     as_owner(|| {
         query(
             "SELECT knowledge_id FROM rag.knowledge
              WHERE collection = $1
                AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
              ORDER BY 1",
-            &[collection.into(), status.into()],
+            &[collection.into(), status.map(Status::name).into()],
             |row| row.required(1),
         )
     })
@@ -135,9 +189,9 @@ pub fn update(collection: &str, item: &KnowledgeItem, reset: bool) -> Result<(),
     as_owner(|| {
         execute(
             "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6,
-                 tags = $7, owner = $8, owner_id = $9,
-                 status = CASE WHEN $10 THEN 'pending' ELSE status END,
-                 error = CASE WHEN $10 THEN NULL ELSE error END
+                 tags = $7, owner = $8, owner_id = $9, paths = $10,
+                 status = CASE WHEN $11 THEN 'pending' ELSE status END,
+                 error = CASE WHEN $11 THEN NULL ELSE error END
              WHERE collection = $1 AND knowledge_id = $2",
             &arguments,
         )
@@ -150,7 +204,7 @@ pub fn record_success(collection: &str, id: i64, content_hash: &str) -> Result<(
     as_owner(|| {
         execute(
             "UPDATE rag.knowledge SET status = 'active', error = NULL, content_hash = $3,
-                 fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
+                 last_fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into(), content_hash.into()],
         )
@@ -175,7 +229,7 @@ pub fn reset_to_pending(collection: &str, id: i64) -> Result<bool, Error> {
     let changed = as_owner(|| {
         execute(
             "UPDATE rag.knowledge SET status = 'pending', error = NULL, content_hash = NULL,
-                 fetched_at = NULL, indexed_at = NULL
+                 last_fetched_at = NULL, indexed_at = NULL
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
         )

@@ -21,6 +21,7 @@ pub mod index_state;
 pub mod kept_documents;
 pub mod keyword_index;
 pub mod knowledge;
+pub mod knowledge_runs;
 pub mod labels;
 pub mod models;
 pub mod name;

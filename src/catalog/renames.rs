@@ -18,10 +18,11 @@ use crate::{
 };
 
 /// Tables without references to `rag.collections`, with columns that name a collection.
-const NOTES_OF_COLLECTIONS: [&str; 5] = [
+const NOTES_OF_COLLECTIONS: [&str; 6] = [
     "document_digests",
     "embedding_place",
     "planned_hash",
+    "knowledge_run",
     "content_change",
     "run",
 ];

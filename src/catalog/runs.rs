@@ -472,7 +472,8 @@ pub fn status(run_id: i64) -> Result<Option<RunStatus>, Error> {
     Ok(found.into_iter().next())
 }
 
-fn read_error(json: &serde_json::Value) -> Error {
+/// Reads an error that [`error_to_json`] has written.
+pub(super) fn read_error(json: &serde_json::Value) -> Error {
     let text = |key: &str| json[key].as_str().map(String::from);
     let code = json["sqlstate"].as_str().map_or(0, |state| {
         state.bytes().rev().fold(0, |code, b| {

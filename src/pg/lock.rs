@@ -7,6 +7,7 @@
 //! | object: database, `rag.collections`, hash of the collection's name, 0 | the collection is being rebuilt |
 //! | object: database, `rag.collections`, hash of the collection's name, 1 | who writes to the collection |
 //! | object: database, `rag.collections`, hash of a name or external id, 2 | who gives it to a collection |
+//! | object: database, `rag.collections`, hash of the collection's name, 3 | its knowledge items are being indexed |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
@@ -86,6 +87,12 @@ impl Lock {
     /// A name or an external id that a collection is given. Both are one name space.
     pub fn collection_name(name_or_id: &str) -> Self {
         Self::of_collection(name_or_id, 2)
+    }
+
+    /// A collection whose knowledge items are being indexed, by a hash of its name, as
+    /// `rag.is_indexing_knowledge` does.
+    pub fn knowledge(collection: &str) -> Self {
+        Self::of_collection(collection, 3)
     }
 
     fn of_collection(name: &str, purpose: u16) -> Self {

@@ -33,6 +33,14 @@ pub fn runner(source: &str, arguments: &str) -> BackgroundWorkerBuilder {
     .set_restart_time(None)
 }
 
+/// Describes the worker that indexes knowledge items of the current database. `arguments` say
+/// which ones.
+pub fn indexer(arguments: &str) -> BackgroundWorkerBuilder {
+    connected("rag indexer", "rag indexer", "rag_indexer_main")
+        .set_extra(&format!("{} {arguments}", database().to_u32()))
+        .set_restart_time(None)
+}
+
 /// Describes the supervisor of `rag-engine`, which has no database connection and also runs on
 /// standbys.
 pub fn supervisor() -> BackgroundWorkerBuilder {

@@ -71,7 +71,7 @@ fn hold(source: &Name) -> Result<(), Error> {
 ///
 /// # Errors
 /// The caller does not own it, the new name is in use, or the collection is being synced or
-/// rebuilt.
+/// rebuilt, or its knowledge items are being indexed.
 pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     let collection = Collection::lock(name)?;
     access::require_owner(&collection, "rename collection")?;
@@ -83,6 +83,11 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     if !Lock::rebuild(name).try_acquire_for_transaction_briefly() {
         return Err(Error::in_use(format!(
             "collection \"{name}\" is being rebuilt"
+        )));
+    }
+    if !Lock::knowledge(name).try_acquire_for_transaction_briefly() {
+        return Err(Error::in_use(format!(
+            "knowledge items of collection \"{name}\" are being indexed"
         )));
     }
     as_owner(|| {

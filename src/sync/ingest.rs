@@ -112,7 +112,7 @@ impl IngestFeed {
         let user = clones::user(source).to_string();
         Self::begin(
             label,
-            spec,
+            vec![spec],
             credentials,
             known,
             collection.splitting,
@@ -123,15 +123,16 @@ impl IngestFeed {
         )
     }
 
-    /// Starts the engine on a job. `name` is the name of its folder, `label` is added to each line
-    /// of its log, and `user_of_clone` is the source that keeps a clone.
+    /// Starts the engine on a job, whose sources it reads in turn. `name` is the name of its
+    /// folder, `label` is added to each line of its log, and `user_of_clone` is the source that
+    /// keeps a clone.
     ///
     /// # Errors
     /// The folder cannot be created, or the engine cannot be started.
     #[allow(clippy::too_many_arguments)] // a job's
     pub fn begin(
         label: String,
-        spec: SourceSpec,
+        specs: Vec<SourceSpec>,
         credentials: Option<Credentials>,
         known: HashMap<String, KnownVersion>,
         splitting: Splitting,
@@ -140,6 +141,10 @@ impl IngestFeed {
         timeout: Duration,
         user_of_clone: Option<String>,
     ) -> Result<Self, Error> {
+        let mut specs = specs.into_iter();
+        let Some(source) = specs.next() else {
+            return Err(Error::internal("there is nothing to read"));
+        };
         let work_dir = work_dir(name);
         remove_at_exit(&work_dir);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
@@ -153,7 +158,8 @@ impl IngestFeed {
         // has several threads
         let seconds = timeout.as_secs() + 10;
         let mut job = Job {
-            source: spec,
+            source,
+            further: specs.collect(),
             known,
             splitting,
             tokens: embedder.token_rule(),

@@ -15,6 +15,7 @@
 pub mod drift;
 pub mod drop_extension;
 pub mod hooks;
+mod indexer;
 pub mod launcher;
 mod queue;
 pub mod runner;

@@ -64,9 +64,10 @@ SELECT success FROM rag_add_document('The office is closed on Sundays.', 'hours'
     document_type => 'text', category => 'public', collection => 'acl-staff');
 SELECT success FROM rag_add_document(' ', 'blank', document_type => 'text',
     collection => 'acl-staff');
-SELECT rag_create_knowledge(7, 'Pay', 'https://example.org/pay.md', collection => 'acl-staff');
-SELECT rag_create_knowledge(8, 'Never fetched', 'https://example.org/never.md',
+SELECT knowledge_id FROM rag_create_knowledge(7, 'Pay', 'https://example.org/pay.md',
     collection => 'acl-staff');
+SELECT knowledge_id FROM rag_create_knowledge(
+    8, 'Never fetched', 'https://example.org/never.md', collection => 'acl-staff');
 SELECT rag_create_source('acl-notes', 'table',
     '{"relation": "acl_notes", "contentColumns": ["body"]}', 'acl-staff');
 SELECT rag_sync('acl-notes') AS run \gset
@@ -143,7 +144,7 @@ INSERT INTO acl_attempts (action, statement) VALUES
     ('knowledge: create',
     $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
     ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'Renamed', collection => 'acl-staff')$$),
-    ('knowledge: all', $$SELECT rag_index_knowledge_items('error', 'acl-staff')$$),
+    ('knowledge: all', $$SELECT rag_index_all('error', 'acl-staff')$$),
     ('knowledge: unindex', $$SELECT rag_unindex_knowledge(7, 'acl-staff')$$),
     ('knowledge: remove', $$SELECT rag_remove_knowledge(7, 'acl-staff')$$),
     ('source: create',

@@ -4,7 +4,7 @@
 \set handbook :files '/handbook'
 \set one 'file://' :handbook '/backups.md'
 \set other :handbook '/guides'
-\set items 'SELECT knowledge_id, title, document_type, category, tags, status, replace(error, :''handbook'', ''...'') AS error, content_hash IS NOT NULL AS hashed, fetched_at IS NOT NULL AS fetched, indexed_at IS NOT NULL AS indexed FROM rag.knowledge ORDER BY collection, knowledge_id'
+\set items 'SELECT knowledge_id, title, document_type, category, tags, status, replace(error, :''handbook'', ''...'') AS error, content_hash IS NOT NULL AS hashed, last_fetched_at IS NOT NULL AS fetched, indexed_at IS NOT NULL AS indexed FROM rag.knowledge ORDER BY collection, knowledge_id'
 \set documents 'SELECT knowledge_id, right(uri, -length(''file://'' || :''handbook'')) AS path, title, category, tags, source, status FROM rag.documents WHERE knowledge_id IS NOT NULL ORDER BY 1, uri COLLATE "C"'
 
 -- one file
@@ -59,7 +59,8 @@ SELECT success, error FROM rag_index_knowledge(1);
 SELECT status, error FROM rag.knowledge WHERE knowledge_id = 1;
 
 -- registered, changed, indexed, removed from the index and kept
-SELECT rag_create_knowledge(6, 'Later', :'one', tags => 'a,b');
+SELECT knowledge_id, collection, title, uri = :'one' AS uri, document_type, category, tags, paths,
+    status, created_at = now() AS now FROM rag_create_knowledge(6, 'Later', :'one', tags => 'a,b');
 SELECT rag_create_knowledge(6, 'Again', :'one'); :sqlstate
 SELECT rag_alter_knowledge(6, tags => 'b , c,b', category => 'drafts');
 SELECT title, uri = :'one' AS same_uri, category, tags, status, owner = current_user AS own
@@ -83,19 +84,43 @@ SELECT rag_unindex_knowledge(6), rag_unindex_knowledge(6);
 :items;
 SELECT count(*) FROM rag.documents WHERE knowledge_id = 6;
 
--- all items: each in its own transaction, with failures as results
+-- some files of a folder
+SELECT paths, title FROM rag_create_knowledge(9, 'Some', :'handbook', 'folder',
+    paths => '{/*.md}');
+SELECT success, error FROM rag_index_knowledge(9);
+SELECT count(*) > 0 AS some, bool_and(uri LIKE '%.md' AND uri NOT LIKE '%/guides/%') AS selected
+    FROM rag.documents WHERE knowledge_id = 9;
+SELECT rag_alter_knowledge(9, paths => '{backups.md}');
+SELECT status, paths FROM rag.knowledge WHERE knowledge_id = 9;
+SELECT success, chunks_indexed FROM rag_index_knowledge(9);
+SELECT right(uri, 10) AS uri FROM rag.documents WHERE knowledge_id = 9;
+SELECT rag_alter_knowledge(9, paths => '{[z-a]}'); :sqlstate
+SELECT rag_alter_knowledge(6, paths => '{*.md}'); :sqlstate
+-- an item that is no folder any more has no patterns
+SELECT rag_alter_knowledge(9, uri => :'one', document_type => 'markdown');
+SELECT document_type, paths FROM rag.knowledge WHERE knowledge_id = 9;
+SELECT rag_remove_knowledge(9);
+
+-- all items: a worker indexes them, with failures as results
 \set show 'SELECT :''summary''::jsonb - ''results'' AS summary, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].knowledge_id'') AS ids, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].success'') AS success'
-CALL rag_index_all() \gset
+SELECT rag_index_all() AS summary \gset
 :show;
-SELECT key FROM jsonb_each(:'summary'::jsonb -> 'results' -> 0);
+SELECT r ->> 'knowledge_id' AS item, array_agg(key ORDER BY key) AS keys
+    FROM jsonb_array_elements(:'summary'::jsonb -> 'results') r, jsonb_object_keys(r) key
+    WHERE r ->> 'knowledge_id' IN ('1', '4') GROUP BY 1 ORDER BY 1;
+SELECT r - 'error' FROM jsonb_array_elements(:'summary'::jsonb -> 'results') r
+    WHERE r ->> 'knowledge_id' = '4';
 :items;
-CALL rag_index_all('error') \gset
+SELECT rag_index_all('error') AS summary \gset
 :show;
-CALL rag_index_all(status => 'pending') \gset
+SELECT rag_index_all(status => 'pending') AS summary \gset
 :show;
-CALL rag_index_all(collection => 'nowhere'); :sqlstate
+SELECT rag_index_all(collection => 'nowhere'); :sqlstate
+-- inside a transaction it works; what the transaction has registered is not committed
 BEGIN;
-CALL rag_index_all(); :sqlstate
+SELECT knowledge_id FROM rag_create_knowledge(10, 'Mine', :'one');
+SELECT rag_index_all() AS summary \gset
+:show;
 ROLLBACK;
 
 -- a rollback leaves nothing
@@ -113,7 +138,7 @@ SELECT rag_alter_knowledge(1, uri => 'relative/path.md'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', 'docx'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', category => repeat('x', 201)); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', collection => 'nowhere'); :sqlstate
-CALL rag_index_all('done'); :sqlstate
+SELECT rag_index_all('done'); :sqlstate
 SELECT rag_remove_knowledge(1, 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate
 SELECT rag_index_knowledge(NULL, NULL, :'one');
@@ -132,12 +157,12 @@ SELECT rag_create_knowledge(8, NULL, :'secret'); :sqlstate
 SELECT rag_alter_knowledge(1, uri => :'secret'); :sqlstate
 SELECT rag_alter_knowledge(2, document_type => 'folder'); :sqlstate
 SELECT rag_index_knowledge(1); :sqlstate
-SELECT rag_create_knowledge(8, 'Web', 'http://127.0.0.1:1/a.md');
+SELECT knowledge_id FROM rag_create_knowledge(8, 'Web', 'http://127.0.0.1:1/a.md');
 RESET ROLE;
 -- an item of an earlier version, or of a role whose right was revoked
 UPDATE rag.knowledge SET uri = :'secret' WHERE knowledge_id = 8;
 SELECT rag_index_knowledge(8); :sqlstate
-CALL rag_index_all('pending') \gset
+SELECT rag_index_all('pending') AS summary \gset
 SELECT :'summary'::jsonb -> 'results' -> 0 -> 'error' AS error;
 SELECT count(*) FROM rag.documents WHERE knowledge_id = 8;
 -- the role that changes the uri becomes the owner

@@ -14,7 +14,8 @@ SELECT rag_create_source('notes', 'table', '{"relation": "notes", "idColumns": "
     "contentColumns": "body", "sync": "trigger"}', collection => 'red');
 SELECT rag_sync('docs') > 0 AS docs, rag_sync('notes') > 0 AS notes;
 SELECT success FROM rag_add_document('Added by hand.', 'hand', collection => 'red');
-SELECT rag_create_knowledge(1, 'Labels', :'files' || '/labels', 'folder', collection => 'red');
+SELECT knowledge_id FROM rag_create_knowledge(1, 'Labels', :'files' || '/labels', 'folder',
+    collection => 'red');
 SELECT success FROM rag_index_knowledge(1, collection => 'red');
 CREATE TABLE ids AS SELECT document_id, uri, source FROM rag.documents WHERE collection = 'red';
 CREATE VIEW differences AS

@@ -244,7 +244,8 @@ SELECT rag_dify_retrieval('{"knowledge_id": "manual", "query": "tea", "metadata_
 
 -- rag_knowledge_search ----------------------------------------------------
 
-SELECT rag_create_knowledge(1, 'Docker', 'https://example.org/docker', collection => 'default');
+SELECT knowledge_id FROM rag_create_knowledge(1, 'Docker', 'https://example.org/docker',
+    collection => 'default');
 SELECT count(*) FROM rag_add_documents('[
     {"uri": "/docs/config.md", "title": "Configuration Guide",
      "content": "Database configuration is managed via environment variables.",

@@ -65,6 +65,8 @@ $sql->(
 	q{SELECT rag_add_document('A note on bread.', 'note', collection => 'bakery', tags => '{a,b}');
 	SELECT rag_create_knowledge(3, 'Shop', 'https://example.org/', 'website',
 		collection => 'bakery');
+	SELECT rag_create_knowledge(4, 'Oven', '/srv/oven', 'folder', collection => 'bakery',
+		paths => '{*.md,"!a b/"}');
 	SELECT rag_upsert_chunks('bakery', (SELECT jsonb_agg(jsonb_build_object(
 		'chunk_id', gen_random_uuid(), 'uri', 'given', 'text', 'chunk ' || i, 'embedding',
 		(SELECT jsonb_agg(sin(i * j)) FROM generate_series(1, 384) j)))

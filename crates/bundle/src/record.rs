@@ -95,6 +95,9 @@ pub struct KnowledgeItem {
     pub category: Option<String>,
     /// Separated by commas.
     pub tags: Option<String>,
+    /// Patterns of the files of a folder, each on a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<String>,
     pub status: String,
     pub error: Option<String>,
     pub content_hash: Option<String>,

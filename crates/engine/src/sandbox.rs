@@ -32,7 +32,11 @@ use std::{
     sync::OnceLock,
 };
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::ServerPath};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::Job,
+    spec::{ServerPath, SourceSpec},
+};
 
 pub use self::check::check;
 use crate::{embed::Provider, pdfs};
@@ -196,7 +200,10 @@ impl Reach {
             .extend([job.work_dir.clone(), job.clones.dir.clone()]);
         for ServerPath {
             path, is_folder, ..
-        } in job.source.server_paths()
+        } in [&job.source]
+            .into_iter()
+            .chain(&job.further)
+            .flat_map(SourceSpec::server_paths)
         {
             if is_folder {
                 reach.folder(path);

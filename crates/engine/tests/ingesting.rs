@@ -19,6 +19,7 @@ use common::{
 use rag_protocol::{
     ErrorKind, frame,
     ingest::{Event, KnownVersion, Stage},
+    spec::SourceSpec,
 };
 use serde_json::json;
 
@@ -375,4 +376,34 @@ fn no_core_dump_can_hold_the_job() {
     eventually("the limit", || hard_limit(&id) == lowest);
     drop(stdin);
     process.wait().unwrap();
+}
+
+#[test]
+fn several_sources_are_read_in_turn_whatever_becomes_of_one() {
+    let folder = Folder::new(&[("red.md", b"red"), ("blue.md", b"blue")]);
+    let at = |name: &str| folder.root.path().join("docs").join(name);
+    let file = |name: &str| SourceSpec::parse("markdown", &json!({ "uri": at(name) })).unwrap();
+    let mut job = folder.job(HashMap::new());
+    job.source = file("missing.md");
+    job.further = vec![file("red.md"), file("gone.md"), file("blue.md")];
+    let (events, code) = run(&job);
+    assert_eq!(code, Some(0));
+    let seen: Vec<&str> = events
+        .iter()
+        .filter_map(|(event, _)| match event {
+            Event::Document(document) => Some(name(&document.uri)),
+            Event::Finished { complete: true, .. } => Some("end"),
+            Event::Fatal { error } if error.kind == ErrorKind::FileNotFound => Some("not found"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        ["not found", "red.md", "end", "not found", "blue.md", "end"]
+    );
+
+    job.further.push(file("last.md"));
+    let (events, code) = run(&job);
+    assert!(matches!(events.last(), Some((Event::Fatal { .. }, _))));
+    assert_ne!(code, Some(0), "the last source decides");
 }

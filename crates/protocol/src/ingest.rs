@@ -2,8 +2,8 @@
 //! its standard output.
 //!
 //! The engine reads one [`Job`]. It writes one `Started` event, any number of `Document`,
-//! `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. A stream that ends without
-//! either of the last two means that the engine died.
+//! `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. If the job has several sources,
+//! all of that follows for the next one. A stream that ends before means that the engine died.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -15,6 +15,9 @@ use crate::{EngineError, embed::TokenRule, spec::SourceSpec};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     pub source: SourceSpec,
+    /// Sources that are read after it, one after the other, whatever becomes of those before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<SourceSpec>,
     /// The stored documents that were split by the same `splitting`, by uri. A document with the
     /// same validator or the same bytes is reported as `Unchanged` and not sent.
     pub known: HashMap<String, KnownVersion>,
@@ -190,7 +193,7 @@ pub enum Event {
         bytes_fetched: u64,
         skipped: u64,
     },
-    /// The job failed.
+    /// The source could not be read.
     Fatal { error: EngineError },
 }
 

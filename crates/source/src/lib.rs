@@ -48,8 +48,11 @@ macro_rules! define_readers {
     ($($module:ident::$Spec:ident as $Kind:ident;)+) => {
         $(mod $module;)+
 
-        fn open_reader(job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
-            match &job.source {
+        fn open_reader(
+            source: &SourceSpec,
+            job: &Job,
+        ) -> Result<Box<dyn SourceReader>, EngineError> {
+            match source {
                 $(SourceSpec::$Kind(spec) => spec.open(job),)+
             }
         }
@@ -186,7 +189,15 @@ trait OpenReader {
 /// # Errors
 /// The folder, file or repository is unavailable, or a path pattern is invalid.
 pub fn open(job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
-    open_reader(job)
+    open_reader(&job.source, job)
+}
+
+/// Opens one of the sources of a job.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_one(source: &SourceSpec, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
+    open_reader(source, job)
 }
 
 fn fetch_failure(uri: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {

@@ -248,7 +248,8 @@ impl BundledRows for KnowledgeItem {
     fn statement(collection: &Collection) -> String {
         format!(
             "SELECT knowledge_id, title, uri, document_type, category, tags, status, error,
-                    content_hash, created_at::text AS created_at, fetched_at::text AS fetched_at,
+                    nullif(array_to_string(paths, E'\\n'), '') AS paths, content_hash,
+                    created_at::text AS created_at, last_fetched_at::text AS fetched_at,
                     indexed_at::text AS indexed_at
              FROM rag.knowledge WHERE collection = {} ORDER BY knowledge_id",
             literal(collection)
@@ -263,6 +264,7 @@ impl BundledRows for KnowledgeItem {
             document_type: row.required("document_type")?,
             category: row.get("category")?,
             tags: row.get("tags")?,
+            paths: row.get("paths")?,
             status: row.required("status")?,
             error: row.get("error")?,
             content_hash: row.get("content_hash")?,

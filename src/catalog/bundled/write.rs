@@ -197,14 +197,15 @@ pub fn insert_knowledge(
     let statement = format!(
         "INSERT INTO rag.knowledge (
              collection, owner, owner_id, knowledge_id, title, uri, document_type, category, tags,
-             status, error, content_hash, created_at, fetched_at, indexed_at)
+             paths, status, error, content_hash, created_at, last_fetched_at, indexed_at)
          SELECT $1, $2, $3, k.knowledge_id, k.title, k.uri, k.document_type, k.category, k.tags,
-                k.status, k.error, k.content_hash, k.created_at::pg_catalog.timestamptz,
+                coalesce(pg_catalog.string_to_array(k.paths, E'\\n'), '{{}}'), k.status,
+                k.error, k.content_hash, k.created_at::pg_catalog.timestamptz,
                 k.fetched_at::pg_catalog.timestamptz, k.indexed_at::pg_catalog.timestamptz
          FROM ROWS FROM ({}) AS k (
-             knowledge_id, title, uri, document_type, category, tags, status, error, content_hash,
-             created_at, fetched_at, indexed_at)",
-        unnested(4, 12)
+             knowledge_id, title, uri, document_type, category, tags, paths, status, error,
+             content_hash, created_at, fetched_at, indexed_at)",
+        unnested(4, 13)
     );
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
@@ -216,6 +217,7 @@ pub fn insert_knowledge(
         column(rows, |k| k.document_type.as_str()).into(),
         column(rows, |k| k.category.as_deref()).into(),
         column(rows, |k| k.tags.as_deref()).into(),
+        column(rows, |k| k.paths.as_deref()).into(),
         column(rows, |k| k.status.as_str()).into(),
         column(rows, |k| k.error.as_deref()).into(),
         column(rows, |k| k.content_hash.as_deref()).into(),

@@ -294,7 +294,12 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             "DELETE FROM rag.collections WHERE name = $1",
             &[name.into()],
         )?;
-        for noted in ["content_change", "embedding_place", "planned_hash"] {
+        for noted in [
+            "content_change",
+            "embedding_place",
+            "planned_hash",
+            "knowledge_run",
+        ] {
             execute(
                 &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
                 &[name.into()],

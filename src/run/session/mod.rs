@@ -2,6 +2,7 @@
 //!
 //! [`wait`] holds what a session does while it waits, [`turn`] how it gets a slot and a worker.
 
+pub mod knowledge;
 mod turn;
 mod wait;
 

@@ -1,4 +1,4 @@
-//! Reads one job and executes it, from its listing to its last event.
+//! Reads one job and executes it, from its first listing to its last event.
 
 use std::{io, time::Instant};
 
@@ -6,6 +6,7 @@ use rag_protocol::{
     EngineError, ErrorKind,
     frame::{self, FrameError},
     ingest::{Event, Job},
+    spec::SourceSpec,
 };
 use serde_json::Value;
 
@@ -69,14 +70,32 @@ fn understand(
     job
 }
 
-/// Lists the source and reports all its documents.
+/// Reads the sources one after the other. The failure of a source that is not the last one is sent.
 ///
 /// # Errors
-/// The job as a whole fails: no model to count tokens with, or no source.
+/// There is no model to count tokens with, or the last source fails.
 pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let tokens = ChunkCounter::read(&job.tokens)?;
+    let mut read = read_source(&job.source, job, &tokens, output);
+    for source in &job.further {
+        if let Err(error) = read {
+            tracing::error!(detail = error.detail.as_deref(), "{error}");
+            output.emit(&Event::Fatal { error }, "");
+        }
+        read = read_source(source, job, &tokens, output);
+    }
+    read
+}
+
+/// Lists a source and reports all its documents.
+fn read_source(
+    source: &SourceSpec,
+    job: &Job,
+    tokens: &ChunkCounter,
+    output: &Output,
+) -> Result<(), EngineError> {
     let began = Instant::now();
-    let mut source = rag_source::open(job)?;
+    let mut source = rag_source::open_one(source, job)?;
     let listing = source.list()?;
     let listed = began.elapsed();
 
@@ -95,7 +114,7 @@ pub fn perform(job: &Job, output: &Output) -> Result<(), EngineError> {
     let reader = Reader {
         known: &job.known,
         splitting: job.splitting,
-        tokens: &tokens,
+        tokens,
         extractors,
     };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;

@@ -57,6 +57,7 @@ impl Folder {
 pub fn job(path: &Path, source: SourceSpec) -> Job {
     Job {
         source,
+        further: vec![],
         known: HashMap::new(),
         splitting: Splitting {
             chunk_size: 100,

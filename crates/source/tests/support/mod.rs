@@ -16,6 +16,7 @@ use rag_source::{FetchOutcome, SourceItem, SourceReader};
 pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
     Job {
         source,
+        further: vec![],
         known: [].into(),
         splitting: Splitting {
             chunk_size: 1000,

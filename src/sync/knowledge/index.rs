@@ -1,0 +1,330 @@
+//! Indexing one item: its documents are embedded and stored in the present transaction.
+
+use std::time::Duration;
+
+use rag_protocol::{
+    ErrorKind,
+    embed::ModelInfo,
+    identity::DocumentId,
+    ingest::{Document, Event, Failure, FailureCause, Title},
+    labels,
+    spec::SourceSpec,
+};
+use sha2::{Digest, Sha256};
+
+use super::{KnowledgeArguments, check_rights, document_id, spec};
+use crate::{
+    catalog::{
+        collections::Collection,
+        documents::{self, DocumentAttributes},
+        knowledge::{self, KnowledgeItem},
+        quotas,
+    },
+    engine::client::with_client,
+    error::Error,
+    models::embedding::EmbeddingModel,
+    pg::lock::WriterLock,
+    storage::index,
+    sync::{document, ingest::IngestFeed, pipeline::Feed, store::PreparedDocument},
+};
+
+/// The maximum time for one item, if no statement_timeout ends it before.
+pub(super) const ITEM_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The message for a document without text. The interface of knowledge items defines it with a
+/// capital letter.
+const NO_CONTENT: &str = "No content to index";
+
+/// The result of indexing an item.
+#[derive(Debug, Default)]
+pub struct KnowledgeResult {
+    /// The document, if the item is a single one.
+    pub document: Option<DocumentId>,
+    pub chunks: usize,
+    pub content_hash: Option<String>,
+    /// The reason why some or all of the item is not indexed.
+    pub error: Option<String>,
+    /// A server limits the rate of requests. The item may be indexed after this time.
+    pub retry_after: Option<Duration>,
+}
+
+impl KnowledgeResult {
+    pub fn failed(error: String) -> Self {
+        Self {
+            error: Some(error),
+            ..Self::default()
+        }
+    }
+
+    pub fn success(&self) -> bool {
+        self.content_hash.is_some()
+    }
+}
+
+/// Indexes an item with the given changes, and records the result. An error in its content is part
+/// of the result; then the changes to an existing item are not stored.
+///
+/// # Errors
+/// The item does not exist and no uri is given, an argument is invalid, the caller or the item's
+/// owner may not read it, or indexing is unavailable.
+pub fn index(
+    collection: &Collection,
+    id: i64,
+    arguments: &KnowledgeArguments<'_>,
+) -> Result<KnowledgeResult, Error> {
+    let name = collection.name.as_str();
+    let stored = knowledge::lock(name, id)?;
+    let item = match &stored {
+        Some(stored) => arguments.apply_to(stored)?,
+        None => arguments.new_item(id)?,
+    };
+    check_rights(&item)?;
+    if stored.is_none() && !knowledge::create(name, &item)? {
+        return Err(Error::duplicate(format!(
+            "knowledge item {id} was registered by another session"
+        ))
+        .hint("Try again."));
+    }
+    let indexed = fetch(&item, collection)?;
+    if indexed.success() {
+        knowledge::update(name, &item, false)?;
+    }
+    record(name, id, &indexed)?;
+    Ok(indexed)
+}
+
+/// Records the result of indexing an item.
+pub(super) fn record(collection: &str, id: i64, result: &KnowledgeResult) -> Result<(), Error> {
+    match (&result.content_hash, &result.error) {
+        (Some(hash), _) => knowledge::record_success(collection, id, hash),
+        (None, error) => {
+            knowledge::record_failure(collection, id, error.as_deref().unwrap_or(NO_CONTENT))
+        }
+    }
+}
+
+fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResult, Error> {
+    let embedder = EmbeddingModel::of_collection(collection)?;
+    let model = with_client(|client| embedder.describe(client))?;
+    collection.check_model(&model)?;
+    let label = format!("knowledge={}", item.id);
+    let mut feed = begin(label, vec![spec(item)?], collection, &embedder)?;
+    KnowledgeIndexer::new(item, collection.clone(), &embedder, &model).take_item(&mut feed)
+}
+
+/// Starts the engine on the specs of some items.
+pub(super) fn begin(
+    label: String,
+    specs: Vec<SourceSpec>,
+    collection: &Collection,
+    embedder: &EmbeddingModel,
+) -> Result<IngestFeed, Error> {
+    let timeout = ITEM_TIMEOUT * u32::try_from(specs.len()).unwrap_or(u32::MAX);
+    IngestFeed::begin(
+        label,
+        specs,
+        None,
+        Default::default(),
+        collection.splitting,
+        embedder,
+        &work_name(),
+        timeout,
+        None,
+    )
+}
+
+/// Returns how long a server asks to wait, if it limits the rate of requests.
+fn retry_after(failure: &Failure) -> Option<Duration> {
+    match failure.cause {
+        FailureCause::Throttled {
+            retry_after_seconds,
+        } => Some(Duration::from_secs(retry_after_seconds.unwrap_or_default())),
+        FailureCause::Other | FailureCause::NoContent => None,
+    }
+}
+
+/// Returns the name of a folder for this session. No source has a dot in its name.
+fn work_name() -> String {
+    format!("knowledge.{}", crate::pg::process::my_pid())
+}
+
+/// What indexes an item.
+pub(super) struct KnowledgeIndexer<'a> {
+    item: &'a KnowledgeItem,
+    collection: Collection,
+    embedder: &'a EmbeddingModel,
+    model: &'a ModelInfo,
+    /// The stored documents: uri, id, hash, number of chunks.
+    documents: Vec<(String, DocumentId, String, usize)>,
+    failures: Vec<Failure>,
+}
+
+impl<'a> KnowledgeIndexer<'a> {
+    pub(super) fn new(
+        item: &'a KnowledgeItem,
+        collection: Collection,
+        embedder: &'a EmbeddingModel,
+        model: &'a ModelInfo,
+    ) -> Self {
+        Self {
+            item,
+            collection,
+            embedder,
+            model,
+            documents: vec![],
+            failures: vec![],
+        }
+    }
+
+    /// Stores what a feed has of the item, up to its last event.
+    pub(super) fn take_item(mut self, feed: &mut dyn Feed) -> Result<KnowledgeResult, Error> {
+        let complete = loop {
+            let Some((event, payload)) = feed.next_event()? else {
+                continue;
+            };
+            match event {
+                Event::Started { .. }
+                | Event::Unchanged { .. }
+                | Event::Removed { .. }
+                | Event::Worked { .. } => {}
+                Event::Document(document) => self.store(*document, payload)?,
+                Event::Failed(failure) => self.failures.push(failure),
+                Event::Finished { complete, .. } => break complete,
+                Event::Fatal { error } if error.kind == ErrorKind::FileNotFound => {
+                    let path = self
+                        .item
+                        .uri
+                        .strip_prefix("file://")
+                        .unwrap_or(&self.item.uri);
+                    return Ok(KnowledgeResult::failed(format!("File not found: {path}")));
+                }
+                Event::Fatal { error } => {
+                    let is_throttled = error.kind == ErrorKind::Throttled;
+                    let seconds = error.retry_after_seconds.unwrap_or_default();
+                    return Ok(KnowledgeResult {
+                        retry_after: is_throttled.then(|| Duration::from_secs(seconds)),
+                        ..KnowledgeResult::failed(error.message)
+                    });
+                }
+            }
+        };
+        for failure in &self.failures {
+            let id = self.id(&failure.uri);
+            let name = self.collection.name.as_str();
+            documents::record_failure(id, name, None, &failure.uri, None, &failure.message, false)?;
+        }
+        let error = self.failures.first().map(|first| self.describe(first));
+        let retry_after = self.failures.iter().filter_map(retry_after).max();
+        if self.documents.is_empty() {
+            return Ok(KnowledgeResult {
+                retry_after,
+                ..KnowledgeResult::failed(error.unwrap_or_else(|| NO_CONTENT.into()))
+            });
+        }
+        if complete {
+            self.remove_vanished()?;
+        }
+        index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
+        let chunks = self.documents.iter().map(|(.., chunks)| chunks).sum();
+        let (document, content_hash) = match self.documents.as_slice() {
+            [(_, id, hash, _)] => (Some(*id), hash.clone()),
+            several => {
+                let hashes: Vec<&str> = several
+                    .iter()
+                    .map(|(_, _, hash, _)| hash.as_str())
+                    .collect();
+                (None, hex::encode(Sha256::digest(hashes.join("\n"))))
+            }
+        };
+        Ok(KnowledgeResult {
+            document,
+            chunks,
+            content_hash: Some(content_hash),
+            error,
+            retry_after,
+        })
+    }
+
+    fn describe(&self, first: &Failure) -> String {
+        let message = if first.cause == FailureCause::NoContent {
+            NO_CONTENT
+        } else {
+            &first.message
+        };
+        let failed = self.failures.len();
+        if failed == 1 && self.documents.is_empty() {
+            return message.to_string();
+        }
+        let all = failed + self.documents.len();
+        format!(
+            "{failed} of {all} documents could not be indexed, the first of them {}: {message}",
+            first.uri
+        )
+    }
+
+    fn id(&self, uri: &str) -> DocumentId {
+        document_id(&self.collection.ids_from, self.item.id, uri)
+    }
+
+    fn store(&mut self, document: Document, payload: Vec<u8>) -> Result<(), Error> {
+        let id = self.id(&document.uri);
+        let text = String::from_utf8(payload)
+            .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
+        let mut content = document.content;
+        // the title is shown, not embedded: the text was split without it
+        if let Some(title) = &self.item.title
+            && self.item.kind != "folder"
+            && content.title.text != *title
+        {
+            content.title = Title {
+                text: title.clone(),
+                own: false,
+            };
+        }
+        let tags = self.item.tags.as_deref().map(labels::split);
+        let labels = document::checked_labels(self.item.category.as_deref(), tags.as_deref())?;
+        let hash = content.content_hash.clone();
+        let prepared = PreparedDocument {
+            id,
+            source: None,
+            uri: document.uri,
+            raw_hash: Some(document.raw_hash),
+            validator: document.validator,
+            text,
+            content,
+            attributes: DocumentAttributes {
+                knowledge_id: Some(self.item.id),
+                labels,
+            },
+        };
+        let stored = with_client(|client| {
+            prepared.embed_and_store(client, self.embedder, self.model, &self.collection)
+        })?;
+        quotas::check(&self.collection)?;
+        if self.collection.model.is_none() {
+            // the partition exists now
+            self.collection = Collection::get(self.collection.name.as_str())?;
+        }
+        self.documents.push((prepared.uri, id, hash, stored.chunks));
+        Ok(())
+    }
+
+    /// Deletes the documents that the item no longer has. Documents that were added with its number
+    /// by other means are kept.
+    fn remove_vanished(&self) -> Result<(), Error> {
+        let name = self.collection.name.as_str();
+        let kept: Vec<DocumentId> = self.documents.iter().map(|(_, id, ..)| *id).collect();
+        let failed: Vec<DocumentId> = self
+            .failures
+            .iter()
+            .map(|failure| self.id(&failure.uri))
+            .collect();
+        let gone: Vec<DocumentId> = knowledge::documents(name, self.item.id)?
+            .into_iter()
+            .filter(|(id, uri)| self.id(uri) == *id && !kept.contains(id) && !failed.contains(id))
+            .map(|(id, _)| id)
+            .collect();
+        documents::delete(name, &gone)?;
+        Ok(())
+    }
+}
