@@ -1152,7 +1152,15 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                         WHERE e.run_id = r.run_id AND e.severity = 'error'
                           AND ((SELECT rag.sees_all_chunks())
                                OR rag.sees_uri(r.collection, s.name, e.uri))
+                          -- the error of the run quotes a document if all of them failed
+                          AND strpos(coalesce(r.error ->> 'detail', ''),
+                                     e.uri || ': ' || e.message) = 0
                         ORDER BY e.occurred_at LIMIT 10)
+              ELSE '{}' END
+           || CASE WHEN r.documents_failed > 10
+                       THEN ARRAY[format(
+                           '%s documents could not be indexed; rag.run_errors has all',
+                           r.documents_failed)]
               ELSE '{}' END AS errors,
            CASE WHEN (SELECT rag.has_scheduler()) THEN s.conditions
                 ELSE rag.without_scheduler(s.conditions, (SELECT rag.why_idle())) END AS conditions,
@@ -1233,8 +1241,8 @@ COMMENT ON COLUMN rag.sources.current_run_id IS
 COMMENT ON COLUMN rag.sources.last_run_id IS 'last finished run, in rag.runs';
 COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'duration of the last finished run';
 COMMENT ON COLUMN rag.sources.errors IS
-    'why the last finished run failed, and documents that it could not index (at most 10; '
-    'rag.run_errors has all of them)';
+    'why the last finished run failed, and documents that it could not index: at most 10, and '
+    'then their number; rag.run_errors has all of them';
 COMMENT ON COLUMN rag.sources.conditions IS
     'conditions as in Kubernetes: type, status, reason, message, lastTransitionTime, '
     'observedGeneration';

@@ -110,6 +110,8 @@ subtest 'the last finished run and the current run' => sub {
 		status('main', 'errors[1]'),
 		qr{^no document of the source could be fetched: http://.*/[12]\.md: .*404.*, and 1 more},
 		'the error of a run contains its DETAIL');
+	is(status('main', 'array_length(errors, 1)'),
+		'2', 'the document that the error of the run quotes is not told twice');
 	is(status('main', 'documents_processed'), '2', 'the status shows what the failed run did');
 };
 
@@ -232,6 +234,27 @@ subtest 'seconds of each stage' => sub {
 		),
 		't|t|t|t',
 		'the stages of a table source have their seconds');
+};
+
+subtest 'errors and losses of many documents' => sub {
+	my $folder = temp_folder();
+	write_file("$folder/good.md", 'A good document.');
+	write_file("$folder/lossy.md", "A document before\0and after.");
+	write_file("$folder/broken$_.docx", "PK\x03\x04 no archive $_") for 1 .. 12;
+	sql(qq{SELECT rag_create_source('many', 'folder', '{"path": "$folder"}', suspend => true)});
+	my $of = sub { decode_json(sql(q{SELECT rag_get('AutoIndexer', 'many')}))->{status} };
+	is_deeply([ @{ $of->() }{qw(documentsProcessed documentsWithWarnings)} ],
+		[ 0, 0 ], 'a source without a run has processed no document');
+	sql(q{SELECT rag_sync('many')});
+	is_deeply([ @{ $of->() }{qw(documentsProcessed documentsWithWarnings)} ],
+		[ 14, 1 ], 'rag_get tells documents with loss of content');
+	is(status('many', 'array_length(errors, 1)'), '11', 'ten errors, and their number');
+	is( status('many', 'errors[11]'),
+		'12 documents could not be indexed; rag.run_errors has all',
+		'the last one says that there are more');
+	unlink map { "$folder/broken$_.docx" } 11, 12;
+	sql(q{SELECT rag_sync('many')});
+	unlike(status('many', 'errors'), qr/could not be indexed; rag/, 'of ten errors all are shown');
 };
 
 subtest 'forged notifications' => sub {
