@@ -191,6 +191,49 @@ subtest 'rag.scheduler can be turned off and on' => sub {
 	await_scheduled($node, 'first postgres', 'schedulers start when rag.scheduler is on');
 };
 
+# What a clock leaves that was two days ahead and was set back: times that only it can have written.
+subtest 'the clock was set back' => sub {
+	create_source('postgres', 'hourly', $folder, ", schedule => '\@every 1h'");
+	create_source('postgres', 'daily', $folder, ", schedule => '30 4 * * *'");
+	run_in('postgres', "SELECT rag_sync('hourly'), rag_sync('daily')");
+	await_scheduled($node, 'first postgres', 'nothing is due');
+	my $next = q{SELECT string_agg(name || CASE WHEN next_run < now() + interval '25 hours'
+		AND next_run > now() THEN ' soon' ELSE ' late' END, ', ' ORDER BY name)
+		FROM rag.source WHERE name IN ('hourly', 'daily')};
+	is(run_in('postgres', $next), 'daily soon, hourly soon', 'both sources are planned');
+	run_in('postgres',
+		"UPDATE rag.source SET next_run = next_run + interval '2 days'
+			WHERE name IN ('hourly', 'daily')");
+	RagWorkers::await_value(sub { run_in('postgres', $next) }, 'daily soon, hourly soon',
+		'their next runs are computed again');
+	my $line = 'LOG: .*the clock was set back: the next run of source "hourly" is planned again';
+	is(RagWorkers::log_lines($node, $line), 1, 'the log tells it');
+
+	configure($node, 'rag.retry_delay', '1h');
+	create_source('postgres', 'gone', "$folder/nowhere", '');
+	await_run('postgres', 'gone', "phase = 'Failed'", 'a source fails');
+	await_scheduled($node, 'first postgres', 'its retry is not due');
+	is(run_in('postgres', "SELECT phase FROM rag.sources WHERE name = 'gone'"),
+		'Retrying', 'it will be retried');
+	run_in('postgres',
+		"UPDATE rag.source SET retry_at = retry_at + interval '2 days' WHERE name = 'gone'");
+	await_run(
+		'postgres', 'gone',
+		"phase = 'Failed' AND trigger = 'retry' AND attempt = 2",
+		'a retry that lies too far in the future is due at once');
+	is(RagWorkers::log_lines($node, 'LOG: .*the clock was set back: retries that are due now: 1'),
+		1, 'the log tells it');
+	configure($node, 'rag.retry_delay');
+
+	my $row = q{SELECT severity, object, problem FROM rag_status() WHERE problem LIKE '%clock%'};
+	is(run_in('postgres', $row), '', 'rag_status() tells nothing of a clock that is right');
+	run_in('postgres',
+		"UPDATE rag.run SET queued_at = queued_at + interval '2 days' WHERE source = 'hourly'");
+	is(run_in('postgres', $row),
+		'notice|server|the clock was set back: runs have begun in the future',
+		'rag_status() tells that the clock was set back');
+};
+
 $node->stop;
 is(RagWorkers::log_lines($node, 'FATAL:  (?!terminating connection)'),
 	0, 'the log contains no FATAL message about workers other than their termination');
