@@ -395,7 +395,9 @@ CREATE TABLE rag.run (
     commit text,
     current_uri text,
     note text,
-    error jsonb
+    error jsonb,
+    -- the log has a line that the run makes no progress
+    stall_logged boolean NOT NULL DEFAULT false
 );
 CREATE INDEX run_source ON rag.run (source, run_id);
 -- At most one active run for each source. Schedulers also scan this index.

@@ -35,6 +35,7 @@ pub mod retrievers;
 pub mod runs;
 pub mod secrets;
 pub mod sources;
+pub mod stalls;
 pub mod storage_changes;
 pub mod storage_removals;
 pub mod wanted;

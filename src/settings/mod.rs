@@ -358,6 +358,14 @@ pub fn retry_delay() -> Duration {
     milliseconds(&RETRY_DELAY)
 }
 
+/// Returns the time without progress after which a run is reported, or None if none is.
+pub fn stall_timeout() -> Option<Duration> {
+    u64::try_from(STALL_TIMEOUT.get())
+        .ok()
+        .filter(|seconds| *seconds > 0)
+        .map(Duration::from_secs)
+}
+
 /// Returns None if checks are disabled.
 pub fn drift_check_interval() -> Option<Duration> {
     u64::try_from(DRIFT_CHECK_INTERVAL.get())

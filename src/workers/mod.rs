@@ -20,6 +20,7 @@ pub mod launcher;
 mod queue;
 pub mod runner;
 pub mod scheduler;
+mod stalls;
 mod storage;
 pub mod supervisor;
 

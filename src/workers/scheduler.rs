@@ -28,7 +28,9 @@ use pgrx::{
     pg_sys,
 };
 
-use super::{drift::Checks, queue::Queue, reload_settings_if_asked, storage::ServerChanges};
+use super::{
+    drift::Checks, queue::Queue, reload_settings_if_asked, stalls, storage::ServerChanges,
+};
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
@@ -327,6 +329,10 @@ impl Scheduler {
             true => self.server_changes.advance()?,
             false => None,
         };
+        let stalled = match shared::is_present() {
+            true => stalls::log_new()?,
+            false => None,
+        };
         // without shared memory no schedules are kept
         let next = match shared::is_present() {
             true => transaction(|| due::until_next(began, was_restoring))?,
@@ -351,6 +357,7 @@ impl Scheduler {
             locked,
             delay,
             server_changes,
+            stalled,
         ]
         .into_iter()
         .flatten()

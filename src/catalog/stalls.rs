@@ -1,0 +1,61 @@
+//! Runs that make no progress: rows of `rag.run` that were not updated for `rag.stall_timeout`.
+
+use std::time::Duration;
+
+use crate::{
+    error::Error,
+    pg::{
+        security::as_owner,
+        spi::{execute_returning, query},
+    },
+};
+
+/// A run that makes no progress.
+pub struct StalledRun {
+    pub run_id: i64,
+    pub source: String,
+    /// When it last showed that it works.
+    pub since: String,
+}
+
+/// Returns the runs that make no progress, each once. Rows that others have locked are skipped.
+pub fn take_new() -> Result<Vec<StalledRun>, Error> {
+    as_owner(|| {
+        execute_returning(
+            "WITH stalled AS MATERIALIZED (
+                 SELECT run_id FROM rag.run
+                 WHERE phase = 'Running' AND NOT stall_logged AND rag.is_stalled(updated_at)
+                 FOR NO KEY UPDATE SKIP LOCKED)
+             UPDATE rag.run r SET stall_logged = true
+             FROM stalled WHERE r.run_id = stalled.run_id
+             RETURNING r.run_id, r.source,
+                 pg_catalog.date_trunc('second', r.updated_at)::pg_catalog.text",
+            &[],
+            |row| {
+                Ok(StalledRun {
+                    run_id: row.required(1)?,
+                    source: row.required(2)?,
+                    since: row.required(3)?,
+                })
+            },
+        )
+    })
+}
+
+/// Returns the time until the first run may have made no progress for `timeout`.
+pub fn until_next(timeout: Duration) -> Result<Option<Duration>, Error> {
+    let found = as_owner(|| {
+        query(
+            "SELECT extract(epoch FROM pg_catalog.min(updated_at)
+                                       - pg_catalog.clock_timestamp())::float8
+             FROM rag.run WHERE phase = 'Running' AND NOT stall_logged",
+            &[],
+            |row| row.get::<f64>(1),
+        )
+    })?;
+    let since_update = found.into_iter().next().flatten();
+    Ok(since_update.map(|seconds| {
+        let left = Duration::try_from_secs_f64((timeout.as_secs_f64() + seconds).max(0.0));
+        left.unwrap_or(timeout).max(Duration::from_secs(1))
+    }))
+}
