@@ -190,6 +190,7 @@ SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d
 
 -- wrong arguments
 SELECT rag_add_document('Text.', ''); :sqlstate
+SELECT rag_add_document('note:swapped', repeat('All of the text. ', 1000)); :sqlstate
 SELECT rag_add_document('Text.', 'a', title => ' '); :sqlstate
 SELECT rag_add_document('Text.', 'a', document_type => 'odt'); :sqlstate
 SELECT rag_add_document('Text.', 'a', metadata => '[1]'); :sqlstate

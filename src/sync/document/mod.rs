@@ -39,6 +39,8 @@ use crate::{
 
 /// The number of chunks that are embedded together.
 const BATCH_CHUNKS: usize = 128;
+/// The maximum length of a uri in bytes. Every chunk and every hit of a search has it.
+const MAX_URI_BYTES: usize = 8192;
 /// The maximum length of a title in characters, as for titles found in documents: it is put before
 /// every chunk.
 const MAX_TITLE_CHARS: usize = 1000;
@@ -112,10 +114,17 @@ pub fn document_type(name: &str) -> Result<DocumentType, Error> {
 }
 
 /// # Errors
-/// The uri is blank.
+/// The uri is blank or too long.
 pub fn checked_uri(uri: &str) -> Result<String, Error> {
     if uri.trim().is_empty() {
         return Err(Error::invalid_parameter("uri must not be empty"));
+    }
+    if uri.len() > MAX_URI_BYTES {
+        return Err(Error::invalid_parameter(format!(
+            "uri must have at most {MAX_URI_BYTES} bytes, not {}",
+            uri.len()
+        ))
+        .hint("uri is the address of the document. Its text is content."));
     }
     Ok(uri.to_string())
 }
