@@ -200,9 +200,18 @@ BEGIN
             UNION ALL
             SELECT 'error', 'index ' || i.indexrelid::regclass,
                    'the index is invalid and is not used',
-                   format('REINDEX INDEX %s;', i.indexrelid::regclass)
+                   -- what an interrupted REINDEX CONCURRENTLY has left has another one beside it
+                   format(CASE WHEN x.relname ~ '_cc(new|old)[0-9]*$' THEN 'DROP INDEX %s;'
+                               ELSE 'REINDEX INDEX %s;' END, i.indexrelid::regclass)
             FROM pg_inherits h JOIN pg_index i ON i.indrelid = h.inhrelid
+                 JOIN pg_class x ON x.oid = i.indexrelid
             WHERE h.inhparent = 'rag.chunks'::regclass AND NOT i.indisvalid
+              -- another session that creates or rebuilds it concurrently locks its table
+              AND NOT EXISTS (SELECT FROM pg_locks l
+                              WHERE l.database = (SELECT d.oid FROM pg_database d
+                                                  WHERE d.datname = current_database())
+                                AND l.relation = i.indrelid AND l.granted
+                                AND l.mode = 'ShareUpdateExclusiveLock')
             UNION ALL
             SELECT 'warning', 'retriever ' || f.retriever,
                    format('a former server, %s, could not delete what it has of collection "%s":'

@@ -41,4 +41,24 @@ is(ask($node, q{SELECT count(DISTINCT uri) FROM rag_search('backups', top_k => 5
 		distinct_text => false)}),
 	2502, 'a search by index finds all documents');
 
+# -- a concurrent rebuild is no problem, and what it has left when it was interrupted is one
+my $problems = q{SELECT object, remedy FROM rag_status() WHERE object LIKE 'index %'};
+my $writer = session($node);
+$writer->query('BEGIN; LOCK TABLE rag.rag_kb_default IN ROW EXCLUSIVE MODE');
+my $rebuild = start_sql($node, 'REINDEX INDEX CONCURRENTLY rag.rag_kb_default_embedding_idx');
+my $backend = $rebuild->await_locked;
+is( ask($node, q{SELECT indexrelid::regclass FROM pg_index WHERE NOT indisvalid}),
+	'rag.rag_kb_default_embedding_idx_ccnew',
+	'an index that is rebuilt has an invalid one beside it');
+is(ask($node, $problems), '', 'rag_status has no row for an index that is rebuilt');
+ask($node, "SELECT pg_cancel_backend($backend)");
+$rebuild->finish;
+is( ask($node, $problems),
+	'index rag.rag_kb_default_embedding_idx_ccnew'
+	  . '|DROP INDEX rag.rag_kb_default_embedding_idx_ccnew;',
+	'rag_status tells what an interrupted rebuild has left');
+$writer->query('COMMIT');
+ask($node, 'DROP INDEX rag.rag_kb_default_embedding_idx_ccnew');
+is(ask($node, $problems), '', 'the remedy heals it');
+
 done_testing();
