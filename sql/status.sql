@@ -198,6 +198,14 @@ BEGIN
             WHERE c.model <> rag.current_model()
               AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
             UNION ALL
+            SELECT 'warning', 'collection ' || c.name,
+                   format('the retriever %s does not exist any more: default settings are used',
+                          c.retriever),
+                   format('Create it again: SELECT rag_create_retriever(%L, SETTINGS);',
+                          c.retriever)
+            FROM rag.collections c
+            WHERE NOT EXISTS (SELECT FROM rag.retrievers t WHERE t.name = c.retriever)
+            UNION ALL
             SELECT 'error', 'index ' || i.indexrelid::regclass,
                    'the index is invalid and is not used',
                    -- what an interrupted REINDEX CONCURRENTLY has left has another one beside it

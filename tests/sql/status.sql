@@ -103,3 +103,16 @@ DROP SCHEMA larder CASCADE;
 DROP TABLE kept_document;
 DROP ROLE status_reader;
 DROP ROLE status_nobody;
+
+-- a retriever whose row was lost with a damaged page
+SELECT rag_create_retriever('lost');
+SELECT rag_create_collection('bowl', retriever => 'lost');
+SET session_replication_role = replica;
+DELETE FROM rag.retrievers WHERE name = 'lost';
+RESET session_replication_role;
+SELECT name, state, index_strategy FROM rag_collection_status('bowl');
+SELECT * FROM rag_status() WHERE object = 'collection bowl';
+SELECT rag_create_retriever('lost');
+SELECT count(*) FROM rag_status() WHERE object = 'collection bowl';
+SELECT rag_drop_collection('bowl');
+SELECT rag_drop_retriever('lost');

@@ -61,8 +61,8 @@ fn statement(only: &str, shares: &str) -> String {
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
                     c.external_id, c.model, c.model_fingerprint, c.model_precision,
                     c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid,
-                    p.reltoastrelid
-             FROM rag.collections c
+                    p.reltoastrelid, r.spec -> 'storageConfig' AS storage
+             FROM rag.collections c LEFT JOIN rag.retrievers r ON r.name = c.retriever
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
              {only}),
@@ -101,12 +101,9 @@ fn statement(only: &str, shares: &str) -> String {
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
                 c.retriever, c.external_id, c.model, c.model_fingerprint, c.model_precision,
                 c.model_max_tokens,
-                (SELECT coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') FROM rag.retrievers r
-                 WHERE r.name = c.retriever) AS storage_type,
-                coalesce(c.index_strategy,
-                         (SELECT r.spec #>> '{{storageConfig,indexStrategy,mode}}'
-                          FROM rag.retrievers r WHERE r.name = c.retriever),
-                         'per_dataset') AS index_strategy,
+                coalesce(c.storage ->> 'type', 'hnsw') AS storage_type,
+                coalesce(c.index_strategy, c.storage #>> '{{indexStrategy,mode}}', 'per_dataset')
+                    AS index_strategy,
                 CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
                      THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
@@ -119,20 +116,17 @@ fn statement(only: &str, shares: &str) -> String {
                 EXISTS (SELECT FROM pg_catalog.pg_index i
                         JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                         JOIN pg_catalog.pg_am a ON a.oid = n.relam
-                        JOIN rag.retrievers r ON r.name = c.retriever
                         WHERE i.indrelid = c.oid AND i.indisvalid AND a.amname = 'rag_hnsw'
-                          AND coalesce(r.spec #>> '{{storageConfig,type}}', 'hnsw') = 'hnsw'
+                          AND coalesce(c.storage ->> 'type', 'hnsw') = 'hnsw'
                           AND ARRAY(SELECT o.option
                                     FROM pg_catalog.unnest(n.reloptions) AS o (option)
                                     ORDER BY o.option)
                               <> ARRAY(SELECT e.key || '=' || e.value::pg_catalog.int4
-                                       FROM pg_catalog.jsonb_each_text(
-                                           r.spec #> '{{storageConfig,ext}}') AS e
+                                       FROM pg_catalog.jsonb_each_text(c.storage -> 'ext') AS e
                                        WHERE e.value IS NOT NULL ORDER BY e.key))
-                OR c.partition IS NOT NULL AND c.index_strategy <> (
-                       SELECT coalesce(r.spec #>> '{{storageConfig,indexStrategy,mode}}',
-                                       'per_dataset')
-                       FROM rag.retrievers r WHERE r.name = c.retriever)
+                OR c.partition IS NOT NULL
+                   AND c.index_strategy
+                       <> coalesce(c.storage #>> '{{indexStrategy,mode}}', 'per_dataset')
                     AS has_other_options,
                 (SELECT pg_catalog.max(a.amname::pg_catalog.text) FROM pg_catalog.pg_index i
                  JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
