@@ -15,7 +15,7 @@ mod discretion;
 mod keys;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
-use rag_protocol::{ingest::Credentials, spec::SourceSpec};
+use rag_protocol::{ingest::Credentials, network::AllowedHosts, spec::SourceSpec};
 use rag_secret::{
     InvalidValue, MAX_VALUE_BYTES, Reference, Value,
     sealed::{self, OpenError, Place},
@@ -36,6 +36,7 @@ use crate::{
         roles::{self, Owner},
         transaction::transaction,
     },
+    settings,
 };
 
 /// The keys of the values that are sent to a source's server.
@@ -215,13 +216,24 @@ fn check_owner(name: &str, owner: &Owner, role: pg_sys::Oid, to_do: &str) -> Res
 }
 
 /// # Errors
-/// The source connects to no server that could ask for credentials.
+/// The source connects to no server that could ask for credentials, or to one that they cannot be
+/// sent to.
 pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
     if spec.takes_credentials() {
-        return spec.check_credentials().map_err(|problem| {
+        let server = spec.credentials_server().map_err(|problem| {
             let error = Error::invalid_parameter(problem.message());
             problem.hint.into_iter().fold(error, Error::hint)
-        });
+        })?;
+        let allowed = AllowedHosts::parse(&settings::network().allowed_private_hosts)?;
+        return match server {
+            Some(url) if url.scheme() != "https" && !allowed.allows_host_of(&url) => Err(
+                Error::invalid_parameter("credentials cannot be sent over http").hint(
+                    "Write the URL with https://. Only hosts in rag.allowed_private_hosts get \
+                     credentials over http.",
+                ),
+            ),
+            _ => Ok(()),
+        };
     }
     Err(Error::invalid_parameter(format!(
         "source of kind \"{}\" takes no credentials",

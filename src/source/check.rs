@@ -90,6 +90,8 @@ pub fn spec(
     );
     if may_read.is_some() {
         presence::warn_of_missing(&parsed, errors);
+        let judged = presence::warn_of_refused(&parsed, errors);
+        errors.note(&format!("spec.{}", parsed.location_key()), judged);
     }
     if parsed.uses_network() {
         errors.note(

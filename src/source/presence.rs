@@ -1,11 +1,17 @@
-//! Warns of files of the server that a source names and that do not exist. They may be created
-//! later, so this is no error.
+//! Warns of files of the server that a source names and that do not exist, and of addresses that
+//! sources may not connect to. A file may be created later, and an address may be allowed later. So
+//! these are no errors.
 
 use std::{io, path::Path};
 
-use rag_protocol::spec::{FieldProblem, ServerPath, SourceSpec};
+use rag_protocol::{
+    network::{AllowedHosts, NOT_PUBLIC_HINT},
+    spec::{FieldProblem, ServerPath, SourceSpec},
+};
+use url::Url;
 
 use super::errors::DefinitionErrors;
+use crate::{error::Error, settings};
 
 /// The maximum number of warnings.
 const MAX_WARNINGS: usize = 10;
@@ -25,6 +31,29 @@ pub fn warn_of_missing(spec: &SourceSpec, errors: &mut DefinitionErrors) {
             break;
         }
     }
+}
+
+/// Warns of each address that every run would refuse to connect to.
+///
+/// # Errors
+/// An entry of `rag.allowed_private_hosts` is invalid, so that every run fails.
+pub fn warn_of_refused(spec: &SourceSpec, errors: &mut DefinitionErrors) -> Result<(), Error> {
+    let addresses = spec.web_addresses();
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let allowed = AllowedHosts::parse(&settings::network().allowed_private_hosts)?;
+    for address in addresses {
+        pgrx::check_for_interrupts!();
+        let url = Url::parse(address.url).ok();
+        if let Some(refusal) = url.and_then(|url| allowed.refusal(&url)) {
+            errors.warn(FieldProblem::new(address.field, refusal).hint(NOT_PUBLIC_HINT));
+        }
+        if errors.warning_count() >= MAX_WARNINGS {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn expect(field: &str, path: &Path, is_folder: bool, errors: &mut DefinitionErrors) {

@@ -2,7 +2,11 @@
 //! revoked.
 
 use pgrx::pg_sys;
-use rag_protocol::spec::{RequiredRight, SourceSpec};
+use rag_protocol::{
+    network::AllowedHosts,
+    spec::{RequiredRight, SourceSpec},
+};
+use url::Url;
 
 use crate::{error::Error, pg::roles, settings};
 
@@ -13,12 +17,16 @@ pub fn check(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
         RequiredRight::None => Ok(()),
         RequiredRight::ServerFiles => roles::require_server_files(owner),
         RequiredRight::Superuser(action) => roles::require_superuser(owner, action),
-        RequiredRight::PlainHttp(_) if !settings::network().allowed_private_hosts.is_empty() => {
-            Ok(())
-        }
+        RequiredRight::PlainHttp(url) if is_allowed_host(url)? => Ok(()),
         RequiredRight::PlainHttp(url) => Err(Error::invalid_parameter(format!(
             "\"{url}\" does not start with https://"
         ))
         .hint("Only hosts in rag.allowed_private_hosts can be used over http.")),
     }
+}
+
+/// Returns true if `rag.allowed_private_hosts` names the host of a URL.
+fn is_allowed_host(url: &str) -> Result<bool, Error> {
+    let allowed = AllowedHosts::parse(&settings::network().allowed_private_hosts)?;
+    Ok(Url::parse(url).is_ok_and(|url| allowed.allows_host_of(&url)))
 }

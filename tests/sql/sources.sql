@@ -62,6 +62,43 @@ SELECT rag_create_source('docs', 'static',
 SELECT count(*)
     FROM rag_validate_source('static',
     '{"endpoints": ["https://a.example/1", "https://a.example/2"]}', credentials => 'token');
+-- credentials are not sent over http; tests/t/069 names allowed hosts
+SELECT rag_create_source('docs', 'website', '{"url": "http://wiki.example/"}',
+    credentials => 'token'); :sqlstate
+-- addresses that runs refuse are warnings: the setting may change
+SELECT * FROM rag_validate_source('static', '{"endpoints": ["https://127.0.0.2/x",
+    "http://169.254.169.254/x", "https://localhost/x", "http://10.1.2.3/x", "https://[::1]/x",
+    "http://2130706433/x", "https://example.org/x"]}');
+SELECT field, problem, severity FROM rag_validate_source('website', '{"url": "http://10.1.2.3/"}');
+SELECT field, problem, severity
+    FROM rag_validate_source('git', '{"repositoryURL": "https://192.168.0.1/a"}');
+SELECT rag_create_source('private', 'website', '{"url": "http://10.1.2.3/"}',
+    schedule => '@yearly');
+SELECT resource_ready, c ->> 'message' AS message
+    FROM rag.sources, jsonb_array_elements(conditions) AS c
+    WHERE name = 'private' AND c ->> 'type' = 'ResourceReady';
+SELECT rag_drop_source('private');
+-- names that no resolver finds
+SELECT url, (SELECT problem FROM rag_validate_source('website', jsonb_build_object('url', url)))
+FROM unnest(ARRAY['https://-bad-.com/', 'https://a..b/', 'https://' || repeat('a', 64) || '.com/',
+    'https://a-.b_c.example/', 'www.example.org']) AS url;
+-- commits and branches that no repository has
+SELECT field, problem, hint FROM rag_validate_source('git',
+    jsonb_build_object('repositoryURL', 'https://example.org/a', 'commit', repeat('0', 40)));
+SELECT field, problem, hint FROM rag_validate_source('git',
+    jsonb_build_object('repositoryURL', 'https://example.org/a', 'commit', repeat('a', 41)));
+SELECT field, problem, hint FROM rag_validate_source('git',
+    jsonb_build_object('repositoryURL', 'https://example.org/a', 'commit', repeat('a', 64)));
+SELECT field, problem, hint FROM rag_validate_source('git',
+    '{"repositoryURL": "https://example.org/a", "branch": "refs/heads/main"}');
+-- patterns that match nothing
+SELECT field, problem, hint FROM rag_validate_source('git',
+    '{"repositoryURL": "https://example.org/a", "paths": ["!", "../x", "*.md"],
+    "excludePaths": ["/", "a/./b"]}');
+SELECT field, problem, hint FROM rag_validate_source('folder',
+    '{"path": "/", "paths": ["!docs/"], "excludePaths": ["!docs/", "!*.md"]}');
+-- a key that is a part of the right one
+SELECT field, problem, hint FROM rag_validate_source('git', '{"url": "https://example.org/a"}');
 SELECT rag_drop_secret('token');
 -- patterns of websites
 SELECT field, problem

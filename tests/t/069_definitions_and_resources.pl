@@ -51,6 +51,33 @@ for (
 	is(validated($kind, $spec),
 		$expected, "$kind: a missing path is a warning of rag_validate_source");
 }
+
+# -- addresses: those of this machine are allowed on all ports
+my $refused = 'are not allowed: it is';
+for (
+	[ 'static', '{"endpoints": ["http://127.0.0.1:8080/x", "http://localhost/x"]}', '' ],
+	[ 'website', '{"url": "http://127.0.0.2/"}', "spec.url|connections to 127.0.0.2 $refused" ],
+	[ 'markdown', '{"uri": "http://10.0.0.1/a.md"}', "spec.uri|connections to 10.0.0.1 $refused" ],
+	[ 'git', '{"repositoryURL": "http://127.0.0.1/a.git"}', '' ],
+	[
+		'git', '{"repositoryURL": "http://example.org/a.git"}',
+		'spec.repositoryURL|"http://example.org/a.git" does not start with https://|error'
+	])
+{
+	my ($kind, $spec, $expected) = @$_;
+	my $found = validated($kind, $spec);
+	is(substr($found, 0, length $expected || length $found),
+		$expected, "$kind: an address is judged by rag.allowed_private_hosts: $spec");
+}
+$node->safe_psql('postgres', "SELECT rag_create_secret('token', 'swordfish')");
+for ([ 'http://127.0.0.1/a', '' ], [ 'http://example.org/a', 'cannot be sent over http' ])
+{
+	my ($url, $expected) = @$_;
+	my $found = $node->safe_psql('postgres',
+		qq{SELECT problem FROM rag_validate_source('website', '{"url": "$url"}',
+		credentials => 'token')});
+	like($found, $expected ? qr/$expected/ : qr/^$/, "credentials for $url");
+}
 my $result =
   run_sql($node, qq{SELECT rag_create_source('later', 'folder', '{"path": "$folder/later"}')});
 is($result->{rc}, 0, 'a source can be created before its folder exists');

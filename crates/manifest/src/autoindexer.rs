@@ -13,13 +13,14 @@ use rag_protocol::{
         ExpectedType, FieldProblem, KINDS, ProblemReason, SourceKind, SourceSpec, kind_named,
         kind_names,
     },
+    spelling::did_you_mean,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
     Metadata,
     duration::duration_text,
-    object::{Object, did_you_mean, hint_to_quote, shown, type_of},
+    object::{Object, hint_to_quote, shown, type_of},
 };
 
 /// A source, as the proposal of the AutoIndexer describes it. Its references and its schedule are

@@ -25,7 +25,7 @@ mod value;
 
 use std::{cell::LazyCell, collections::HashMap};
 
-use rag_protocol::spec::FieldProblem;
+use rag_protocol::{spec::FieldProblem, spelling::did_you_mean};
 use serde_json::{Map, Value};
 
 pub use self::{
@@ -36,7 +36,7 @@ pub use self::{
     strategy::{IndexStrategy, OWN_PARTITION},
 };
 use self::{
-    object::{Object, Problems, did_you_mean, shown, type_of},
+    object::{Object, Problems, shown, type_of},
     text::DocumentText,
     value::{Budget, SyntaxError},
 };

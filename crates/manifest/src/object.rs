@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use rag_protocol::{
     name::{NameError, NameForm},
     spec::{FieldProblem, ProblemReason, ValueType},
+    spelling::did_you_mean,
 };
 use serde_json::{Map, Value};
 
@@ -202,22 +203,6 @@ pub fn shown(text: &str) -> String {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// Returns a hint that lists the known words, and first the one that was probably meant.
-pub fn did_you_mean(given: &str, known: &[&str], what: &str) -> String {
-    const MAX_BYTES: usize = 64;
-    let distance = |word: &&&str| strsim::osa_distance(&given.to_lowercase(), &word.to_lowercase());
-    let nearest = known
-        .iter()
-        .filter(|_| given.len() <= MAX_BYTES)
-        .map(|word| (distance(&word), word))
-        .filter(|(distance, word)| *distance <= (word.len() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance);
-    let guess = nearest.map_or_else(String::new, |(_, word)| {
-        format!("Did you mean \"{word}\"? ")
-    });
-    format!("{guess}{what}: {}.", known.join(", "))
 }
 
 /// Returns the hint for a string that was written without quotes.

@@ -1,10 +1,11 @@
 //! `storageConfig.indexStrategy`: which partition of `rag.chunks` has the chunks of a collection.
 
+use rag_protocol::spelling::did_you_mean;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    object::{Object, did_you_mean, shown},
+    object::{Object, shown},
     retriever::integer,
 };
 

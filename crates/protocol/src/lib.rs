@@ -5,9 +5,12 @@
 //!   definition; [`name`]: names of objects;
 //! * [`baseline`]: texts that show how similar a model finds unrelated ones;
 //! * [`embed`]: requests to `rag-engine embed` and its replies, over a Unix socket;
+//! * [`network`]: which hosts sources may connect to;
 //! * [`ingest`]: the job of `rag-engine ingest` and the events that it sends, over pipes;
 //! * [`call`]: a call of a remote model by `rag-engine call`, and the events that it sends;
 //! * [`storage`]: a request of `rag-engine store` to a server that searches vectors;
+//! * [`skipped`]: numbers of files that are no documents;
+//! * [`spelling`]: hints for misspelled names;
 //! * [`labels`]: category and tags of documents;
 //! * [`frame`]: the framing of messages and its limits.
 //!
@@ -24,7 +27,10 @@ pub mod identity;
 pub mod ingest;
 pub mod labels;
 pub mod name;
+pub mod network;
+pub mod skipped;
 pub mod spec;
+pub mod spelling;
 pub mod storage;
 pub mod uri;
 

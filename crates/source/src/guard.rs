@@ -29,7 +29,6 @@
 //! A proxy resolves names itself. Then only addresses in URLs and the names of this machine are
 //! checked; the proxy decides on all other names.
 
-mod special;
 #[cfg(test)]
 mod tests;
 
@@ -40,13 +39,15 @@ use std::{
     thread,
 };
 
-use ipnet::IpNet;
-use rag_protocol::{EngineError, ErrorKind, ingest::Network};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::Network,
+    network::{AllowedHosts, NOT_PUBLIC_HINT, is_this_machine, reached, special},
+};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::oneshot;
 use url::{Host, Url};
 
-use self::special::{reached, special};
 use crate::machine::{Machine, OWN};
 
 /// Why a connection is refused.
@@ -73,28 +74,9 @@ impl Refusal {
             Self::Scheme(_) => "Use an http or https URL.",
             Self::Credentials => "Create a secret and name it in the source's credentials.",
             Self::NoHost => "Write https://host/path.",
-            Self::Address { .. } | Self::Resolved { .. } | Self::ThisMachine(_) => {
-                "Sources connect to public addresses only. A superuser can allow others in \
-                 rag.allowed_private_hosts."
-            }
+            Self::Address { .. } | Self::Resolved { .. } | Self::ThisMachine(_) => NOT_PUBLIC_HINT,
         }
     }
-}
-
-/// One entry of `rag.allowed_private_hosts`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct AllowedHost {
-    hosts: Hosts,
-    /// `None` allows all ports.
-    port: Option<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
-    Name(String),
-    /// Begins with a dot.
-    Below(String),
-    Net(IpNet),
 }
 
 /// Host and port.
@@ -105,7 +87,7 @@ const ANY_PORT: u16 = 0;
 
 #[derive(Debug)]
 pub struct Guard {
-    allowed: Vec<AllowedHost>,
+    allowed: AllowedHosts,
     proxy: Option<Authority>,
     machine: Machine,
 }
@@ -118,15 +100,6 @@ impl Guard {
     }
 
     fn on(machine: Machine, network: &Network) -> Result<Self, EngineError> {
-        let allowed = network.allowed_private_hosts.iter().map(|entry| {
-            AllowedHost::parse(entry).ok_or_else(|| {
-                let message = format!("invalid entry \"{entry}\" in rag.allowed_private_hosts");
-                EngineError::new(ErrorKind::InvalidRequest, message).hint(
-                    "Write a name, *.name, an address or a network such as 10.0.0.0/8, \
-                     optionally with :port.",
-                )
-            })
-        });
         let proxy = network.proxy.as_ref().map(|proxy| {
             let parsed = Url::parse(proxy)
                 .ok()
@@ -140,7 +113,7 @@ impl Guard {
             })
         });
         Ok(Self {
-            allowed: allowed.collect::<Result<_, _>>()?,
+            allowed: AllowedHosts::parse(&network.allowed_private_hosts)?,
             proxy: proxy.transpose()?,
             machine,
         })
@@ -167,7 +140,7 @@ impl Guard {
         match host {
             Host::Ipv4(address) => judge(address.into()),
             Host::Ipv6(address) => judge(address.into()),
-            Host::Domain(name) if self.allows_name(name, port) => Ok(()),
+            Host::Domain(name) if self.allowed.allows_name(name, port) => Ok(()),
             Host::Domain(name) if self.proxy.is_some() && is_this_machine(name) => {
                 Err(Refusal::ThisMachine(name.into()))
             }
@@ -184,8 +157,8 @@ impl Guard {
             return Err(Refusal::NoHost);
         };
         let is_allowed =
-            matches!(url.host(), Some(Host::Domain(name)) if self.allows_name(name, port));
-        if self.proxy.is_some() || is_allowed || self.allows_address(peer, port) {
+            matches!(url.host(), Some(Host::Domain(name)) if self.allowed.allows_name(name, port));
+        if self.proxy.is_some() || is_allowed || self.allowed.allows_address(peer, port) {
             return Ok(());
         }
         let judged = if local == peer {
@@ -201,14 +174,7 @@ impl Guard {
 
     /// Returns true if an entry of `rag.allowed_private_hosts` names the host of a URL.
     pub fn is_allowed_host(&self, url: &Url) -> bool {
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return false;
-        };
-        match host {
-            Host::Ipv4(address) => self.allows_address(address.into(), port),
-            Host::Ipv6(address) => self.allows_address(address.into(), port),
-            Host::Domain(name) => self.allows_name(name, port),
-        }
+        self.allowed.allows_host_of(url)
     }
 
     /// Returns the port if an entry or the proxy names it, and otherwise [`ANY_PORT`]. Hosts of one
@@ -217,7 +183,7 @@ impl Guard {
         match &self.proxy {
             // no other name is resolved
             Some((_, port)) => *port,
-            None if self.allowed.iter().any(|e| e.port == Some(port)) => port,
+            None if self.allowed.name_port(port) => port,
             None => ANY_PORT,
         }
     }
@@ -236,7 +202,7 @@ impl Guard {
             .proxy
             .as_ref()
             .is_some_and(|(proxy, at)| proxy == host && *at == port)
-            || self.allows_name(host, port)
+            || self.allowed.allows_name(host, port)
         {
             return Ok(addresses.to_vec());
         }
@@ -284,87 +250,11 @@ impl Guard {
 
     fn judge(&self, address: IpAddr, port: u16) -> Result<(), &'static str> {
         match special(address).or_else(|| self.machine.relation(reached(address))) {
-            Some(_) if self.allows_address(address, port) => Ok(()),
+            Some(_) if self.allowed.allows_address(address, port) => Ok(()),
             Some(kind) => Err(kind),
             None => Ok(()),
         }
     }
-
-    fn allows_address(&self, address: IpAddr, port: u16) -> bool {
-        let address = address.to_canonical();
-        self.allowed.iter().any(|e| {
-            e.port.is_none_or(|p| p == port)
-                && matches!(&e.hosts, Hosts::Net(net) if net.contains(&address))
-        })
-    }
-
-    fn allows_name(&self, name: &str, port: u16) -> bool {
-        let name = name.strip_suffix('.').unwrap_or(name);
-        self.allowed.iter().any(|e| {
-            e.port.is_none_or(|p| p == port)
-                && match &e.hosts {
-                    Hosts::Name(allowed) => allowed == name,
-                    Hosts::Below(suffix) => {
-                        name.len() > suffix.len() && name.ends_with(suffix.as_str())
-                    }
-                    Hosts::Net(_) => false,
-                }
-        })
-    }
-}
-
-impl AllowedHost {
-    fn parse(entry: &str) -> Option<Self> {
-        let entry = entry.trim();
-        if let Some(net) = parse_net(entry) {
-            return Some(Self {
-                hosts: Hosts::Net(net),
-                port: None,
-            });
-        }
-        let (host, port) = match entry.rsplit_once(':') {
-            Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port > 0)?)),
-            None => (entry, None),
-        };
-        let bare = host
-            .strip_prefix('[')
-            .map_or(Some(host), |rest| rest.strip_suffix(']'))?;
-        let hosts = match (parse_net(bare), host.strip_prefix("*.")) {
-            (Some(net), _) => Hosts::Net(net),
-            (None, Some(name)) => Hosts::Below(format!(".{}", parse_name(name)?)),
-            (None, None) => match Host::parse(host).ok()? {
-                Host::Ipv4(address) => Hosts::Net(IpAddr::from(address).into()),
-                Host::Ipv6(address) => Hosts::Net(IpAddr::from(address).into()),
-                Host::Domain(_) => Hosts::Name(parse_name(host)?),
-            },
-        };
-        Some(Self { hosts, port })
-    }
-}
-
-fn parse_net(text: &str) -> Option<IpNet> {
-    let net = text.parse::<IpNet>().ok();
-    net.or_else(|| {
-        text.parse::<IpAddr>()
-            .ok()
-            .map(|address| address.to_canonical().into())
-    })
-}
-
-/// Returns a name in the form that URLs have, without a final dot.
-fn parse_name(text: &str) -> Option<String> {
-    match Host::parse(text).ok()? {
-        Host::Domain(name) => {
-            let name = name.strip_suffix('.').unwrap_or(&name);
-            (!name.is_empty() && !name.contains('*')).then(|| name.to_owned())
-        }
-        Host::Ipv4(_) | Host::Ipv6(_) => None,
-    }
-}
-
-fn is_this_machine(name: &str) -> bool {
-    let name = name.strip_suffix('.').unwrap_or(name);
-    name == "localhost" || name.ends_with(".localhost")
 }
 
 fn authority(url: &Url) -> Option<Authority> {

@@ -1,11 +1,11 @@
 //! `storageConfig`: where the vectors of collections are searched.
 
 use rag_contract::{StorageType, VectorMetric};
-use rag_protocol::name::NameForm;
+use rag_protocol::{name::NameForm, spelling::did_you_mean};
 
 use super::integer;
 use crate::{
-    object::{Object, did_you_mean, shown, type_of},
+    object::{Object, shown, type_of},
     server_url::server_url,
     strategy,
 };

@@ -5,7 +5,7 @@ use std::path::{Component, PathBuf};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use super::{FieldProblem, Fields, RequiredRight, ServerPath};
+use super::{FieldProblem, Fields, RequiredRight, ServerPath, WebAddress};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -38,6 +38,16 @@ impl Endpoint {
                 path,
                 is_folder: false,
             }),
+        }
+    }
+
+    pub(super) fn web_address(&self, field: impl FnOnce() -> String) -> Option<WebAddress<'_>> {
+        match self {
+            Self::Web(url) => Some(WebAddress {
+                field: field(),
+                url,
+            }),
+            Self::File(_) => None,
         }
     }
 
@@ -82,6 +92,8 @@ pub fn server_of(endpoints: &[Endpoint]) -> Result<Option<Url>, FieldProblem> {
     Ok(server)
 }
 
+const ENDPOINT_HINT: &str = "Write https://host/path, or an absolute path on the database server.";
+
 impl Fields<'_> {
     /// Reads a required path on the server, absolute and without `..`.
     pub(super) fn absolute_path(&mut self, key: &'static str) -> Option<PathBuf> {
@@ -117,7 +129,7 @@ impl Fields<'_> {
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
         if !is_file_url {
             return self
-                .web_url(field, text)
+                .web_url(field, text, ENDPOINT_HINT)
                 .map(|_| Endpoint::Web(text.into()));
         }
         let url = Url::parse(text).ok();
@@ -130,18 +142,23 @@ impl Fields<'_> {
         Some(Endpoint::File(path))
     }
 
-    /// Reads an `http://` or `https://` URL without credentials in it.
-    pub(super) fn web_url(&mut self, field: impl std::fmt::Display, text: &str) -> Option<Url> {
-        const HINT: &str = "Write https://host/path, or an absolute path on the database server.";
+    /// Reads an `http://` or `https://` URL without credentials in it. `hint` says what may be
+    /// written.
+    pub(super) fn web_url(
+        &mut self,
+        field: impl std::fmt::Display,
+        text: &str,
+        hint: &str,
+    ) -> Option<Url> {
         let Ok(url) = Url::parse(text) else {
-            self.problem(field, "is not a URL").hint = Some(HINT.into());
+            self.problem(field, "is not a URL").hint = Some(hint.into());
             return None;
         };
         if !matches!(url.scheme(), "http" | "https") {
             self.problem(field, "must start with https:// or http://")
-                .hint = Some(HINT.into());
+                .hint = Some(hint.into());
         } else if !has_sendable_host(&url) {
-            self.problem(field, "is not a URL").hint = Some(HINT.into());
+            self.problem(field, "is not a URL").hint = Some(hint.into());
         } else if !url.username().is_empty() || url.password().is_some() {
             self.report_credentials(field);
         } else {
@@ -158,13 +175,25 @@ impl Fields<'_> {
 }
 
 /// Returns true if the HTTP client would send a request to the URL's host. The URL parser accepts
-/// some characters that no host name has.
+/// some characters and lengths that no host name has.
 pub(super) fn has_sendable_host(url: &Url) -> bool {
     match url.host() {
-        Some(Host::Domain(name)) => name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)),
+        Some(Host::Domain(name)) => is_host_name(name),
         Some(Host::Ipv4(_) | Host::Ipv6(_)) => true,
         None => false,
     }
+}
+
+/// The limits are those of DNS. Resolvers accept hyphens and underscores anywhere but at the start.
+fn is_host_name(name: &str) -> bool {
+    const MAX_NAME: usize = 253;
+    const MAX_LABEL: usize = 63;
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_label = |label: &str| {
+        (1..=MAX_LABEL).contains(&label.len())
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+    };
+    name.len() <= MAX_NAME && !name.starts_with('-') && name.split('.').all(is_label)
 }

@@ -154,6 +154,10 @@ impl<'a> Fields<'a> {
         if is_each_right && let Err(bad) = pattern::compile(&patterns) {
             let problem = format!("the patterns together are too large: {}", bad.reason);
             self.problem(key, problem);
+        } else if is_each_right && pattern::are_all_negated(&patterns) {
+            self.problem(key, "has only negated patterns, so no path matches them")
+                .hint =
+                Some("A pattern with ! excludes from what patterns before it match.".into());
         }
         patterns
     }
@@ -246,7 +250,7 @@ impl<'a> Fields<'a> {
         for key in object.keys() {
             if !self.used.contains(&key.as_str()) {
                 self.problem(key, ProblemReason::UnknownKey { kind: kind.name })
-                    .hint = Some(kind.keys_hint("Keys"));
+                    .hint = Some(kind.unknown_key_hint(key));
             }
         }
     }

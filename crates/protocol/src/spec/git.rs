@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    Fields, KindSpec, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec,
-    endpoint::has_sendable_host,
+    FieldProblem, Fields, KindSpec, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec,
+    WebAddress, endpoint::has_sendable_host,
 };
 
 pub(super) const KIND: SourceKind = SourceKind {
@@ -22,6 +22,9 @@ pub(super) const KIND: SourceKind = SourceKind {
 
 const URL_KEY: &str = "repositoryURL";
 const DEFAULT_BRANCH: &str = "main";
+/// Minimum and maximum number of hexadecimal digits of a commit.
+const COMMIT_DIGITS: (usize, usize) = (7, 40);
+const SHA256_DIGITS: usize = 64;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitSpec {
@@ -55,12 +58,22 @@ impl GitSpec {
             let hint = "Write the branch's name alone, as \"git branch\" shows it: \"main\", \
                         \"release/2.1\".";
             fields.problem("branch", "is not a valid branch name").hint = Some(hint.into());
+        } else if let Some(name) = branch.as_deref().and_then(name_of_reference) {
+            fields
+                .problem("branch", "must be a name, not a reference")
+                .hint = Some(format!("Write \"{name}\"."));
         }
-        if commit
-            .as_deref()
-            .is_some_and(|commit| !is_commit_id(commit))
-        {
-            fields.problem("commit", "must be 7 to 64 hexadecimal digits");
+        match commit.as_deref() {
+            Some(commit) if !is_commit_id(commit) => {
+                fields
+                    .problem("commit", "must be 7 to 40 hexadecimal digits")
+                    .hint = (commit.len() == SHA256_DIGITS && is_hexadecimal(commit))
+                    .then(|| "Repositories with SHA-256 object ids are not supported.".into());
+            }
+            Some(commit) if commit.len() == COMMIT_DIGITS.1 && is_zero(commit) => {
+                fields.problem("commit", "is git's name for no commit");
+            }
+            _ => {}
         }
         Some(Self {
             repository: repository?,
@@ -90,6 +103,23 @@ impl KindSpec for GitSpec {
 
     fn uses_network(&self) -> bool {
         matches!(self.repository, Repository::Https(_))
+    }
+
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        Ok(match &self.repository {
+            Repository::Https(url) => Url::parse(url).ok(),
+            Repository::Local(_) => None,
+        })
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        match &self.repository {
+            Repository::Https(url) => vec![WebAddress {
+                field: format!("spec.{URL_KEY}"),
+                url,
+            }],
+            Repository::Local(_) => vec![],
+        }
     }
 
     fn server_paths(&self) -> Vec<ServerPath<'_>> {
@@ -174,8 +204,23 @@ fn is_branch_name(branch: &str) -> bool {
         && gix_validate::reference::branch_name(reference.as_str().into()).is_ok()
 }
 
+/// Returns the name in `refs/heads/name` or `refs/tags/name`.
+fn name_of_reference(branch: &str) -> Option<&str> {
+    ["refs/heads/", "refs/tags/"]
+        .into_iter()
+        .find_map(|folder| branch.strip_prefix(folder))
+}
+
 fn is_commit_id(commit: &str) -> bool {
-    (7..=64).contains(&commit.len()) && commit.bytes().all(|b| b.is_ascii_hexdigit())
+    (COMMIT_DIGITS.0..=COMMIT_DIGITS.1).contains(&commit.len()) && is_hexadecimal(commit)
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_zero(text: &str) -> bool {
+    text.bytes().all(|b| b == b'0')
 }
 
 /// Returns the https URL that an address over ssh probably stands for: `git@host:path`,
@@ -196,7 +241,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::spec::{FieldProblem, tests::refuses};
+    use crate::spec::tests::refuses;
 
     fn parse(url: &str) -> Result<SourceSpec, Vec<FieldProblem>> {
         SourceSpec::parse("git", &json!({ "repositoryURL": url }))
@@ -258,6 +303,8 @@ mod tests {
             "https://h\\x/y",
             "https://h!/x",
             "https:///x?y",
+            "https://-bad-.com/x",
+            "https://a..b/x",
         ] {
             let problem = parse(url).unwrap_err()[0].message();
             assert!(
@@ -292,6 +339,8 @@ mod tests {
             "a^",
             "a:b",
             "a?",
+            "refs/heads/main",
+            "refs/tags/v1",
         ] {
             assert!(parse(branch).is_err(), "{branch}");
         }
@@ -324,7 +373,17 @@ mod tests {
             (
                 "commit",
                 "HEAD",
-                "spec.commit: must be 7 to 64 hexadecimal digits",
+                "spec.commit: must be 7 to 40 hexadecimal digits",
+            ),
+            (
+                "commit",
+                "0123456789abcdef0123456789abcdef012345678",
+                "spec.commit: must be 7 to 40 hexadecimal digits",
+            ),
+            (
+                "commit",
+                "0000000000000000000000000000000000000000",
+                "spec.commit: is git's name for no commit",
             ),
         ] {
             let spec = json!({"repositoryURL": "https://example.org/a", key: value});

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use url::Url;
+
 use super::{FieldProblem, Fields, PathFilter, SourceSpec};
+use crate::spelling::meant;
 
 /// A kind of source, as the registry knows it: the constant `KIND` of the kind's file.
 #[derive(Debug)]
@@ -33,6 +36,19 @@ impl SourceKind {
         [self.keys, &COMMON_KEYS].concat()
     }
 
+    /// Returns the hint for a key that the kind does not have.
+    pub fn unknown_key_hint(&self, given: &str) -> String {
+        let keys = self.keys_hint("Keys");
+        let renamed = self.released_names.iter().find(|(name, _)| *name == given);
+        match renamed
+            .map(|(_, key)| *key)
+            .or_else(|| meant(given, &self.all_keys()))
+        {
+            Some(key) => format!("Did you mean \"{key}\"? {keys}"),
+            None => keys,
+        }
+    }
+
     /// Returns the hint that lists the keys. `what` is "Keys", or "Fields" for manifests.
     pub fn keys_hint(&self, what: &str) -> String {
         let keys = self.all_keys().join(", ");
@@ -57,12 +73,17 @@ pub trait KindSpec {
     /// may define such a source.
     fn uses_network(&self) -> bool;
 
-    /// Credentials are sent to one server. Checks that the source has no more than one.
+    /// Returns a URL of the one server that credentials are sent to, if there is one.
     ///
     /// # Errors
-    /// It has several.
-    fn check_credentials(&self) -> Result<(), FieldProblem> {
-        Ok(())
+    /// There are several servers.
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        Ok(None)
+    }
+
+    /// Returns the addresses that every run requests.
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        vec![]
     }
 
     /// Returns the files and folders of the database server that a run reads.
@@ -86,7 +107,7 @@ pub enum RequiredRight<'a> {
     ServerFiles,
     /// Only superusers may read this; the text completes "permission denied to ...".
     Superuser(&'static str),
-    /// The URL is not encrypted: allowed only where `rag.allowed_private_hosts` names hosts.
+    /// The URL is not encrypted: allowed only if `rag.allowed_private_hosts` names its host.
     PlainHttp(&'a str),
 }
 
@@ -97,4 +118,12 @@ pub struct ServerPath<'a> {
     pub field: String,
     pub path: &'a Path,
     pub is_folder: bool,
+}
+
+/// An address of the web that a source reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebAddress<'a> {
+    /// The path of the field: `spec.endpoints[2]`.
+    pub field: String,
+    pub url: &'a str,
 }

@@ -3,8 +3,12 @@
 use std::slice;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use super::{Endpoint, Fields, KindSpec, RequiredRight, ServerPath, SourceKind, SourceSpec};
+use super::{
+    Endpoint, FieldProblem, Fields, KindSpec, RequiredRight, ServerPath, SourceKind, SourceSpec,
+    WebAddress, server_of,
+};
 
 pub(super) const KIND: SourceKind = SourceKind {
     name: "markdown",
@@ -44,6 +48,15 @@ impl KindSpec for MarkdownSpec {
 
     fn uses_network(&self) -> bool {
         self.endpoint.is_web()
+    }
+
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        server_of(slice::from_ref(&self.endpoint))
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        let address = self.endpoint.web_address(|| "spec.uri".into());
+        address.into_iter().collect()
     }
 
     fn server_paths(&self) -> Vec<ServerPath<'_>> {

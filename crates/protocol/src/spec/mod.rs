@@ -20,11 +20,12 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use url::Url;
 
 use self::fields::Fields;
 pub use self::{
     endpoint::{Endpoint, server_of},
-    kind::{COMMON_KEYS, KindSpec, RequiredRight, ServerPath, SourceKind},
+    kind::{COMMON_KEYS, KindSpec, RequiredRight, ServerPath, SourceKind, WebAddress},
     problem::{ExpectedType, FieldProblem, ProblemReason, ValueType},
 };
 
@@ -108,12 +109,17 @@ impl SourceSpec {
         self.uses_network()
     }
 
-    /// See [`KindSpec::check_credentials`].
+    /// See [`KindSpec::credentials_server`].
     ///
     /// # Errors
     /// The source has several servers.
-    pub fn check_credentials(&self) -> Result<(), FieldProblem> {
-        self.as_kind().check_credentials()
+    pub fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        self.as_kind().credentials_server()
+    }
+
+    /// See [`KindSpec::web_addresses`].
+    pub fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        self.as_kind().web_addresses()
     }
 
     /// See [`KindSpec::server_paths`].

@@ -22,16 +22,19 @@ pub const HINT: &str = "Write patterns as in a .gitignore file: \"*.md\", \"docs
 pub fn compile(patterns: &[String]) -> Result<Gitignore, BadPattern> {
     let mut builder = GitignoreBuilder::new("");
     for (index, pattern) in patterns.iter().enumerate() {
-        if pattern.contains("//") {
-            let reason = "it has two slashes in a row, so no path matches it".into();
+        if let Some(reason) = why_nothing_matches(pattern) {
             return Err(BadPattern {
                 index: Some(index),
-                reason,
+                reason: reason.into(),
             });
         }
         // A list of patterns has no comments, and `./docs` can only mean the docs of the root.
-        let line = match pattern.strip_prefix("./") {
-            Some(rest) => format!("/{rest}"),
+        let (sign, positive) = match pattern.strip_prefix('!') {
+            Some(positive) => ("!", positive),
+            None => ("", pattern.as_str()),
+        };
+        let line = match positive.strip_prefix("./") {
+            Some(rest) => format!("{sign}/{rest}"),
             None if pattern.starts_with('#') => format!("\\{pattern}"),
             None => pattern.clone(),
         };
@@ -44,4 +47,65 @@ pub fn compile(patterns: &[String]) -> Result<Gitignore, BadPattern> {
         index: None,
         reason: error.to_string(),
     })
+}
+
+/// Returns true if a list of patterns selects nothing, because each of them only takes away.
+pub fn are_all_negated(patterns: &[String]) -> bool {
+    !patterns.is_empty() && patterns.iter().all(|pattern| pattern.starts_with('!'))
+}
+
+/// Returns why a pattern matches no path, for the patterns that the library accepts.
+fn why_nothing_matches(pattern: &str) -> Option<&'static str> {
+    let positive = pattern.strip_prefix('!').unwrap_or(pattern);
+    let positive = positive.strip_prefix("./").unwrap_or(positive);
+    if positive.contains("//") {
+        Some("it has two slashes in a row, so no path matches it")
+    } else if positive.trim_end().trim_matches('/').is_empty() {
+        Some("it names nothing, so no path matches it")
+    } else if positive.split('/').any(|part| matches!(part, "." | "..")) {
+        Some("paths have no parts \".\" and \"..\", so no path matches it")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(pattern: &str) -> Result<Gitignore, BadPattern> {
+        compile(&[pattern.into()])
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_refused() {
+        for pattern in [
+            "a//b", "!", "/", "./", "../x", "a/../b", "a/./b", ".", "!../x",
+        ] {
+            let bad = compiled(pattern).unwrap_err();
+            assert!(bad.reason.ends_with("so no path matches it"), "{pattern}");
+        }
+        for pattern in [
+            "*.md", "./docs", "!docs/", "..a", "a/...", ".github/", "**", "\\!a", " /",
+        ] {
+            assert!(compiled(pattern).is_ok(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_dot_and_a_slash_stand_for_the_root() {
+        let list = ["*.md", "!./a.md"].map(String::from);
+        let matcher = compile(&list).unwrap();
+        assert!(!matcher.matched("a.md", false).is_ignore());
+        assert!(matcher.matched("b/a.md", false).is_ignore());
+    }
+
+    #[test]
+    fn a_list_that_only_takes_away_is_found() {
+        let list = |patterns: &[&str]| patterns.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(are_all_negated(&list(&["!docs/", "!*.md"])));
+        assert!(!are_all_negated(&list(&["*.md", "!docs/"])));
+        assert!(!are_all_negated(&list(&["\\!a"])));
+        assert!(!are_all_negated(&[]));
+    }
 }

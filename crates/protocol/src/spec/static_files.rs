@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::{
     Endpoint, FieldProblem, Fields, KindSpec, RequiredRight, ServerPath, SourceKind, SourceSpec,
-    server_of,
+    WebAddress, server_of,
 };
 
 pub(super) const KIND: SourceKind = SourceKind {
@@ -83,8 +84,15 @@ impl KindSpec for StaticSpec {
         self.endpoints.iter().any(Endpoint::is_web)
     }
 
-    fn check_credentials(&self) -> Result<(), FieldProblem> {
-        server_of(&self.endpoints).map(drop)
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        server_of(&self.endpoints)
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        let endpoints = self.endpoints.iter().enumerate();
+        endpoints
+            .filter_map(|(i, endpoint)| endpoint.web_address(|| format!("spec.endpoints[{i}]")))
+            .collect()
     }
 
     fn server_paths(&self) -> Vec<ServerPath<'_>> {
@@ -147,7 +155,7 @@ mod tests {
         let check = |endpoints: &[&str]| {
             SourceSpec::parse("static", &json!({ "endpoints": endpoints }))
                 .unwrap()
-                .check_credentials()
+                .credentials_server()
         };
         let same = [
             "https://a.example/1",

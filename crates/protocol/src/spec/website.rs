@@ -1,8 +1,11 @@
 //! `website`: the pages of a site that can be reached from one of them.
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use super::{Fields, KindSpec, PathFilter, RequiredRight, SourceKind, SourceSpec};
+use super::{
+    FieldProblem, Fields, KindSpec, PathFilter, RequiredRight, SourceKind, SourceSpec, WebAddress,
+};
 
 pub(super) const KIND: SourceKind = SourceKind {
     name: "website",
@@ -57,7 +60,7 @@ impl WebsiteSpec {
     fn parse(fields: &mut Fields<'_>) -> Option<Self> {
         let url = fields
             .required("url")
-            .and_then(|url| fields.web_url("url", &url).map(|_| url));
+            .and_then(|url| fields.web_url("url", &url, &url_hint(&url)).map(|_| url));
         let depth = fields.integer("depth", DEPTH);
         let max_pages = fields.integer("maxPages", PAGES);
         let filter = fields.path_filter(Self::FILTER_KEYS);
@@ -77,6 +80,16 @@ impl WebsiteSpec {
     }
 }
 
+/// Returns the hint for a text that is not a URL: the URL that it becomes with a scheme.
+fn url_hint(given: &str) -> String {
+    match Url::parse(&format!("https://{given}")) {
+        Ok(url) if !given.contains(':') && url.host_str().is_some_and(|it| it.contains('.')) => {
+            format!("Write {url}.")
+        }
+        _ => "Write https://host/path.".into(),
+    }
+}
+
 impl KindSpec for WebsiteSpec {
     fn kind(&self) -> &'static SourceKind {
         &KIND
@@ -92,6 +105,17 @@ impl KindSpec for WebsiteSpec {
 
     fn uses_network(&self) -> bool {
         true
+    }
+
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        Ok(Url::parse(&self.url).ok())
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        vec![WebAddress {
+            field: "spec.url".into(),
+            url: &self.url,
+        }]
     }
 
     fn path_filter(&self) -> Option<(&PathFilter, [&'static str; 2])> {
@@ -128,6 +152,20 @@ mod tests {
         };
         assert_eq!((spec.delay_ms, spec.same_site), (1500, SameSite::Domain));
         assert_eq!(spec.filter.paths, ["/docs/"]);
+    }
+
+    #[test]
+    fn the_hint_for_a_host_is_its_url() {
+        for (given, expected) in [
+            ("www.example.org", "Write https://www.example.org/."),
+            ("example.org/docs", "Write https://example.org/docs."),
+            ("/srv/site", "Write https://host/path."),
+            ("ftp://example.org", "Write https://host/path."),
+            ("my site", "Write https://host/path."),
+        ] {
+            let problems = SourceSpec::parse("website", &json!({ "url": given })).unwrap_err();
+            assert_eq!(problems[0].hint.as_deref(), Some(expected), "{given}");
+        }
     }
 
     #[test]
