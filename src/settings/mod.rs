@@ -297,6 +297,7 @@ pub fn network() -> Network {
     Network {
         allowed_private_hosts: hosts.map(String::from).collect(),
         proxy: text(&HTTP_PROXY),
+        silence_seconds: None,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use rag_protocol::ingest::{Failure, Warning};
+use rag_protocol::{
+    ingest::{Failure, Warning},
+    skipped::SkippedFiles,
+};
 use rag_usage::Spent;
 
 use crate::{
@@ -28,6 +31,7 @@ pub struct Report {
     pub commit: Option<String>,
     /// The whole source was listed.
     pub complete: bool,
+    pub skipped: SkippedFiles,
     /// A remark about the run, for the case that it completes.
     pub note: Option<String>,
     pub stage: &'static str,
@@ -47,11 +51,17 @@ impl Report {
             spent_earlier: transaction(|| runs::spent(run_id))?,
             commit: None,
             complete: false,
+            skipped: SkippedFiles::default(),
             note: None,
             stage: "fetch",
             current_uri: None,
             written: Instant::now(),
         })
+    }
+
+    pub fn count_skipped(&mut self, skipped: SkippedFiles) {
+        self.counts.skipped = i64::try_from(skipped.total()).unwrap_or(i64::MAX);
+        self.skipped = skipped;
     }
 
     pub fn run_id(&self) -> i64 {

@@ -88,14 +88,20 @@ sub page
 	return "# $title\n\n" . ($text // "The page called $title.") . "\n";
 }
 
+error_like(
+	run_sql($node, qq{SELECT rag_create_source('web', 'git', '{"repositoryURL": "$url"}')}),
+	'22023', 'does not start with https://',
+	'rag.allowed_private_hosts', 'a source over http of another host cannot be created');
+configure($node, 'rag.allowed_private_hosts', '127.0.0.1');
 create_sources();
+configure($node, 'rag.allowed_private_hosts', 'wiki.local');
 error_like(
 	run_sql($node, "SELECT rag_sync('local')"),
 	'08006', 'branch "main" does not exist',
 	'repository is empty', 'an empty repository is an error');
 error_like(
 	run_sql($node, "SELECT rag_sync('web')"),
-	'22023', 'must start with https://',
+	'22023', 'does not start with https://',
 	'rag.allowed_private_hosts', 'a host that is not public is rejected');
 configure($node, 'rag.allowed_private_hosts', '127.0.0.1');
 error_like(
@@ -180,6 +186,9 @@ like(
 	`git -C $path ls-tree HEAD docs/module`,
 	qr/^160000 commit/,
 	'the commit contains the submodule');
+is(run_row($node, $_, 'note'),
+	'skipped 1 pointer of Git LFS, 1 submodule', "$_: the note counts what was skipped by kind")
+  for qw(local web);
 $repository->write("docs/caf\xe9.md", page('Café', 'In Latin 1.'));
 $repository->write("docs/caf\xe8.md", page('Caffè', 'In Latin 1, too.'));
 step('names that are not UTF-8', '2 0 0 6 0 2 2');

@@ -107,6 +107,10 @@ is_deeply([ sort @{ asked() } ], [ '/a.md ', '/b.md ' ],
 	'429 with Retry-After: no other files are requested');
 is(run_row($node, 'files', 'documents_failed'),
 	'3', '429 with Retry-After: each document has an error');
+like(
+	ask($node, "SELECT array_to_string(errors, ' ') FROM rag.sources WHERE name = 'files'"),
+	qr{ \S+/a\.md: .* \S+/b\.md: .* \S+/c\.md: },
+	'429 with Retry-After: the errors are in the order of the definition');
 
 answers(
 	"/$_.md",

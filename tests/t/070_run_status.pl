@@ -108,7 +108,7 @@ subtest 'the last finished run and the current run' => sub {
 		"Failed||$queued", 'a failed run replaces the errors of the last run');
 	like(
 		status('main', 'errors[1]'),
-		qr{^no document of the source could be fetched: http://.*/[12]\.md: .*404.*, and 1 more},
+		qr{^no document of the source could be fetched: http://.*/main/1\.md: .*404.*, and 1 more},
 		'the error of a run contains its DETAIL');
 	is(status('main', 'array_length(errors, 1)'),
 		'2', 'the document that the error of the run quotes is not told twice');

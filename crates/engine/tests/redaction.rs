@@ -41,6 +41,7 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
         network: Network {
             allowed_private_hosts: vec!["127.0.0.1".into()],
             proxy: None,
+            silence_seconds: None,
         },
         ..jobs::job(path, SourceSpec::parse(kind, spec).unwrap())
     }

@@ -138,3 +138,52 @@ fn files_of_several_servers_are_fetched_at_once() {
         assert_eq!(load.most.load(Ordering::SeqCst), 2, "at most 2 of a server");
     }
 }
+
+/// Accepts connections and never answers. Returns the origin.
+fn silent_server(requests: &Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let requests = Arc::clone(requests);
+    thread::spawn(move || {
+        let mut kept = vec![];
+        for stream in listener.incoming() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            kept.push(stream.unwrap());
+        }
+    });
+    origin
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let folder = Folder::new(&[]);
+    let requests = Arc::default();
+    let (silent, good) = (
+        silent_server(&requests),
+        slow_server(&Arc::default(), Duration::ZERO),
+    );
+    let endpoints: Vec<String> = (0..8)
+        .map(|n| format!("{silent}/{n}.txt"))
+        .chain([format!("{good}/0.txt"), format!("{good}/1.txt")])
+        .collect();
+    let mut job = folder.job(HashMap::new());
+    job.source = SourceSpec::parse("static", &json!({ "endpoints": endpoints })).unwrap();
+    job.network.allowed_private_hosts = vec!["127.0.0.1".into()];
+    job.network.silence_seconds = Some(1);
+    let began = Instant::now();
+    let (events, _) = run(&job);
+    let took = began.elapsed();
+    assert_eq!(documents(&events).len(), 2, "{events:?}");
+    let failures = failures(&events);
+    let failed: Vec<&str> = failures.iter().map(|it| it.uri.as_str()).collect();
+    assert_eq!(failed, endpoints[..8], "in the order of the definition");
+    let unasked = failures
+        .iter()
+        .filter(|it| it.message.contains("has not answered earlier requests"))
+        .count();
+    // two files at once: the third and fourth attempt may both be on their way
+    let asked = requests.load(Ordering::SeqCst);
+    assert!((3..=4).contains(&asked), "{asked} requests, {failures:?}");
+    assert_eq!(unasked, 6, "{failures:?}");
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}

@@ -10,7 +10,7 @@ use std::{collections::HashMap, path::PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{EngineError, embed::TokenRule, spec::SourceSpec};
+use crate::{EngineError, embed::TokenRule, skipped::SkippedFiles, spec::SourceSpec};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -86,6 +86,9 @@ pub struct Network {
     pub allowed_private_hosts: Vec<String>,
     /// `http://host:port` of the proxy for all requests. Proxies of the environment are ignored.
     pub proxy: Option<String>,
+    /// Seconds to wait for the next bytes of a server; `None`: the default of the client.
+    #[serde(default)]
+    pub silence_seconds: Option<u64>,
 }
 
 /// Limits of one job. A document that exceeds a limit fails; limits of the process apply to the
@@ -186,12 +189,11 @@ pub enum Event {
     /// extracting and splitting, in milliseconds summed over threads.
     Worked { fetch_ms: u64, extract_ms: u64 },
     /// Everything was reported. `complete` is false if a part of the source could not be listed:
-    /// then documents that were not reported may still exist. `skipped` counts files that are no
-    /// documents (images, archives).
+    /// then documents that were not reported may still exist.
     Finished {
         complete: bool,
         bytes_fetched: u64,
-        skipped: u64,
+        skipped: SkippedFiles,
     },
     /// The source could not be read.
     Fatal { error: EngineError },

@@ -12,12 +12,14 @@ use std::{
 use rag_protocol::{
     EngineError,
     ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
     spec::{FolderSpec, PathFilter},
 };
 use rustix::fs::FileType;
 
 use crate::{
-    FetchOutcome, Listing, Locator, OpenReader, SourceItem, SourceReader, fetch_failure,
+    FetchOutcome, Listing, Locator, OpenReader, SkippedFile, SourceItem, SourceReader,
+    fetch_failure,
     filter::{Filter, Verdict},
     root::{Entry, Root, Version, hint, unreadable},
 };
@@ -63,7 +65,7 @@ impl Folder {
             }
             match (self.filter.wants(&path), kind) {
                 (Verdict::Unwanted, _) => {}
-                (Verdict::Secret, _) => listing.skipped += 1,
+                (Verdict::Secret, _) => listing.skipped.keys += 1,
                 (Verdict::Wanted, FileType::RegularFile) => {
                     self.list_file(path.clone(), path, listing)
                 }
@@ -71,9 +73,10 @@ impl Folder {
                     Some(target) if !self.filter.is_withheld(&target) => {
                         self.list_file(path, target, listing)
                     }
-                    _ => listing.skipped += 1,
+                    Some(_) => listing.skipped.keys += 1,
+                    None => listing.skipped.symbolic_links += 1,
                 },
-                _ => listing.skipped += 1,
+                _ => listing.skipped.devices += 1,
             }
         }
     }
@@ -88,7 +91,8 @@ impl Folder {
                 validator,
                 locator: Locator::Path(path),
             }),
-            Ok(None) => listing.skipped += 1,
+            Ok(None) if path == target => listing.skipped.devices += 1,
+            Ok(None) => listing.skipped.symbolic_links += 1,
             Err(error) => {
                 listing
                     .failures
@@ -104,7 +108,7 @@ impl SourceReader for Folder {
             items: vec![],
             failures: vec![],
             complete: true,
-            skipped: 0,
+            skipped: SkippedFiles::default(),
             commit: None,
         };
         let mut pending = vec![PathBuf::new()];
@@ -127,7 +131,7 @@ impl SourceReader for Folder {
         let target = self.root.resolve(path).unwrap_or_else(|| path.into());
         // the link may have been replaced since it was listed
         if target != path && self.filter.is_withheld(&target) {
-            return Ok(FetchOutcome::Skipped);
+            return Ok(FetchOutcome::Skipped(SkippedFile::Keys));
         }
         self.root
             .read(&target, &item.uri, self.max_bytes)

@@ -44,13 +44,14 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
     spec::{GitSpec, PathFilter, Repository},
 };
 use serde_json::{Map, Value};
 
 use crate::{
-    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
-    fetch_failure,
+    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SkippedFile, SourceItem,
+    SourceReader, fetch_failure,
     filter::{Filter, Verdict},
     item_failure, root, too_large,
 };
@@ -206,7 +207,10 @@ impl Git {
                         }
                     }
                 }
-                _ => listing.skipped += 1,
+                (Verdict::Secret, _) => listing.skipped.keys += 1,
+                (Verdict::Wanted, Some(ObjectType::Commit)) => listing.skipped.submodules += 1,
+                (Verdict::Wanted, Some(ObjectType::Blob)) => listing.skipped.symbolic_links += 1,
+                (Verdict::Wanted, _) => listing.skipped.others += 1,
             }
         }
         Ok(())
@@ -219,7 +223,7 @@ impl Git {
             items: vec![],
             failures: vec![],
             complete: true,
-            skipped: 0,
+            skipped: SkippedFiles::default(),
             commit: Some(self.commit.to_string()),
         };
         let root = self
@@ -278,7 +282,7 @@ impl Git {
         }
         let bytes = objects.read(blob)?.data().to_vec();
         if bytes.len() <= LFS_POINTER_BYTES && bytes.starts_with(LFS_POINTER) {
-            return Ok(Ok(FetchOutcome::Skipped));
+            return Ok(Ok(FetchOutcome::Skipped(SkippedFile::LfsPointer)));
         }
         let (validator, metadata) = (item.validator.clone(), self.metadata(blob, item));
         Ok(Ok(FetchOutcome::Content(FetchedContent {

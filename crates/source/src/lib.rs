@@ -39,6 +39,7 @@ use std::path::PathBuf;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, FailureCause, Job, KnownVersion, Stage},
+    skipped::SkippedFiles,
     source_kinds,
     spec::SourceSpec,
 };
@@ -84,7 +85,26 @@ pub enum FetchOutcome {
         validator: Option<String>,
     },
     /// It is not a document, although its name suggests one.
-    Skipped,
+    Skipped(SkippedFile),
+}
+
+/// What a fetched item is that is no document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkippedFile {
+    LfsPointer,
+    /// It holds keys or passwords.
+    Keys,
+}
+
+impl From<SkippedFile> for SkippedFiles {
+    fn from(file: SkippedFile) -> Self {
+        let mut files = Self::default();
+        match file {
+            SkippedFile::LfsPointer => files.lfs_pointers = 1,
+            SkippedFile::Keys => files.keys = 1,
+        }
+        files
+    }
 }
 
 /// An item that was fetched.
@@ -121,7 +141,7 @@ pub struct Listing {
     /// True if `items` has everything that is selected.
     pub complete: bool,
     /// Selected entries that are not read: devices, submodules, most symbolic links.
-    pub skipped: u64,
+    pub skipped: SkippedFiles,
     /// The commit that was listed, full hex; `git` only.
     pub commit: Option<String>,
 }

@@ -8,6 +8,7 @@ use std::{
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
     spec::{Endpoint, MarkdownSpec},
 };
 
@@ -75,7 +76,7 @@ impl SourceReader for Markdown {
             items: vec![item],
             failures: vec![],
             complete: true,
-            skipped: 0,
+            skipped: SkippedFiles::default(),
             commit: None,
         })
     }

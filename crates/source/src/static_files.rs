@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
     spec::{Endpoint, FieldProblem, StaticSpec, server_of},
 };
 use reqwest::StatusCode;
@@ -113,7 +114,7 @@ impl SourceReader for StaticFiles {
             items: vec![],
             failures: vec![],
             complete: true,
-            skipped: 0,
+            skipped: SkippedFiles::default(),
             commit: None,
         };
         for endpoint in &self.endpoints {

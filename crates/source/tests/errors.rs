@@ -20,6 +20,7 @@ fn client(proxy: Option<String>) -> HttpClient {
         &Network {
             allowed_private_hosts: vec!["127.0.0.0/8".into()],
             proxy,
+            silence_seconds: None,
         },
         None,
     )

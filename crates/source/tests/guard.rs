@@ -308,6 +308,7 @@ fn with_a_proxy_only_addresses_in_urls_are_checked() {
         &Network {
             allowed_private_hosts: vec![],
             proxy: Some(proxy),
+            silence_seconds: None,
         },
         None,
     )

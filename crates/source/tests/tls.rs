@@ -64,6 +64,7 @@ fn get(url: &str) -> Result<Vec<u8>, HttpError> {
     let network = Network {
         allowed_private_hosts: vec!["127.0.0.1".into(), "::1".into()],
         proxy: None,
+        silence_seconds: None,
     };
     let client = HttpClient::new(&network, None).unwrap();
     client
@@ -189,6 +190,7 @@ fn the_servers_certificate_is_verified_through_a_proxy() {
         &Network {
             allowed_private_hosts: vec![],
             proxy: Some(proxy),
+            silence_seconds: None,
         },
         None,
     )

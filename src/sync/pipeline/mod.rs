@@ -10,6 +10,8 @@
 //! one is written, so that the model never waits.
 
 mod batches;
+mod notes;
+mod unfetched;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -18,14 +20,16 @@ use std::{
 };
 
 use rag_protocol::{
-    EngineError, ErrorKind,
     embed::ModelInfo,
     identity::{DocumentId, EmbeddingKey},
-    ingest::{Event, Failure, FailureCause, Stage},
+    ingest::{Event, Failure, Stage},
     spec::SourceSpec,
 };
 
-use self::batches::{BATCH_CHUNKS, Batch};
+use self::{
+    batches::{BATCH_CHUNKS, Batch},
+    unfetched::Unfetched,
+};
 use super::{
     ingest::IngestFeed, labels, rebuild, report::Report, store::PreparedDocument, table::TableFeed,
 };
@@ -92,10 +96,7 @@ struct Pipeline<'a> {
     validators: Vec<(DocumentId, String)>,
     /// The documents that the feed reported as removed.
     removed: Vec<DocumentId>,
-    /// The number of documents that could not be fetched, and the first failure. If the server
-    /// limits the rate of requests, the failure with the longest wait.
-    unfetched: i64,
-    first_unfetched: Option<Failure>,
+    unfetched: Unfetched,
     /// The feed has reported a removed document.
     has_removed: bool,
     /// Counts what is stored, if there is a quota.
@@ -181,8 +182,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
         seen: HashSet::new(),
         validators: vec![],
         removed: vec![],
-        unfetched: 0,
-        first_unfetched: None,
+        unfetched: Unfetched::default(),
         has_removed: false,
         meter,
         full: None,
@@ -193,7 +193,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
         .inspect_err(|_| pipeline.collect_requested())?;
     if complete {
         pipeline.remove_vanished()?;
-        pipeline.report.note = pipeline.nothing_found();
+        pipeline.report.note = notes::note(&pipeline.source.spec, &pipeline.report);
     }
     pipeline.report.complete = complete;
     feed.done()?;
@@ -298,8 +298,7 @@ impl Pipeline<'_> {
                         return self.stop_full(documents);
                     }
                     if failure.stage == Stage::Fetch {
-                        self.unfetched += 1;
-                        self.keep_unfetched(failure);
+                        self.unfetched.add(failure);
                     }
                 }
                 Event::Worked {
@@ -325,7 +324,7 @@ impl Pipeline<'_> {
                     self.remove(1)?;
                     self.report.counts.bytes_fetched =
                         i64::try_from(bytes_fetched).unwrap_or(i64::MAX);
-                    self.report.counts.skipped = i64::try_from(skipped).unwrap_or(i64::MAX);
+                    self.report.count_skipped(skipped);
                     return self.check_fetched().map(|()| complete);
                 }
                 Event::Fatal { error } => return Err(Error::from_source(error)),
@@ -381,67 +380,13 @@ impl Pipeline<'_> {
             .document_id(Some(&self.source.ids_from), uri)
     }
 
-    fn keep_unfetched(&mut self, failure: Failure) {
-        let rank = |failure: &Failure| failure.cause;
-        if self
-            .first_unfetched
-            .as_ref()
-            .is_none_or(|kept| rank(&failure) > rank(kept))
-        {
-            self.first_unfetched = Some(failure);
-        }
-    }
-
     /// # Errors
     /// The source has documents, and none of them could be fetched.
     fn check_fetched(&self) -> Result<(), Error> {
-        let counts = &self.report.counts;
-        let Some(first) = &self.first_unfetched else {
-            return Ok(());
-        };
-        if counts.done() > self.unfetched || self.has_removed {
+        if self.has_removed || self.report.counts.done() > self.unfetched.count() {
             return Ok(());
         }
-        let more = match self.unfetched - 1 {
-            0 => String::new(),
-            n => format!(", and {n} more"),
-        };
-        let detail = format!("{}: {}{more}.", first.uri, first.message);
-        if let FailureCause::Throttled {
-            retry_after_seconds,
-        } = first.cause
-        {
-            return Err(EngineError::throttled("the server", retry_after_seconds)
-                .detail(detail)
-                .into());
-        }
-        let error = EngineError::new(
-            ErrorKind::SourceUnavailable,
-            "no document of the source could be fetched",
-        )
-        .detail(detail);
-        Err(Error::from_source(
-            first
-                .hint
-                .iter()
-                .fold(error, |error, hint| error.hint(hint)),
-        ))
-    }
-
-    /// Returns a note if the run found no document at all. A table may be empty without a note.
-    fn nothing_found(&self) -> Option<String> {
-        let counts = &self.report.counts;
-        let (filter, [paths, exclude_paths]) = self.source.spec.path_filter()?;
-        if counts.done() > 0 {
-            return None;
-        }
-        Some(match counts.skipped {
-            0 if filter.paths.is_empty() && filter.exclude_paths.is_empty() => {
-                "the source has no files".into()
-            }
-            0 => format!("no file matches the patterns of \"{paths}\" and \"{exclude_paths}\""),
-            n => format!("no documents were found; {n} files were skipped"),
-        })
+        self.unfetched.check()
     }
 
     /// Stores the collected validators once there are at least `enough`.

@@ -25,6 +25,7 @@ use pgrx::PgSqlErrorCode;
 use rag_protocol::{
     embed::ModelInfo,
     ingest::{Document, DocumentType, Event, Failure, Splitting, Stage},
+    skipped::SkippedFiles,
     spec::{TableSpec, TableSync},
 };
 use serde_json::{Map, Value};
@@ -379,7 +380,11 @@ impl Feed for TableFeed<'_> {
                 )));
             } else {
                 let complete = matches!(self.remaining, RemainingRows::Done { complete: true });
-                let (bytes_fetched, skipped) = (self.bytes_fetched, self.skipped);
+                let bytes_fetched = self.bytes_fetched;
+                let skipped = SkippedFiles {
+                    others: self.skipped,
+                    ..SkippedFiles::default()
+                };
                 return Ok(Some((
                     Event::Finished {
                         complete,

@@ -6,8 +6,12 @@ use std::{
 };
 
 use rag_document::{DocumentError, DocumentErrorKind, TokenCounter};
-use rag_protocol::ingest::{
-    Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage, Warning,
+use rag_protocol::{
+    ingest::{
+        Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage,
+        Warning,
+    },
+    skipped::SkippedFiles,
 };
 use rag_source::{FetchedContent, SourceItem};
 use serde_json::{Map, Value};
@@ -32,7 +36,7 @@ pub enum Outcome {
     Skipped,
     /// The item was read and is not a document: it is empty or binary, or has no text. A stored
     /// document is a former version. The warning says why its name suggests otherwise.
-    NoDocument(Option<Warning>),
+    NoDocument(SkippedFiles, Option<Warning>),
 }
 
 /// Metadata keys for the place that a document was fetched from. A document's own values under
@@ -68,17 +72,22 @@ impl<T: TokenCounter> Reader<'_, T> {
                     })
                 };
                 match error.kind {
-                    DocumentErrorKind::Empty => return Outcome::NoDocument(None),
+                    DocumentErrorKind::Empty => {
+                        return Outcome::NoDocument(SkippedFiles::other(), None);
+                    }
                     DocumentErrorKind::Binary => {
                         let is_type_known = rag_document::is_type_known(&item.name, media_type);
                         let skipped = "the file was skipped because it is binary";
-                        return Outcome::NoDocument(warning(skipped).filter(|_| is_type_known));
+                        return Outcome::NoDocument(
+                            SkippedFiles::other(),
+                            warning(skipped).filter(|_| is_type_known),
+                        );
                     }
                     DocumentErrorKind::NoText
                         if rag_document::is_blank_page(&item.name, media_type, &fetched.bytes) =>
                     {
                         let skipped = "the page was skipped because it has no text";
-                        return Outcome::NoDocument(warning(skipped));
+                        return Outcome::NoDocument(SkippedFiles::other(), warning(skipped));
                     }
                     DocumentErrorKind::NoText | DocumentErrorKind::Unreadable => {}
                 }
@@ -114,7 +123,7 @@ impl<T: TokenCounter> Reader<'_, T> {
         }
         let media_type = fetched.media_type.as_deref();
         let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
-            return Ok(Outcome::NoDocument(None));
+            return Ok(Outcome::NoDocument(SkippedFiles::other(), None));
         };
         let name = name(item, fetched, document_type);
         let extracted = if extraction::needs_isolation(document_type) {

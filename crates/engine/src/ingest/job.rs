@@ -118,6 +118,8 @@ fn read_source(
         extractors,
     };
     let done = pipeline::run(source.as_mut(), &listing.items, &reader, output)?;
+    let mut skipped = listing.skipped;
+    skipped += done.skipped;
     let milliseconds =
         |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (fetch_ms, extract_ms) = (
@@ -135,7 +137,7 @@ fn read_source(
         &Event::Finished {
             complete: listing.complete,
             bytes_fetched: done.bytes_fetched,
-            skipped: listing.skipped + done.skipped,
+            skipped,
         },
         "",
     );

@@ -142,7 +142,10 @@ fn describe(event: &Event, text: &str) -> String {
             } else {
                 "a part of the source"
             };
-            format!("finished: {what}, {bytes_fetched} bytes fetched, {skipped} files skipped")
+            format!(
+                "finished: {what}, {bytes_fetched} bytes fetched, {} files skipped",
+                skipped.total()
+            )
         }
         Event::Fatal { error } => {
             let part = |part: &Option<String>| {

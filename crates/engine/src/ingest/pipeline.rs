@@ -1,11 +1,12 @@
 //! Reads several documents at once: the calling thread fetches them, a few others read them, and
 //! one more reports them in order. Files of the web are fetched by several threads, and reported as
-//! they come.
+//! they come. Their failures are reported in the order of the listing.
 //!
 //! The documents in progress are limited in number and in bytes, so that a run needs the memory of
 //! a handful of documents, whatever the size of its source.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -19,6 +20,7 @@ use rag_document::TokenCounter;
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Event, Failure, KnownVersion, Stage},
+    skipped::SkippedFiles,
 };
 use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 
@@ -39,7 +41,7 @@ const BYTES: u64 = 64 << 20;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RunStatistics {
     pub bytes_fetched: u64,
-    pub skipped: u64,
+    pub skipped: SkippedFiles,
     /// Time spent on reading from the source.
     pub fetching: Duration,
     /// Time spent on extracting and splitting, summed over the threads.
@@ -57,6 +59,8 @@ struct PendingItem<'a> {
 
 /// An item to report, in the order of the listing, or of arrival if several are fetched at once.
 struct ExpectedDocument<'a> {
+    /// Its number in the listing.
+    number: usize,
     item: &'a SourceItem,
     outcome: Receiver<Outcome>,
 }
@@ -97,7 +101,7 @@ pub fn run<T: TokenCounter + Sync>(
                 .map_err(failed)?;
         }
         let reported = &budget;
-        let report = move || report(&expected, reported, output);
+        let report = move || report(&expected, items.len(), reported, output);
         let reporter = thread::Builder::new()
             .name("reporter".into())
             .spawn_scoped(scope, report)
@@ -157,9 +161,9 @@ fn fetch_all<T: TokenCounter + Sync>(
 ) -> (u64, Duration) {
     let Some(concurrent) = source.concurrent() else {
         let (mut bytes, mut time) = (0, Duration::ZERO);
-        for item in fetching.items {
+        for (number, item) in fetching.items.iter().enumerate() {
             let (outcome, waiting) = channel();
-            fetching.expect(item, waiting);
+            fetching.expect(number, item, waiting);
             let known = fetching.reader.known.get(&item.uri);
             if let Some(outcome) = fetching.settled(item, known, outcome, &mut bytes) {
                 let began = Instant::now();
@@ -182,11 +186,11 @@ fn fetch_all<T: TokenCounter + Sync>(
                 let fetched = concurrent.fetch(item, known);
                 turns.end(&server);
                 // in the order of their arrival: a slow item does not hold up others
-                fetching.expect(item, waiting);
+                fetching.expect(number, item, waiting);
                 listed += fetching.hand_on(item, fetched, outcome);
             } else {
                 turns.end(&server);
-                fetching.expect(item, waiting);
+                fetching.expect(number, item, waiting);
             }
             bytes.fetch_add(listed, Ordering::Relaxed);
         }
@@ -207,9 +211,13 @@ fn fetch_all<T: TokenCounter + Sync>(
 }
 
 impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
-    fn expect(&self, item: &'a SourceItem, outcome: Receiver<Outcome>) {
+    fn expect(&self, number: usize, item: &'a SourceItem, outcome: Receiver<Outcome>) {
         self.budget.take(item.size);
-        let _ = self.to_reporter.send(ExpectedDocument { item, outcome });
+        let _ = self.to_reporter.send(ExpectedDocument {
+            number,
+            item,
+            outcome,
+        });
     }
 
     /// Answers for an item that need not be fetched. Else returns the sender of the outcome.
@@ -259,7 +267,7 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
                 return size;
             }
             Ok(FetchOutcome::Unchanged { validator }) => self.reader.unchanged(item, validator),
-            Ok(FetchOutcome::Skipped) => Outcome::NoDocument(None),
+            Ok(FetchOutcome::Skipped(file)) => Outcome::NoDocument(file.into(), None),
             Err(failure) => Outcome::Report(Event::Failed(failure), String::new()),
         };
         let _ = outcome.send(answer);
@@ -267,16 +275,25 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
     }
 }
 
-/// Writes events in the order in which they are expected. Returns the number of items that were not
-/// documents.
-fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &Output) -> u64 {
-    let mut skipped = 0;
+/// Writes events in the order in which they are expected, but failures in the order of the listing.
+/// Returns the numbers of items that were not documents.
+fn report(
+    expected: &Receiver<ExpectedDocument<'_>>,
+    items: usize,
+    budget: &Budget,
+    output: &Output,
+) -> SkippedFiles {
+    let mut skipped = SkippedFiles::default();
+    let mut failures = OrderedFailures::new(items);
+    let emit = |failure| output.emit(&Event::Failed(failure), "");
     for next in expected {
+        let mut failed = None;
         match next.outcome.recv() {
+            Ok(Outcome::Report(Event::Failed(failure), _)) => failed = Some(failure),
             Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
-            Ok(Outcome::Skipped) => skipped += 1,
-            Ok(Outcome::NoDocument(warning)) => {
-                skipped += 1;
+            Ok(Outcome::Skipped) => skipped += SkippedFiles::other(),
+            Ok(Outcome::NoDocument(file, warning)) => {
+                skipped += file;
                 output.emit(
                     &Event::Removed {
                         uri: next.item.uri.clone(),
@@ -289,13 +306,46 @@ fn report(expected: &Receiver<ExpectedDocument<'_>>, budget: &Budget, output: &O
             // deleted.
             Err(_) => {
                 let lost = "the document was lost during processing";
-                let failure = Failure::new(&*next.item.uri, Stage::Extract, lost, None);
-                output.emit(&Event::Failed(failure), "");
+                failed = Some(Failure::new(&*next.item.uri, Stage::Extract, lost, None));
             }
         }
+        failures.end(next.number, failed).for_each(emit);
         budget.put_back(next.item.size);
     }
     skipped
+}
+
+/// Keeps each failure until all items before it in the listing have ended. Then the order of a
+/// run's errors does not depend on which server is faster.
+struct OrderedFailures {
+    ended: Vec<bool>,
+    /// The first item that has not ended.
+    first: usize,
+    waiting: BTreeMap<usize, Failure>,
+}
+
+impl OrderedFailures {
+    fn new(items: usize) -> Self {
+        Self {
+            ended: vec![false; items],
+            first: 0,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Notes that an item has ended. Returns the failures whose turn has come.
+    fn end(&mut self, number: usize, failure: Option<Failure>) -> impl Iterator<Item = Failure> {
+        if let Some(ended) = self.ended.get_mut(number) {
+            *ended = true;
+        }
+        self.waiting
+            .extend(failure.map(|failure| (number, failure)));
+        while self.ended.get(self.first) == Some(&true) {
+            self.first += 1;
+        }
+        let later = self.waiting.split_off(&self.first);
+        std::mem::replace(&mut self.waiting, later).into_values()
+    }
 }
 
 /// The budget of bytes in progress.
@@ -330,6 +380,21 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn failures_are_in_the_order_of_the_listing() {
+        let mut failures = OrderedFailures::new(4);
+        let mut end = |number: usize, fails: bool| {
+            let failure =
+                fails.then(|| Failure::new(number.to_string(), Stage::Fetch, "gone", None));
+            let uris: Vec<String> = failures.end(number, failure).map(|it| it.uri).collect();
+            uris.join(" ")
+        };
+        assert_eq!(end(3, true), "");
+        assert_eq!(end(1, true), "");
+        assert_eq!(end(0, false), "1");
+        assert_eq!(end(2, true), "2 3");
+    }
 
     #[test]
     fn a_document_larger_than_the_budget_is_read_alone() {

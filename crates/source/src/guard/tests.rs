@@ -76,6 +76,7 @@ fn guard(allowed: &[&str]) -> Guard {
     Guard::new(&Network {
         allowed_private_hosts,
         proxy: None,
+        silence_seconds: None,
     })
     .unwrap()
 }
@@ -155,6 +156,7 @@ fn addresses_of_the_machine_are_refused_unless_they_are_allowed() {
             &Network {
                 allowed_private_hosts,
                 proxy: None,
+                silence_seconds: None,
             },
         )
         .unwrap()
@@ -265,6 +267,7 @@ fn invalid_allowed_hosts_are_refused() {
         let network = Network {
             allowed_private_hosts: vec![entry.into()],
             proxy: None,
+            silence_seconds: None,
         };
         let error = Guard::new(&network).unwrap_err();
         assert_eq!(
@@ -276,7 +279,8 @@ fn invalid_allowed_hosts_are_refused() {
         assert!(
             Guard::new(&Network {
                 allowed_private_hosts: vec![],
-                proxy: Some(proxy.into())
+                proxy: Some(proxy.into()),
+                silence_seconds: None,
             })
             .is_err(),
             "{proxy}"

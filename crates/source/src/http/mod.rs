@@ -60,7 +60,7 @@ use crate::guard::{Guard, GuardedResolver};
 /// Includes name resolution and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits the wait for the headers of a response, the connection included, and then for the next
-/// bytes.
+/// bytes, unless the job has another limit.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// An idle connection is closed after this time. There may be many hosts, and each connection holds
 /// a descriptor.
@@ -134,6 +134,8 @@ pub struct HttpClient {
     credentials: Option<(Origin, HeaderName, HeaderValue)>,
     /// Servers that limit the rate of requests, and when the next request may be sent.
     rate_limited: Mutex<HashMap<Origin, Instant>>,
+    /// Limits the wait for the headers of a response, and then for the next bytes.
+    read_timeout: Duration,
     /// Servers that have not answered, and the number of requests without an answer.
     silent: Mutex<HashMap<Origin, u32>>,
 }
@@ -225,6 +227,9 @@ impl HttpClient {
             connections: Mutex::default(),
             credentials: None,
             rate_limited: Mutex::default(),
+            read_timeout: network
+                .silence_seconds
+                .map_or(READ_TIMEOUT, Duration::from_secs),
             silent: Mutex::default(),
         })
     }
@@ -254,7 +259,7 @@ impl HttpClient {
             .referer(false)
             .user_agent(USER_AGENT)
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(READ_TIMEOUT)
+            .timeout(self.read_timeout)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .tls_backend_preconfigured(tls.with_no_client_auth())
             .dns_resolver(Arc::new(GuardedResolver::new(
@@ -395,7 +400,7 @@ impl HttpClient {
         }
         // reqwest's timeout is either for the whole response or for the next bytes
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let silence = request.silence.unwrap_or(READ_TIMEOUT);
+        let silence = request.silence.unwrap_or(self.read_timeout);
         built = built.timeout(left.map_or(silence, |left| left.min(silence)));
         let mut response = built.send().map_err(failed)?;
         if let Some(connection) = response.extensions().get::<HttpInfo>() {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
+use rag_protocol::{EngineError, ErrorKind, ingest::Failure, skipped::SkippedFiles};
 use reqwest::StatusCode;
 use serde_json::Map;
 use texting_robots::Robot;
@@ -77,7 +77,7 @@ impl<'a> Crawl<'a> {
                 items: vec![],
                 failures: vec![],
                 complete: true,
-                skipped: 0,
+                skipped: SkippedFiles::default(),
                 commit: None,
             },
         }
@@ -164,7 +164,7 @@ impl<'a> Crawl<'a> {
             return Ok(());
         }
         if !self.allows(url) {
-            self.listing.skipped += 1;
+            self.listing.skipped.others += 1;
             return Ok(());
         }
         match self.get(url, depth) {
@@ -277,7 +277,7 @@ impl<'a> Crawl<'a> {
         let is_second_way = self.uris.contains(url.as_str());
         let belongs = self.site.as_ref().is_some_and(|site| site.has(&url)) && self.allows(&url);
         match resource.status {
-            _ if is_second_way || !belongs => self.listing.skipped += 1,
+            _ if is_second_way || !belongs => self.listing.skipped.others += 1,
             StatusCode::NOT_MODIFIED => {
                 let validator = self.website.known.get(url.as_str()).cloned();
                 self.add(
@@ -294,7 +294,7 @@ impl<'a> Crawl<'a> {
             }
             StatusCode::OK if resource.is_accepted => return self.take_page(resource, &url, depth),
             StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
-                self.listing.skipped += 1;
+                self.listing.skipped.others += 1;
             }
             status => self.fail(
                 fetch_failure(url.as_str(), fetcher::answered(status), None),
@@ -331,7 +331,7 @@ impl<'a> Crawl<'a> {
             || !self.website.filter.selects(&path(&uri))
             || self.uris.contains(uri.as_str())
         {
-            self.listing.skipped += 1;
+            self.listing.skipped.others += 1;
             return Ok(());
         }
         self.seen.insert(uri.as_str().into());

@@ -15,6 +15,7 @@ pub fn network(allowed: &[&str]) -> Network {
     Network {
         allowed_private_hosts: allowed.iter().map(ToString::to_string).collect(),
         proxy: None,
+        silence_seconds: None,
     }
 }
 
