@@ -25,7 +25,7 @@ use super::{
     check::{self, ResolvedSpec, required},
     errors::DefinitionErrors,
     table::definition::NewTableSource,
-    timing::{conditions_of_new, follows_table, warn_of_idle},
+    timing::{conditions_of_new, follows_table, tell_first_run, warn_of_idle},
 };
 use crate::{
     catalog::{
@@ -186,7 +186,9 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
     }
     report_warnings(&name, &warnings);
     if definition.schedule.is_some() {
-        warn_of_idle(&name, BY_SCHEDULE);
+        if !warn_of_idle(&name, BY_SCHEDULE) && !definition.suspend {
+            tell_first_run(&name, next_run);
+        }
     } else if follows && !shared::is_present() {
         warn_of_idle(&name, BY_TRIGGER);
     }

@@ -2,7 +2,10 @@
 //! schedules are not active.
 
 use pgrx::{
-    PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
+    PgSqlErrorCode,
+    datum::TimestampWithTimeZone,
+    pg_sys::panic::ErrorReport,
+    prelude::{PgLogLevel, ToIsoString},
 };
 use rag_protocol::spec::{FieldProblem, SourceSpec, TableSync};
 use rag_schedule::Schedule;
@@ -161,8 +164,27 @@ fn follows(source: &SourceRow) -> bool {
     follows_table(source.definition.parsed().as_ref())
 }
 
+/// Tells when a new source with a schedule is synced for the first time: nothing else would start a
+/// run before. `first_run` is None for a schedule of starts of the server.
+pub fn tell_first_run(source: &Name, first_run: Option<TimestampWithTimeZone>) {
+    let time = match first_run {
+        Some(time) => format!("at {}", time.to_iso_string()),
+        None => "at the next start of the server".into(),
+    };
+    let message = format!("source \"{source}\" is synced for the first time {time}");
+    let hint = format!("To sync it now, call rag_sync('{source}').");
+    ErrorReport::new(
+        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        message,
+        "rag",
+    )
+    .set_hint(hint)
+    .report(PgLogLevel::NOTICE);
+}
+
 /// Warns if schedules or changes of tables do not start runs. `what` is what should start them.
-pub fn warn_of_idle(source: &Name, what: &str) {
+/// Returns true if it has warned.
+pub fn warn_of_idle(source: &Name, what: &str) -> bool {
     if !shared::is_present() {
         let message = format!(
             "source \"{source}\" is not synced {what}: rag is not in shared_preload_libraries"
@@ -172,8 +194,12 @@ pub fn warn_of_idle(source: &Name, what: &str) {
                 "Add rag to shared_preload_libraries and restart the server, or call rag_sync.",
             )
             .report(PgLogLevel::WARNING);
+        true
     } else if !settings::scheduler() {
         pgrx::notice!("source \"{source}\" is not synced {what} while rag.scheduler is off");
+        true
+    } else {
+        false
     }
 }
 

@@ -128,6 +128,27 @@ subtest 'a source is dropped with its documents in all collections' => sub {
 		'0', 'no document of the dropped source remains');
 };
 
+subtest 'the first run of a source with a schedule is told' => sub {
+	my $create = sub {
+		my ($name, $more) = @_;
+		return run_sql($node, qq{SET TimeZone = 'UTC';
+			SELECT rag_create_source('$name', 'folder', '{"path": "$first"}', $more)})->{err};
+	};
+	like(
+		$create->('told', q{schedule => '@yearly'}),
+		qr/NOTICE:.*"told" is synced for the first time at \d{4}-01-01T.*\nHINT:.*rag_sync/,
+		'a NOTICE names the time, and how to sync earlier');
+	like(
+		$create->('told-at-start', q{schedule => '@reboot'}),
+		qr/"told-at-start" is synced for the first time at the next start of the server/,
+		'a NOTICE names the start of the server');
+	unlike($create->('untold', q{schedule => '@yearly', suspend => true}),
+		qr/for the first time/, 'a suspended source has no first run');
+	unlike($create->('at-once', q{schedule => NULL}),
+		qr/for the first time/, 'a source without a schedule is synced at once');
+	sql("SELECT rag_drop_source('$_')") for qw(told told-at-start untold at-once);
+};
+
 subtest 'a source that was created while the scheduler was off' => sub {
 	configure($node, 'rag.scheduler', 'off');
 	sql(qq{SELECT rag_create_source('yearly', 'folder', '{"path": "$first"}',
