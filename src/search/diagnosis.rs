@@ -1,6 +1,6 @@
 //! Explains an empty result: metadata keys, types and values of the filter that no document of the
-//! collection has, and keys that mean a column where documents have metadata of that name. Runs
-//! with the caller's rights, and only if a search found nothing.
+//! collection has, and keys that mean a column where documents have metadata of that name. Explains
+//! any result of a filter that compares dates as texts. Runs with the caller's rights.
 
 use std::collections::{HashMap, HashSet};
 
@@ -54,6 +54,54 @@ pub fn explain(request: &SearchRequest, trace: &Trace) -> Result<(), Error> {
         trace.tell(missing_key(collection.name.as_str(), usage, &known));
     }
     Ok(())
+}
+
+/// Tells of texts such as "01.06.2026" that a filter compares with stored dates of ISO 8601: the
+/// order of the texts is not that of time. Reads documents only if the filter has such a text.
+///
+/// # Errors
+/// The documents cannot be read.
+pub fn explain_dates(request: &SearchRequest, trace: &Trace) -> Result<(), Error> {
+    let collection = &request.collection;
+    for usage in request.filter.usages().iter().take(MAX_KEYS) {
+        let Some(date) = &usage.unordered_date else {
+            continue;
+        };
+        let key = &usage.key;
+        let Some(stored) = stored_date(collection, key)? else {
+            continue;
+        };
+        let notice = Notice::new(format!(
+            "the filter compares \"{key}\" with {} as texts, not as dates",
+            quoted(date)
+        ))
+        .detail(format!(
+            "The filter has this value at {}. Documents of collection \"{}\" have dates such as \
+             {}.",
+            usage.value_path,
+            collection.name,
+            quoted(&stored)
+        ))
+        .hint("Write dates in ISO 8601, as YYYY-MM-DD.");
+        trace.tell(notice);
+    }
+    Ok(())
+}
+
+/// Returns a text that begins with a date of ISO 8601, if documents have one under a key.
+fn stored_date(collection: &Collection, key: &str) -> Result<Option<String>, Error> {
+    let found = query_as_caller(
+        &format!(
+            "SELECT pg_catalog.min(m.value)
+             FROM (SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
+                   WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
+             WHERE m.value ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'",
+            collection.rows("c.")
+        ),
+        &[key.into(), MAX_SAMPLE.into()],
+        |row| row.get::<String>(1),
+    )?;
+    Ok(found.into_iter().flatten().next())
 }
 
 /// Columns that a document's metadata key of the same name fills.

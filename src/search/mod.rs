@@ -156,6 +156,7 @@ fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<Search
             hits,
         })
     })?;
+    diagnosis::explain_dates(request, trace)?;
     if result.hits.is_empty() {
         diagnosis::explain(request, trace)?;
     }

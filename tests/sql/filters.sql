@@ -190,6 +190,14 @@ SELECT pg_temp.found('{"operator": "or", "conditions": [{"key": "priority", "ope
     "value": true}, {"key": "author", "operator": "eq", "value": "Joyce"}]}');
 SELECT count(*) FROM rag_search('text', 'library', filter => '{"priority": true}',
     score_threshold => 1);
+-- dates of another form than the stored ones are reported, whatever is found
+SELECT count(*) > 0 AS found FROM rag_search('text', 'library', filter => '{"conditions": [
+    {"key": "printed", "operator": "gt", "value": "01.06.1700"}]}');
+SELECT count(*) FROM rag_search('text', 'library', filter => '{"conditions": [
+    {"key": "printed", "operator": "lt", "value": "6/1/1700"}]}');
+SELECT count(*) > 0 AS found FROM rag_search('text', 'library', filter => '{"conditions": [
+    {"key": "printed", "operator": "gt", "value": "1700-06-01"},
+    {"key": "author", "operator": "gt", "value": "1.2.3"}]}');
 -- an unknown key is reported with similar keys
 SELECT count(*) FROM rag_search('text', 'library', filter => '{"priorty": 4}');
 SELECT count(*)

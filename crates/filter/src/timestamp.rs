@@ -37,6 +37,20 @@ pub(crate) fn parse(text: &str) -> Option<Timestamp> {
     rest.0.is_empty().then(|| Timestamp(text.to_owned()))
 }
 
+/// Returns true for a text that begins with a date of another form: `01.06.2026`, `6/1/26`. Such
+/// texts are not in the order of time.
+pub(crate) fn is_other_date(text: &str) -> bool {
+    let date = text.split([' ', 'T']).next().unwrap_or_default();
+    let is_part = |part: &str| {
+        (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let has_parts = |separator| {
+        let parts: Vec<&str> = date.split(separator).collect();
+        parts.len() == 3 && parts.into_iter().all(is_part)
+    };
+    parse(text).is_none() && ['.', '/', '-'].into_iter().any(has_parts)
+}
+
 fn days_in(year: u32, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
@@ -103,5 +117,34 @@ impl Reader<'_> {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_of_other_forms_are_recognized() {
+        for text in [
+            "01.06.2026",
+            "6/1/26",
+            "2026/06/01",
+            "2026-6-1",
+            "1-6-2026 10:30",
+        ] {
+            assert!(is_other_date(text), "{text}");
+        }
+        for text in [
+            "2026-06-01",
+            "2026-06-01T10:30",
+            "2026",
+            "06.2026",
+            "1.2.3.4",
+            "a.b.c",
+            "",
+        ] {
+            assert!(!is_other_date(text), "{text}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::number;
 use crate::operator::Operator;
+use crate::timestamp;
 
 /// A metadata key that rows must have, and the possible types of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Usage {
     pub types: Vec<&'static str>,
     /// The texts of which the value must be one, if it must.
     pub texts: Vec<String>,
+    /// A text that is compared by code point, and that is written as a date, but not in ISO 8601.
+    pub unordered_date: Option<String>,
 }
 
 /// A key of a filter that means a column. Documents may have a metadata key of the same name.
@@ -65,6 +68,7 @@ impl Usage {
             key: key.to_owned(),
             types,
             texts,
+            unordered_date: None,
         }
     }
 
@@ -76,6 +80,7 @@ impl Usage {
             key: key.to_owned(),
             types: vec![],
             texts: vec![],
+            unordered_date: None,
         }
     }
 
@@ -96,7 +101,13 @@ impl Usage {
         let usage = match operator {
             Operator::Equals => equal(&mut std::iter::once(given)),
             Operator::In => equal(&mut given.as_array().into_iter().flatten()),
-            Operator::Compare(_) => of_types(equal(&mut std::iter::once(given)).types),
+            Operator::Compare(_) => Self {
+                unordered_date: given
+                    .as_str()
+                    .filter(|text| timestamp::is_other_date(text))
+                    .map(str::to_owned),
+                ..of_types(equal(&mut std::iter::once(given)).types)
+            },
             Operator::Time(_) if given.is_number() => of_types(vec!["number", "string"]),
             Operator::Contains if !given.is_string() => of_types(vec!["array"]),
             Operator::Contains | Operator::Matches => of_types(vec!["string", "array"]),
