@@ -6,7 +6,8 @@ descriptions of the interfaces. An unknown path, field or type is an error, so t
 a real server would refuse is refused here. Searches compute every distance.
 
 A test asks for faults at /_test: POST {"status": 503, "retry_after": 1, "times": 2} has the next
-requests fail, and GET returns the numbers of requests by method and path.
+requests fail, {"times": 0} ends all faults, and GET returns the numbers of requests by method and
+path.
 """
 
 import json
@@ -96,7 +97,11 @@ def serve(answer, refusal, header, secret):
             with lock:
                 if parts == ["_test"]:
                     if self.command == "POST":
-                        faults.append(json.loads(body))
+                        fault = json.loads(body)
+                        if fault["times"]:
+                            faults.append(fault)
+                        else:
+                            faults.clear()
                     return self.reply(200, dict(counts))
                 counts[f"{self.command} {'/'.join(parts)}"] += 1
                 if secret and self.headers.get(header) != secret:

@@ -213,9 +213,100 @@ is($sql->(q{SELECT documents_pending, server_chunks = chunks FROM rag_sync_stora
 await('the former one cannot be told to delete them',
 	sub { $sql->(q{SELECT error ~ 'could not reach Qdrant' FROM rag.storage_removal
 		WHERE collection = 'docs'}) eq 't' });
+my $former = q{SELECT problem, remedy FROM rag_status() WHERE object = 'retriever docs'};
+like(
+	$sql->(q{SELECT error FROM rag_sync_storage('docs')}),
+	qr{^former server: could not reach Qdrant at \Q$url\E},
+	'rag_sync_storage says that this is the former server');
+like(
+	$sql->($former),
+	qr{^a former server, \Q$url\E, could not delete .* of collection "docs": .*forget => true},
+	'rag_status() names it, and how to give it up');
 $node->restart;
 is($sql->(q{SELECT found('docs', axis(5), 1)}), '5 1.000', 'searches find them there');
 ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'and ask it');
+
+# -- the former server is given up
+$sql->(q{CREATE ROLE stranger LOGIN; GRANT rag_admin TO stranger;
+	SELECT rag_grant_collection('docs', 'stranger', 'write')});
+$node->safe_psql(
+	'postgres', q{SELECT * FROM rag_sync_storage('docs', forget => true)},
+	extra_params => [ '-U', 'stranger' ]);
+isnt($sql->($former), '', 'a role that does not own the retriever gives nothing up');
+my $given_up =
+  run_sql($node, q{SELECT documents_pending, error FROM rag_sync_storage('docs', forget => true)});
+like(
+	$given_up->{err},
+	qr{NOTICE.*what \Q$url\E has of collection "docs" stays there},
+	'a NOTICE names what is given up');
+is($given_up->{out}, '0|', 'a collection whose former server is given up has no error');
+is($sql->($former), '', 'rag_status() has no row of a server that was given up');
+my $removals = q{FROM rag.storage_removal WHERE collection IN ('docs', 'papers')};
+is($sql->("SELECT count(*) $removals"),
+	'0', 'a former server that was given up is not asked again');
+
+# -- the former server of a collection that has been dropped
+my $brief = RagVectors::start('qdrant', $key);
+$retriever->('brief', qq({"type": "qdrant", "url": "$brief", "apiKeyRef": {"name": "vectors"}}));
+$sql->(q{SELECT rag_upsert_chunks('brief', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$written->('brief');
+RagVectors::fail_next($brief, status => 503, times => 1000);
+$sql->(q{SELECT rag_drop_collection('brief')});
+$sql->(q{SELECT rag_drop_retriever('brief')});
+await('its server fails',
+	sub { $sql->(q{SELECT count(*) FROM rag_status() WHERE object = 'retriever brief'}) });
+$given_up = run_sql($node, q{SELECT count(*) FROM rag_sync_storage('brief', forget => true)});
+like(
+	$given_up->{err},
+	qr{NOTICE.*what \Q$brief\E has of collection "brief" stays there},
+	'a server of a dropped collection is given up, too');
+is($given_up->{out}, '0', 'a dropped collection has no row in rag_sync_storage');
+is($sql->(q{SELECT count(*) FROM rag_status() WHERE object = 'retriever brief'}),
+	'0', 'rag_status() has no row of the server of a dropped collection');
+
+# -- the collection gets another name: the index at the server keeps that of the partition
+my $at_server = sub {
+	my ($collection) = @_;
+	my $answer = HTTP::Tiny->new->post(
+		"$other/rag_kb_docs/_count",
+		{
+			headers =>
+			  { authorization => "ApiKey $key", 'content-type' => 'application/json' },
+			content => qq({"query": {"term": {"collection": "$collection"}}})
+		});
+	return JSON::PP::decode_json($answer->{content})->{count} // $answer->{content};
+};
+my $number = $sql->(q{SELECT count(*) FROM rag.chunks WHERE collection = 'docs'});
+is($at_server->('docs'), $number, 'the server has the chunks under the name of the collection');
+$sql->(q{SELECT rag_rename_collection('docs', 'papers')});
+is($sql->(q{SELECT found('papers', axis(5), 1)}),
+	'5 1.000', 'a renamed collection is searched at once');
+$written->('papers');
+is( $sql->(q{SELECT documents_pending, server_chunks, error FROM rag_sync_storage('papers')}),
+	"0|$number|",
+	'the server gets its chunks under the new name');
+await('the old name is gone at the server', sub { $at_server->('docs') eq '0' });
+is($at_server->('papers'),
+	$number, 'chunks of a renamed collection stay when its old name is deleted');
+my $renamed = run_sql($node, q{SELECT found('papers', axis(5), 1)});
+is("$renamed->{out}$renamed->{err}", '5 1.000', 'searches of a renamed collection ask the server');
+RagVectors::fail_next($other, status => 503, times => 1000);
+$sql->(q{SELECT rag_rename_collection('papers', 'docs')});
+like(run_sql($node, q{SELECT found('docs', axis(5), 1)})->{out},
+	qr/^5 1\.000$/m, 'a collection is renamed and found while its server fails');
+await('the failure is recorded',
+	sub { $sql->("SELECT count(*) $removals AND error IS NOT NULL") });
+RagVectors::fail_next($other, times => 0);
+await(
+	'the server works again',
+	sub {
+		$sql->(q{SELECT * FROM rag_sync_storage('docs')});
+		$sql->("SELECT count(*) $removals") eq '0';
+	});
+$written->('docs');
+is($at_server->('docs') . '|' . $at_server->('papers'),
+	"$number|0", 'a server that has failed has a renamed collection under its name alone');
+is($sql->($former), '', 'a renamed collection has no former server');
 
 # -- a vector that the server does not accept: it has no direction
 $sql->(q{BEGIN; SELECT rag_upsert_chunks('docs', jsonb_build_array(
