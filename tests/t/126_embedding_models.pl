@@ -76,6 +76,15 @@ is(RagLlm::count('tei'), 4, 'texts are sent in batches');
 is(ask($node, "SELECT calls, estimated > 0 FROM rag.model_usage WHERE model = 'tei'"),
 	'4|t', 'each request is counted, and tokens are estimated where the server does not count');
 
+# -- the state of an index names the interface of its model
+$node->safe_psql('postgres', "SELECT rag_create_collection('of-$_', model => '$_');
+	SELECT rag_add_document('Keys are rotated each month.', 'keys', collection => 'of-$_')")
+  for qw(cohere tei);
+is(ask($node, "SELECT rag_index_state('of-cohere') -> 'embed'"),
+	'{"dim": 8, "model": "cohere", "provider": "cohere"}', 'rag_index_state: cohere');
+is(ask($node, "SELECT rag_index_state('of-tei') -> 'embed'"),
+	'{"dim": 16, "model": "tei", "provider": "tei"}', 'rag_index_state: tei');
+
 # -- two models side by side
 create_collection('near', 'all-MiniLM-L6-v2', 'Keys are rotated each month.', 'Bread is baked.');
 my $folder = create_collection('far', 'open', 'Keys are rotated each month.', 'Bread is baked.',
