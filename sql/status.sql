@@ -145,6 +145,16 @@ BEGIN
             FROM rag.runs r
             WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
             UNION ALL
+            -- a session that has reported it holds this lock (src/pg/lock.rs)
+            SELECT 'warning', format('session %s', l.objid),
+                   'the session waits for rag-engine, which does not answer',
+                   format('SELECT pg_cancel_backend(%s);', l.objid)
+            FROM pg_locks l
+            WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 3
+              AND l.classid::bigint = x'72616765'::bigint
+              AND l.database = (SELECT d.oid FROM pg_database d
+                                WHERE d.datname = current_database())
+            UNION ALL
             SELECT 'notice', 'server',
                    'the clock was set back: runs have begun in the future',
                    'Check the clock. Times of schedules are computed again automatically.'

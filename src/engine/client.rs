@@ -5,6 +5,7 @@ mod embedding;
 mod parts;
 mod scoring;
 mod stored_text;
+mod wait;
 
 use std::{
     cell::RefCell,
@@ -25,13 +26,13 @@ use rag_protocol::{
 };
 
 pub use self::embedding::{EmbeddingTicket, Embeddings};
-use self::parts::parts;
+use self::{parts::parts, wait::EngineWait};
 use super::{folders, process, socket, starter::SupervisorStarter};
 use crate::{
     error::Error,
     pg::{
         process::{database, session_user},
-        wait::{Until, sleep, wait},
+        wait::{Until, sleep},
     },
     settings,
 };
@@ -186,8 +187,9 @@ impl Client {
     /// Requests of other sessions to the old one are lost.
     fn replace_engine(&mut self, model: &ModelRef) -> Result<(), Error> {
         self.send(model, Task::Leave, &[])?;
+        let mut waited = EngineWait::begin();
         while self.receive_some().is_ok() {
-            wait(&[(self.stream.as_raw_fd(), Until::Readable)], None);
+            waited.wait(self.stream.as_raw_fd(), Until::Readable, None);
         }
         // before that, the old engine might answer again
         *self = Self::connect()?;
@@ -291,17 +293,20 @@ impl Client {
         }
         message.extend(frame::encode(&request(id, task), payload)?);
         let mut rest = message.as_slice();
+        let mut waited = EngineWait::begin();
         while !rest.is_empty() {
             match self.stream.write(rest) {
-                Ok(n) => rest = &rest[n..],
+                Ok(n) => {
+                    rest = &rest[n..];
+                    waited = EngineWait::begin();
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     // replies are received meanwhile, so that neither side waits for the other
-                    if !self.receive_some()? {
+                    if self.receive_some()? {
+                        waited = EngineWait::begin();
+                    } else {
                         let left = scoring::left(self.deadline)?;
-                        wait(
-                            &[(self.stream.as_raw_fd(), Until::ReadableOrWritable)],
-                            left,
-                        );
+                        waited.wait(self.stream.as_raw_fd(), Until::ReadableOrWritable, left);
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -319,6 +324,7 @@ impl Client {
     }
 
     fn answer(&mut self, id: u64) -> Result<(Answer, Vec<u8>), Error> {
+        let mut waited = EngineWait::begin();
         loop {
             if let Some(answered) = self.early.remove(&id) {
                 return Ok(answered);
@@ -328,9 +334,11 @@ impl Client {
                 self.early.insert(reply.id, (reply.answer, frame.payload));
                 continue;
             }
-            if !self.receive_some()? {
+            if self.receive_some()? {
+                waited = EngineWait::begin();
+            } else {
                 let left = scoring::left(self.deadline)?;
-                wait(&[(self.stream.as_raw_fd(), Until::Readable)], left);
+                waited.wait(self.stream.as_raw_fd(), Until::Readable, left);
             }
         }
     }

@@ -10,6 +10,7 @@
 //! | object: database, `rag.collections`, hash of the collection's name, 3 | its knowledge items are being indexed |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
+//! | advisory: database, "rage", process id, 3 | the process waits for an engine that does not answer |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
 //! | advisory: 0, "ragu", 0, 3 | the next free slot |
 //! | advisory: 0, "rag", 1, 0 | the key file of the secrets |
@@ -25,7 +26,7 @@ use pgrx::pg_sys;
 use super::{
     compat::{self, hash_text},
     lookup,
-    process::database,
+    process::{database, my_pid},
     security::with_safe_search_path,
     spi::query,
     wait::sleep,
@@ -34,6 +35,8 @@ use crate::error::Error;
 
 /// "rag" in ASCII.
 const KEY_FILE: u32 = 0x0072_6167;
+/// "rage" in ASCII; `rag_status` looks for it.
+const ENGINE_WAITS: u32 = 0x7261_6765;
 /// "rags" in ASCII.
 const SLOTS: u32 = 0x7261_6773;
 /// "ragt" in ASCII; `rag.source_locks` and the views of sources look for it.
@@ -113,6 +116,12 @@ impl Lock {
     /// each other.
     pub fn storage(collection: &str) -> Self {
         Self::advisory([database().to_u32(), STORAGE, hash_text(collection)], 3)
+    }
+
+    /// This process, which waits for an engine that does not answer.
+    pub fn engine_wait() -> Self {
+        let process = my_pid().unsigned_abs();
+        Self::advisory([database().to_u32(), ENGINE_WAITS, process], 3)
     }
 
     /// The slot that becomes free next.

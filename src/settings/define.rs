@@ -336,9 +336,9 @@ fn define_scheduling() {
     );
     GucRegistry::define_int_guc(
         c"rag.stall_timeout",
-        c"Sets the time without progress after which rag_status reports a run.",
-        c"The metric rag_runs_stalled counts these runs, and the scheduler logs each once. 0 means \
-          that none is reported.",
+        c"Sets the time without progress after which rag_status reports a run or a session.",
+        c"A session makes no progress if it waits for rag-engine. The log has a line for each. The \
+          metric rag_runs_stalled counts the runs. 0 means that none is reported.",
         &STALL_TIMEOUT,
         0,
         i32::MAX,

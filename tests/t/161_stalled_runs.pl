@@ -1,5 +1,5 @@
-# A run whose process makes no progress is reported: by rag_status(), by a metric, and by one line in
-# the log.
+# A run whose process makes no progress, and a session that the engine does not answer, are reported:
+# by rag_status(), by one line in the log, and runs by a metric.
 use strict;
 use warnings;
 use Test::More;
@@ -51,6 +51,36 @@ await('the run ends', sub { ask($node, q{SELECT phase FROM rag.runs}) eq 'Comple
 is(ask($node, $rows), '', 'a run that has ended is not reported');
 is(ask($node, $metric), '0', 'nor counted');
 is(lines(), 1, 'and not logged again');
+
+# -- a session whose engine does not answer
+$rows = q{SELECT severity, object, problem, remedy FROM rag_status() WHERE object LIKE 'session %'};
+$line = qr/WARNING:  rag-engine has not answered for \d+ seconds/;
+$log = -s $node->logfile;
+ask($node, q{SELECT length(rag_embed('The model is loaded.')::text) > 0});
+my $engine = engine_pid($node, 'embed');
+freeze($engine);
+my $statement = start_sql($node, q{SELECT pg_backend_pid(), rag_embed('A text.') IS NOT NULL});
+await('the session is reported', sub { ask($node, $rows) ne '' });
+my ($pid) = ask($node, $rows) =~ /session (\d+)/;
+is( ask($node, $rows),
+	"warning|session $pid|the session waits for rag-engine, which does not answer"
+	  . "|SELECT pg_cancel_backend($pid);",
+	'rag_status() tells the session and what to do');
+is(lines(), 1, 'the log has it');
+is(ask($node, $metric), '0', 'it is no run');
+sleep 3;
+is(lines(), 1, 'the log has one line');
+thaw($engine);
+is($statement->finish->{out}, "$pid|t", 'the statement goes on when the engine answers');
+is(ask($node, $rows), '', 'the session is not reported any more');
+
+freeze($engine);
+$statement = start_sql($node, q{SELECT rag_embed('A text.')});
+await('a second one is reported', sub { ask($node, $rows) ne '' });
+ask($node, ask($node, q{SELECT remedy FROM rag_status() WHERE object LIKE 'session %'}));
+$statement->finish;
+is(ask($node, $rows), '', 'the remedy ends the statement and its report');
+thaw($engine);
 
 $node->stop;
 done_testing();

@@ -16,8 +16,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use common::{PROGRAM, jobs, tiny};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_protocol::{
-    EngineError,
-    frame,
+    EngineError, frame,
     ingest::{Credentials, Event, Failure, Job, Network},
     spec::SourceSpec,
 };
