@@ -1,5 +1,5 @@
-# A run whose process makes no progress, and a session that the engine does not answer, are reported:
-# by rag_status(), by one line in the log, and runs by a metric.
+# A run whose process makes no progress is reported by rag_status(), by one line in the log and by a
+# metric, and a session that the engine does not answer by the first two.
 use strict;
 use warnings;
 use Test::More;

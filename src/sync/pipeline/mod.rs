@@ -193,7 +193,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
         .inspect_err(|_| pipeline.collect_requested())?;
     if complete {
         pipeline.remove_vanished()?;
-        pipeline.report.note = notes::note(&pipeline.source.spec, &pipeline.report);
+        pipeline.report.note = notes::note(&pipeline.source.spec, pipeline.report);
     }
     pipeline.report.complete = complete;
     feed.done()?;

@@ -13,8 +13,8 @@ pub use self::special::{reached, special};
 use crate::{EngineError, ErrorKind};
 
 /// The hint for a host that is not public.
-pub const NOT_PUBLIC_HINT: &str = "Sources connect to public addresses only. A superuser can allow others in \
-     rag.allowed_private_hosts.";
+pub const NOT_PUBLIC_HINT: &str = "Sources connect to public addresses only. A superuser can allow \
+                                   others in rag.allowed_private_hosts.";
 
 /// The entries of `rag.allowed_private_hosts`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
