@@ -298,8 +298,8 @@ fn described(error: &Error) -> String {
 }
 
 /// Says that an error is about the server that a collection had before.
-fn of_former(error: &Error) -> String {
-    format!("former server: {}", described(error))
+fn of_former(error: &str) -> String {
+    format!("former server: {error}")
 }
 
 /// Tells the server of a collection its changes at the end of a run, in transactions of its own.
@@ -386,7 +386,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     };
     for removal in removals::of(name)? {
         match tell(begin_removal(name, removal.removal)) {
-            Err(failure) if can_go_on(&failure) => of_removal = Some(failure),
+            Err(failure) if can_go_on(&failure) => of_removal = Some(described(&failure)),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }
@@ -403,6 +403,13 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
             Err(failure) => return Err(failure),
         }
     }
+    if of_removal.is_none() {
+        // another process may be telling it
+        of_removal = removals::failed(Some(name))?
+            .into_iter()
+            .next()
+            .map(|failed| failed.error);
+    }
     if !is_failing {
         match storage::of(collection).count(collection) {
             Ok(count) => server_chunks = count.and_then(|count| i64::try_from(count).ok()),
@@ -412,7 +419,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     }
     let error = match error {
         Some(error) => Some(described(&error)),
-        None => stored::refusal(name)?.or_else(|| of_removal.as_ref().map(of_former)),
+        None => stored::refusal(name)?.or_else(|| of_removal.as_deref().map(of_former)),
     };
     Ok(Told {
         documents,
