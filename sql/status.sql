@@ -20,6 +20,29 @@ COMMENT ON FUNCTION rag.explain_damage(text) IS
 REVOKE ALL ON FUNCTION rag.explain_damage(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rag.explain_damage(text) TO rag_reader;
 
+-- With zero_damaged_pages, values whose pages were damaged are missing, and VACUUM FULL fails at
+-- their rows.
+CREATE FUNCTION rag.delete_damaged_rows(damaged regclass) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    place tid;
+    deleted bigint := 0;
+BEGIN
+    FOR place IN EXECUTE format('SELECT ctid FROM %s', damaged) LOOP
+        BEGIN
+            EXECUTE format('SELECT length(t::text) FROM %s t WHERE ctid = $1', damaged)
+                USING place;
+        EXCEPTION WHEN data_corrupted OR index_corrupted OR internal_error THEN
+            EXECUTE format('DELETE FROM %s WHERE ctid = $1', damaged) USING place;
+            deleted := deleted + 1;
+        END;
+    END LOOP;
+    RETURN deleted;
+END $$;
+COMMENT ON FUNCTION rag.delete_damaged_rows(regclass) IS
+    'deletes the rows of a table that cannot be read, and returns their number';
+REVOKE ALL ON FUNCTION rag.delete_damaged_rows(regclass) FROM PUBLIC;
+
 -- It reads views with the caller's rights, so it reports only what the caller can see. The order of
 -- rows is damaged relations, server, sources, runs, collections, secrets. A block that meets a
 -- damaged relation reports that, and the others go on.

@@ -9,7 +9,7 @@ use std::{fs, path::PathBuf};
 
 use pgrx::{
     PgSqlErrorCode, datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys,
-    pg_sys::panic::ErrorReport,
+    pg_sys::panic::ErrorReport, spi::quote_literal,
 };
 
 use super::collections::Collection;
@@ -81,7 +81,10 @@ impl DamagedRelation {
         if self.is_index {
             return format!("REINDEX INDEX {name};");
         }
-        let zero = format!("SET zero_damaged_pages = on; VACUUM FULL {table};");
+        let zero = format!(
+            "SET zero_damaged_pages = on; SELECT rag.delete_damaged_rows({}); VACUUM FULL {table};",
+            quote_literal(table)
+        );
         match self.collections.as_slice() {
             [] => format!(
                 "Restore it from a backup. To keep only what its undamaged pages have, run as a \

@@ -123,15 +123,21 @@ pub fn ids_owned_by(
 }
 
 /// Records that the chunks of a document are lost, and cannot be made again from its text.
-pub fn lose_chunks(collection: &str, id: DocumentId, problem: &str) -> Result<(), Error> {
+pub fn lose_chunks(
+    collection: &str,
+    id: DocumentId,
+    kept: i64,
+    problem: &str,
+) -> Result<(), Error> {
     execute(
-        "UPDATE rag.documents SET status = 'error', error = $3, chunk_count = 0
+        "UPDATE rag.documents SET status = 'error', error = $3, chunk_count = $4
          WHERE collection = $1 AND document_id = $2
            AND (status <> 'error' OR error IS DISTINCT FROM $3)",
         &[
             collection.into(),
             uuid(id.0).into(),
             format!("its chunks are lost, write them again: {problem}").into(),
+            i32::try_from(kept).unwrap_or(i32::MAX).into(),
         ],
     )?;
     Ok(())

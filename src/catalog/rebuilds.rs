@@ -1,11 +1,13 @@
 //! Rebuilds that have not ended: `rag.rebuild`, and `rag.rebuilt_document` with the documents that
 //! they have copied. All functions run as the extension's owner.
 
+use std::collections::HashMap;
+
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 use serde_json::Value;
 
-use super::{documents::document_id, partitions::Partition};
+use super::{collections::Collection, documents::document_id, partitions::Partition};
 use crate::{
     error::Error,
     pg::spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
@@ -152,6 +154,8 @@ pub struct PendingDocument {
     pub has_text: bool,
     pub text_bytes: i64,
     pub chunks: i64,
+    /// The number of chunks that it has lost with damaged pages.
+    pub lost_chunks: i64,
     /// Another version is copied already.
     pub is_again: bool,
 }
@@ -166,6 +170,7 @@ impl PendingDocument {
             has_text: row.required("has_text")?,
             text_bytes: row.required("text_bytes")?,
             chunks: row.required("chunks")?,
+            lost_chunks: 0,
             is_again: row.required("is_again")?,
         })
     }
@@ -197,6 +202,29 @@ pub fn next_documents(
         ],
         |row| PendingDocument::read(&row),
     )
+}
+
+/// Counts the chunks that some documents have lost. The table of the collection can be read.
+pub fn count_lost_chunks(
+    collection: &Collection,
+    documents: &mut [PendingDocument],
+) -> Result<(), Error> {
+    let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
+    let stored = execute_returning(
+        &format!(
+            "SELECT c.document_id, pg_catalog.count(*) AS chunks FROM rag.chunks c
+             WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
+            collection.rows("c.")
+        ),
+        &[uuids(&ids).into()],
+        |row| Ok((document_id(&row)?, row.required::<i64>("chunks")?)),
+    )?;
+    let stored: HashMap<DocumentId, i64> = stored.into_iter().collect();
+    for document in documents {
+        let found = stored.get(&document.id).copied().unwrap_or_default();
+        document.lost_chunks = (document.chunks - found).max(0);
+    }
+    Ok(())
 }
 
 /// Removes copied documents that are no longer stored. Returns their number.

@@ -52,6 +52,13 @@ my $keyword =
   q{SELECT string_agg(uri || round(score::numeric, 6), ' ' ORDER BY rank)
 		FROM rag_search('rivers of the sea', 'dam', mode => 'keyword')};
 
+sub toast_of
+{
+	my ($table) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT reltoastrelid::regclass FROM pg_class WHERE oid = '$table'::regclass");
+}
+
 # -- the keyword index: keyword searches stay keyword searches
 my $expected = $node->safe_psql('postgres', $keyword);
 damage('rag.rag_kb_dam_expr_idx');
@@ -120,14 +127,71 @@ $node->safe_psql('postgres', q{SELECT rag_drop_collection('fresh2', with_sources
 is($node->safe_psql('postgres', q{SELECT count(*) FROM rag.documents WHERE collection = 'fresh2'}),
 	'0', 'a collection with a damaged table can be dropped with its sources');
 
+# -- a table that several collections share
+my $long = q{(SELECT string_agg(md5(i::text), ' ') FROM generate_series(1, 300) AS i)};
+$node->safe_psql(
+	'postgres', qq{
+	SELECT rag_create_retriever('together', '{"storageConfig": {"indexStrategy":
+		{"mode": "fixed", "fixedName": "Together"}}}');
+	SELECT rag_create_collection('sea', retriever => 'together');
+	SELECT rag_create_collection('land', retriever => 'together');
+	SELECT rag_add_document('Rivers flow into the sea. ' || $long, 'rivers', collection => 'sea');
+	SELECT rag_add_document('Roads lead to Rome. ' || $long, 'roads', collection => 'land')});
+my $shared = table_of('sea');
+is(table_of('land'), $shared, 'two collections share a table');
+# chunks of an application have no text to make them from again
+my $given = q{SELECT rag_upsert_chunks('land', '[{"uri": "given", "text": "Given to the land.",
+	"chunk_id": "00000000-0000-0000-0000-000000000001"}]')};
+$node->safe_psql('postgres', $given);
+my $of_given = q{SELECT status, error, chunk_count FROM rag.documents WHERE uri = 'given'};
+my $of_shared = q{SELECT string_agg(format('%s %s', collection, chunks), ', ' ORDER BY collection)
+	FROM (SELECT collection, count(*) AS chunks FROM rag.chunks
+		WHERE collection IN ('land', 'sea') AND uri <> 'given' GROUP BY collection) AS c};
+my $written = $node->safe_psql('postgres', $of_shared);
+for my $relation ($shared, toast_of($shared))
+{
+	cmp_ok($node->safe_psql('postgres', "SELECT pg_relation_size('$relation')"),
+		'>', 0, "$relation has pages");
+	damage($relation);
+	my $searched = run_sql($node, q{SELECT * FROM rag_search('rivers', 'sea', top_k => 100)});
+	my ($remedy) = $searched->{err} =~ /^HINT:  .*?As a superuser, (.*;)$/m;
+	like($remedy, qr/rebuild_collection\('land'\);.*rebuild_collection\('sea'\);/,
+		"$relation: the remedy names both collections")
+	  or diag $searched->{err};
+	is( $node->safe_psql('postgres',
+			q{SELECT string_agg(name, ', ' ORDER BY name) FROM rag_collection_status()
+				WHERE state = 'damaged'}),
+		'land, sea',
+		"$relation: both are damaged");
+	is( $node->safe_psql(
+			'postgres', q{SELECT count(*) > 0 FROM rag_search('when is lunch?', 'dam')}),
+		't',
+		"$relation: another collection can be searched");
+	$remedy =~ s/then //;
+	$node->safe_psql('postgres', $remedy);
+	is($node->safe_psql('postgres', $of_shared),
+		$written, "$relation: the remedy heals both collections");
+	is( $node->safe_psql(
+			'postgres', q{SELECT count(*) FROM rag_collection_status() WHERE state = 'damaged'}),
+		'0', "$relation: no collection is damaged");
+	my $loss = 'error|its chunks are lost, write them again: 1 of 1|0';
+	is( $node->safe_psql('postgres', $of_given),
+		$relation eq $shared ? $loss : 'active||1',
+		"$relation: a document without a text tells its loss");
+	$node->safe_psql('postgres', $given);
+	is($node->safe_psql('postgres', $of_given),
+		'active||1', "$relation: its application writes it again");
+}
+
 # -- the other relations
 my $reads = q{SELECT count(*) FROM (SELECT * FROM rag_status()) s,
 	(SELECT count(*) FROM rag_collection_status()) c};
 my @relations = split /\n/, $node->safe_psql('postgres', q{
-	SELECT c.oid::regclass || ' ' || c.relkind::text FROM pg_class c
-	LEFT JOIN pg_index i ON i.indexrelid = c.oid
-	JOIN pg_class t ON t.oid = coalesce(i.indrelid, c.oid)
-	WHERE c.relnamespace = 'rag'::regnamespace AND c.relkind IN ('r', 'i')
+	SELECT concat_ws(' ', c.oid::regclass, c.relkind, t.oid::regclass) FROM pg_class c
+	LEFT JOIN pg_index i ON i.indexrelid = c.oid AND c.relnamespace = 'rag'::regnamespace
+	JOIN pg_class t ON t.oid = coalesce(i.indrelid, c.oid) AND c.relkind IN ('r', 'i')
+		OR t.reltoastrelid = c.oid
+	WHERE t.relnamespace = 'rag'::regnamespace
 	  AND pg_relation_size(c.oid) > 0
 	  AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = t.oid)
 	ORDER BY c.relkind = 'r', c.relname <> 'documents', 1});
@@ -144,16 +208,17 @@ sub is_damaged
 
 for my $line (@relations)
 {
-	my ($relation, $kind) = split ' ', $line;
+	my ($relation, $kind, $table) = split ' ', $line;
 	damage($relation);
 	my $is_documents = $relation =~ /^rag\.documents/;
 	my $problem = "page of \"" . ($relation =~ s/^rag\.//r) . "\"";
 	(undef, undef, $problem) =
-	  $node->psql('postgres', "SELECT count(*) FROM $relation t WHERE t::text <> ''")
-	  if $kind eq 'r';
+	  $node->psql('postgres', "SELECT count(*) FROM $table t WHERE t::text <> ''")
+	  if $kind ne 'i';
 	my $explained = "FROM rag.explain_damage(\$\$$problem\$\$)";
 	my $remedy = $node->safe_psql('postgres', "SELECT remedy $explained");
-	like($remedy, qr/\Q$relation\E/, "$relation: the remedy names it");
+	my $named = $kind eq 'i' ? $relation : $table;
+	like($remedy, qr/\Q$named\E/, "$relation: the remedy names $named");
 	is( $node->safe_psql(
 			'postgres', q{SELECT count(*) > 0 FROM rag_search('when is lunch?', 'dam')}),
 		't', "$relation: searches go on") if $is_documents;

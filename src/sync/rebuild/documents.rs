@@ -58,6 +58,7 @@ impl Method {
             Some(GIVEN) if target.keeps_model() => Self::Copy,
             Some(GIVEN) => Self::Embed,
             Some(_) if target.is_damaged && document.has_text => Self::Split,
+            Some(_) if document.lost_chunks > 0 && document.has_text => Self::Split,
             Some(chunking) if chunking != target.chunking && document.has_text => Self::Split,
             None if document.has_text => Self::Split,
             _ if target.changes_metadata() => Self::Label,
@@ -74,6 +75,22 @@ impl Method {
     }
 }
 
+/// Returns documents that are not copied yet, in the order of their ids, after the one `after`.
+///
+/// # Errors
+/// A statement fails.
+pub fn pending(
+    target: &Target,
+    after: Option<DocumentId>,
+    limit: i64,
+) -> Result<Vec<PendingDocument>, Error> {
+    let mut documents = rebuilds::next_documents(target.wanted.name.as_str(), after, limit)?;
+    if !target.is_damaged {
+        rebuilds::count_lost_chunks(&target.present, &mut documents)?;
+    }
+    Ok(documents)
+}
+
 /// Copies some documents that are not copied yet. Returns the last one, or None if there was none
 /// after the document `after`.
 ///
@@ -84,8 +101,7 @@ pub fn copy_some(
     relation: &Partition,
     after: Option<DocumentId>,
 ) -> Result<Option<DocumentId>, Error> {
-    let name = target.wanted.name.as_str();
-    let mut documents = rebuilds::next_documents(name, after, COPIED_DOCUMENTS)?;
+    let mut documents = pending(target, after, COPIED_DOCUMENTS)?;
     let mut cost = 0.0;
     let fit = documents.iter().take_while(|document| {
         let has_room = cost < 1.0;
@@ -140,8 +156,12 @@ pub fn copy(
             Method::Copy | Method::Label | Method::Embed if target.is_damaged => {
                 copy_readable(target, relation, method, &documents)?
             }
-            Method::Copy | Method::Label => copy_rows(target, relation, method, &documents)?,
+            Method::Copy | Method::Label => {
+                tell_losses(name, &documents)?;
+                copy_rows(target, relation, method, &documents)?
+            }
             Method::Embed => {
+                tell_losses(name, &documents)?;
                 let counts = embed_again(target, relation, &documents)?;
                 embedded += counts.embedded;
                 counts.written
@@ -175,17 +195,36 @@ fn copy_readable(
         });
         match copied {
             Err(error) if is_corruption(&error) => {
-                documents::lose_chunks(target.wanted.name.as_str(), document.id, &error.message)?;
-                pgrx::warning!(
-                    "the chunks of document {} are lost: {}",
-                    document.uri,
-                    error.message
-                );
+                lose_chunks(target.wanted.name.as_str(), document, 0, &error.message)?;
             }
             copied => written += copied?,
         }
     }
     Ok(written)
+}
+
+/// Records what documents have lost that have no text to make it from again.
+fn tell_losses(collection: &str, documents: &[&PendingDocument]) -> Result<(), Error> {
+    for document in documents {
+        if document.lost_chunks > 0 {
+            let problem = format!("{} of {}", document.lost_chunks, document.chunks);
+            let kept = document.chunks - document.lost_chunks;
+            lose_chunks(collection, document, kept, &problem)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records that a document has lost chunks: it gets status error.
+fn lose_chunks(
+    collection: &str,
+    document: &PendingDocument,
+    kept: i64,
+    problem: &str,
+) -> Result<(), Error> {
+    documents::lose_chunks(collection, document.id, kept, problem)?;
+    pgrx::warning!("chunks of document {} are lost: {problem}", document.uri);
+    Ok(())
 }
 
 /// The chunks that were written, and those of them that the model has embedded.

@@ -159,7 +159,7 @@ fn copy_changes(
     if attempts.after.is_none() {
         let name = target.wanted.name.as_str();
         rebuilds::remove_vanished(name, &rebuild.relation)?;
-        let changed = rebuilds::next_documents(name, None, LAST_DOCUMENTS as i64 + 1)?;
+        let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
         if changed.len() <= LAST_DOCUMENTS && !documents::needs_model(target, &changed) {
             return Ok(None);
         }
@@ -204,7 +204,7 @@ fn replace(
         }
         rebuilds::remove_vanished(name, relation)?;
         loop {
-            let changed = rebuilds::next_documents(name, None, LAST_DOCUMENTS as i64 + 1)?;
+            let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
             if changed.is_empty() {
                 break;
             }
