@@ -91,6 +91,15 @@ CREATE VIEW rag.run_sums WITH (security_barrier) AS
 COMMENT ON VIEW rag.run_sums IS
     'sums over all runs of sources that the caller can see; use rag.metrics instead';
 
+-- It leaves out collections that the current role may not read.
+CREATE FUNCTION rag.operation_statistics()
+    RETURNS TABLE (operation text, collection text, successes bigint, failures bigint,
+                   seconds double precision)
+    AS 'MODULE_PATHNAME', 'operation_statistics_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag.operation_statistics() IS
+    'counts and times of operations on collections that the caller may read; '
+    'use rag.metrics instead';
+
 CREATE VIEW rag.metrics AS
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
                'collection', s.collection, 'mode', s.mode, 'part', m.part)) AS labels,
@@ -107,6 +116,14 @@ CREATE VIEW rag.metrics AS
         ('rag_search_seconds_total', 'keyword', s.keyword_total_ms / 1000),
         ('rag_search_seconds_total', 'fusion', s.fusion_total_ms / 1000),
         ('rag_search_seconds_total', 'all', s.total_ms / 1000)) AS m (name, part, value)
+    UNION ALL
+    SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
+               'operation', o.operation, 'collection', o.collection, 'result', m.result)),
+           m.value::double precision
+    FROM rag.operation_statistics() o, LATERAL (VALUES
+        ('rag_operations_total', 'success', o.successes),
+        ('rag_operations_total', 'failure', o.failures),
+        ('rag_operation_seconds_total', NULL, o.seconds)) AS m (name, result, value)
     UNION ALL
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
                'source', r.source, 'collection', r.collection, 'phase', r.phase,

@@ -218,7 +218,7 @@ BEGIN
         'rag.embedding_cache_size()', 'rag.model_counts()', 'rag.usable_models()',
         'rag.visible_models()',
         'rag.run_phase(text, boolean)',
-        'rag.search_statistics()',
+        'rag.operation_statistics()', 'rag.search_statistics()',
         'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
         'rag.source_phase(boolean, text, text, boolean, boolean, text)', 'rag.why_idle()',
         'rag.why_waiting()', 'rag.without_scheduler(jsonb, text)']::regprocedure[]

@@ -8,7 +8,8 @@ use crate::{
         self, BlockTable, BundleSource, CollectionExport, ImportRequest, export_to_folder,
         open_folder,
     },
-    catalog::{collections::Collection, damage::explained},
+    catalog::{access, collections::Collection, damage::explained},
+    cluster::operation_stats::{CountedOperation, Operation},
     error::Error,
 };
 
@@ -49,9 +50,18 @@ fn rag_export_blocks(
     ErrorReport,
 > {
     let collection = Collection::get(required("name", name)?)?;
+    access::require_owner(&collection, "export collection")?;
+    let counted = bundle::count_export(&collection);
     let mut export = CollectionExport::begin(&collection)?;
+    counted.pause();
     Ok(TableIterator::new(std::iter::from_fn(move || {
-        let block = export.next_block().unwrap_or_else(|e| e.raise())?;
+        // the time in which the client reads does not count
+        let counted = bundle::count_export(&collection);
+        let Some(block) = export.next_block().unwrap_or_else(|e| e.raise()) else {
+            counted.succeed();
+            return None;
+        };
+        counted.pause();
         Some((block.file.name(), block.number, block.bytes))
     })))
 }
@@ -67,7 +77,9 @@ fn import<B: BundleSource>(
         name,
         with_sources: required("with_sources", with_sources)?,
     };
+    let counted = CountedOperation::begin_without_collection(Operation::Import);
     let imported = bundle::import(&open()?, &request)?;
+    counted.succeed_in(&imported.collection);
     Ok((
         imported.collection,
         imported.documents,

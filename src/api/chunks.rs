@@ -4,7 +4,12 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 use rag_protocol::identity::ChunkId;
 
 use super::{parsed, required};
-use crate::{catalog::index_state, pg::json::JsonbText, sync::given_chunks as given};
+use crate::{
+    catalog::index_state,
+    cluster::operation_stats::{CountedOperation, Operation},
+    pg::json::JsonbText,
+    sync::given_chunks as given,
+};
 
 #[pg_extern]
 fn rag_upsert_chunks(
@@ -16,7 +21,11 @@ fn rag_upsert_chunks(
     let collection = super::writable(collection)?;
     let skip_existing = required("skip_existing", skip_existing)?;
     let chunks = given::read_chunks(&collection, required("chunks", parsed("chunks", chunks)?)?)?;
-    Ok(given::upsert(&collection, &chunks, skip_existing)?)
+    let name = collection.name.as_str();
+    let counted = CountedOperation::begin(Operation::UpsertChunks, name, chunks.len());
+    let written = given::upsert(&collection, &chunks, skip_existing)?;
+    counted.succeed();
+    Ok(written)
 }
 
 #[pg_extern]

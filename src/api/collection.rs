@@ -18,7 +18,7 @@ use crate::{
         name::{Name, canonical},
         quotas, sources, whitelist,
     },
-    cluster::search_stats,
+    cluster,
     error::Error,
     models::users,
     pg::roles::{self, Owner},
@@ -183,7 +183,7 @@ fn rag_drop_collection(
                 }
                 collections::drop(&collection)
             })?;
-            search_stats::forget_collection_at_commit(collection.name.as_str());
+            cluster::forget_statistics_at_commit(collection.name.as_str());
             Ok(())
         }
         None if if_exists => {

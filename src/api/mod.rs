@@ -18,6 +18,7 @@ mod language;
 mod manifest;
 mod model;
 mod models;
+mod operation_stats;
 mod rebuild;
 mod rerank;
 mod retrieval;

@@ -7,9 +7,9 @@ use rag_bundle::{
     folder::{FolderReader, Place},
 };
 
-use super::{BundleSource, CollectionExport, Exported};
+use super::{BundleSource, CollectionExport, Exported, count_export};
 use crate::{
-    catalog::collections::Collection,
+    catalog::{access, collections::Collection},
     error::Error,
     pg::{disk_space, roles, wait::check_for_interrupts},
     settings,
@@ -22,6 +22,8 @@ use crate::{
 /// not in an allowed one, or there is not enough room.
 pub fn export_to_folder(collection: &Collection, path: &str) -> Result<Exported, Error> {
     roles::require_written_server_files(roles::current())?;
+    access::require_owner(collection, "export collection")?;
+    let counted = count_export(collection);
     let place = Place::find(path, &settings::bundle_folders())?;
     let mut export = CollectionExport::begin(collection)?;
     let to_do = format!("export collection \"{}\"", collection.name);
@@ -37,6 +39,7 @@ pub fn export_to_folder(collection: &Collection, path: &str) -> Result<Exported,
         check_for_interrupts();
     }
     writer.finish()?;
+    counted.succeed();
     Ok(export.exported())
 }
 

@@ -29,7 +29,16 @@ pub use self::{
     folder::{export_to_folder, open_folder},
     import::{ImportRequest, import},
 };
-use crate::error::Error;
+use crate::{
+    catalog::collections::Collection,
+    cluster::operation_stats::{CountedOperation, Operation},
+    error::Error,
+};
+
+/// Counts an export, or a part of it, by a caller that owns the collection.
+pub fn count_export(collection: &Collection) -> CountedOperation {
+    CountedOperation::begin(Operation::Export, collection.name.as_str(), 1)
+}
 
 /// Where the files of a bundle are read from.
 pub trait BundleSource {

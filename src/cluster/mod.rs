@@ -2,13 +2,19 @@
 //! the news that a commit sends to the workers.
 
 pub mod backoff;
+mod count_table;
 pub mod lock;
 pub mod news;
+pub mod operation_stats;
 pub mod search_stats;
 pub mod shared;
 pub mod slots;
 
-use crate::{error::Error, pg::process::is_in_recovery, settings};
+use crate::{
+    error::Error,
+    pg::{process::is_in_recovery, transaction::at_commit},
+    settings,
+};
 
 /// Returns true if the settings and the state of the server allow schedules to run.
 pub fn are_scheduling() -> bool {
@@ -42,4 +48,13 @@ pub fn no_worker() -> Error {
         "could not start a background worker: all slots are in use",
     )
     .hint(hint)
+}
+
+/// Forgets what was counted of a collection when the transaction commits.
+pub fn forget_statistics_at_commit(collection: &str) {
+    let collection = collection.to_owned();
+    at_commit(move || {
+        search_stats::forget_collection(&collection);
+        operation_stats::forget_collection(&collection);
+    });
 }

@@ -18,7 +18,7 @@ use crate::{
         sources::{self, Source},
         storage_changes,
     },
-    cluster::{lock::Lock, news, search_stats},
+    cluster::{self, lock::Lock, news},
     error::Error,
     pg::security::as_owner,
 };
@@ -114,7 +114,7 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
         }
         Ok(())
     })?;
-    search_stats::forget_collection_at_commit(name);
+    cluster::forget_statistics_at_commit(name);
     news::wake_scheduler_at_commit();
     Ok(())
 }

@@ -27,7 +27,7 @@ pub mod supervisor;
 use pgrx::bgworkers::BackgroundWorker;
 
 use crate::{
-    cluster::{search_stats, shared},
+    cluster::{operation_stats, search_stats, shared},
     pg::{guc, process},
 };
 
@@ -36,6 +36,7 @@ use crate::{
 pub fn register() {
     shared::request();
     search_stats::request();
+    operation_stats::request();
     hooks::install();
     // pg_upgrade reads and writes databases that nothing else may change
     if !process::is_binary_upgrade() {

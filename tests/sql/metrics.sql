@@ -53,3 +53,80 @@ SELECT count(*) FROM rag.run_total WHERE source = 'measured';
 DROP VIEW measured;
 DROP TABLE measured_rows;
 SELECT rag_drop_collection('measured');
+
+-- Operations on collections, those that fail too: their transactions are rolled back. ------------
+SELECT rag_create_collection('operated', max_documents => 3);
+CREATE VIEW operations AS
+    SELECT labels ->> 'operation' AS operation, labels ->> 'collection' AS collection,
+           labels ->> 'result' AS result, value
+    FROM rag.metrics WHERE name = 'rag_operations_total';
+CREATE VIEW operated AS
+    SELECT operation, result, value FROM operations WHERE collection = 'operated';
+CREATE TABLE failed_imports AS
+    SELECT coalesce(sum(value), 0) AS n FROM operations
+    WHERE operation = 'import' AND collection IS NULL AND result = 'failure';
+-- documents: two that are added, one that cannot be read, two of a statement that fails
+SELECT uri, success FROM rag_add_documents('[{"uri": "a", "content": "Tides."},
+    {"uri": "b", "content": "Ships."}]', 'operated');
+SELECT success FROM rag_add_document('no pdf'::bytea, 'c.pdf', collection => 'operated');
+SELECT rag_add_documents('[{"uri": "d", "content": "Harbours."},
+    {"uri": "e", "content": "Piers."}]', 'operated');
+-- arguments that are wrong do not count
+SELECT rag_add_document('A text.', '', collection => 'operated');
+-- chunks
+SELECT rag_upsert_chunks('operated', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+    "uri": "f", "text": "An anchor."}, {"chunk_id": "00000000-0000-0000-0000-000000000002",
+    "uri": "f", "text": "A rope."}]');
+SELECT rag_upsert_chunks('operated', '[{"chunk_id": "00000000-0000-0000-0000-000000000003",
+    "uri": "g", "text": "A sail.", "embedding": [1, 2]}]');
+SELECT operation, result, value FROM operated ORDER BY 1, 2;
+-- exports, in one statement or read in parts, and imports
+CREATE TABLE operated_bundle AS SELECT * FROM rag_export_blocks('operated');
+SELECT count(*) FROM (SELECT (rag_export_blocks('operated')).file LIMIT 1) AS x;
+SELECT rag_export_collection('operated', '/nowhere/operated');
+SELECT collection, documents FROM rag_import_blocks('operated_bundle', 'operated-too');
+SELECT rag_import_blocks('operated_bundle');
+SELECT rag_import_collection('/nowhere/operated');
+SELECT collection, result, value FROM operations
+WHERE operation = 'import' AND collection IS NOT NULL ORDER BY 1, 2;
+SELECT sum(value) - (SELECT n FROM failed_imports) AS failed_imports FROM operations
+WHERE operation = 'import' AND collection IS NULL AND result = 'failure';
+-- rebuilds
+CALL rag_rebuild_collection('operated');
+SET default_transaction_read_only = on;
+CALL rag_rebuild_collection('operated');
+RESET default_transaction_read_only;
+SELECT operation, result, value FROM operated ORDER BY 1, 2;
+SELECT labels ->> 'operation' AS operation, value > 0 AS has_time FROM rag.metrics
+WHERE name = 'rag_operation_seconds_total' AND labels ->> 'collection' = 'operated' ORDER BY 1;
+SELECT name, labels FROM rag.metrics GROUP BY name, labels HAVING count(*) > 1;
+
+-- Readers see those of collections that they may read, and failed imports.
+CREATE ROLE regress_operations;
+GRANT rag_reader TO regress_operations;
+SET ROLE regress_operations;
+SELECT collection, count(*) FROM rag.operation_statistics() WHERE collection ~ 'operated'
+    OR collection IS NULL GROUP BY 1;
+RESET ROLE;
+SELECT rag_grant_collection('operated', 'regress_operations', 'read');
+SET ROLE regress_operations;
+SELECT collection, count(*) FROM rag.operation_statistics() WHERE collection ~ 'operated'
+    OR collection IS NULL GROUP BY 1 ORDER BY 1;
+RESET ROLE;
+SELECT rag_revoke_collection('operated', 'regress_operations', NULL);
+DROP ROLE regress_operations;
+-- A collection with another name begins again, and nothing is left of one that is dropped.
+SELECT rag_rename_collection('operated', 'renamed');
+SELECT rag_create_collection('operated');
+SELECT count(*) FROM operations WHERE collection IN ('operated', 'renamed');
+BEGIN;
+SELECT rag_drop_collection('operated-too');
+ROLLBACK;
+SELECT count(*) FROM operations WHERE collection = 'operated-too';
+SELECT rag_drop_collection('operated-too'), rag_drop_collection('operated'),
+       rag_drop_collection('renamed');
+SELECT rag_create_collection('operated-too');
+SELECT count(*) FROM operations WHERE collection = 'operated-too';
+SELECT rag_drop_collection('operated-too');
+DROP VIEW operated, operations;
+DROP TABLE operated_bundle, failed_imports;

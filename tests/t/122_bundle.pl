@@ -20,6 +20,8 @@ my $catalog = q{
 	UNION ALL SELECT 'trigger', tgname FROM pg_trigger
 	UNION ALL SELECT 'type', typname FROM pg_type WHERE typname !~ '^_?pg_toast'
 	UNION ALL SELECT 'statistics', coalesce(collection, '-') FROM rag.search_stats
+	UNION ALL SELECT 'operations', collection FROM rag.operation_statistics()
+	WHERE collection IS NOT NULL
 	UNION ALL SELECT 'rows', t || ' ' || (xpath('/row/n/text()', query_to_xml(
 		format('SELECT count(*) AS n FROM rag.%I', t), false, true, '')))[1]::text
 	FROM unnest(ARRAY['collections', 'collection_grant', 'source', 'run', 'run_error', 'run_total',

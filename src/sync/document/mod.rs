@@ -30,6 +30,7 @@ use crate::{
         documents::{self, DocumentAttributes, DocumentUpdate},
         quotas,
     },
+    cluster::operation_stats::{CountedOperation, Operation},
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
@@ -162,6 +163,19 @@ pub fn checked_metadata(metadata: Value) -> Result<Map<String, Value>, Error> {
 /// # Errors
 /// Indexing is unavailable, or a statement fails.
 pub fn add(
+    documents: Vec<NewDocument>,
+    collection: Collection,
+) -> Result<Vec<AddedDocument>, Error> {
+    let name = collection.name.as_str();
+    let counted = CountedOperation::begin(Operation::AddDocument, name, documents.len());
+    let added = add_uncounted(documents, collection)?;
+    let is_failed = |added: &&AddedDocument| added.action == AddAction::Failed;
+    let failures = added.iter().filter(is_failed).count();
+    counted.end((added.len() - failures) as u64, failures as u64);
+    Ok(added)
+}
+
+fn add_uncounted(
     documents: Vec<NewDocument>,
     collection: Collection,
 ) -> Result<Vec<AddedDocument>, Error> {

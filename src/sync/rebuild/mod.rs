@@ -48,7 +48,10 @@ use crate::{
         placement,
         rebuilds::{self, Rebuild, Stage},
     },
-    cluster::lock::Lock,
+    cluster::{
+        lock::Lock,
+        operation_stats::{CountedOperation, Operation},
+    },
     error::Error,
     pg::{
         disk_space,
@@ -130,6 +133,18 @@ pub fn step(name: &str) -> Result<bool, Error> {
 /// As [`step`].
 pub fn advance_rebuild(name: &str) -> Result<bool, Error> {
     let collection = Collection::get(name)?;
+    let counted = CountedOperation::begin(Operation::Rebuild, name, 1);
+    let has_more = advance_uncounted(collection)?;
+    match has_more {
+        true => counted.pause(),
+        false => counted.succeed(),
+    }
+    Ok(has_more)
+}
+
+fn advance_uncounted(collection: Collection) -> Result<bool, Error> {
+    let name = collection.name.clone();
+    let name = name.as_str();
     let progress = begin(name)?;
     let Some(target) = Target::of(collection)? else {
         pgrx::notice!("collection \"{name}\" has no chunks: there is nothing to rebuild");
