@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::{
     check::{self, ResolvedSpec, required},
+    collection_state,
     errors::DefinitionErrors,
     table::definition::NewTableSource,
     timing::{conditions_of_new, follows_table, tell_first_run, warn_of_idle},
@@ -146,6 +147,10 @@ pub fn validate(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) 
         check::new_name(name, errors);
     }
     NewDefinition::check(arguments, errors);
+    let collection = arguments.collection.unwrap_or_default();
+    collection_state::problems(collection)
+        .into_iter()
+        .for_each(|problem| errors.warn(problem));
 }
 
 /// Creates a source, unless there are errors in its definition.
@@ -185,6 +190,7 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
         table.prepare(&name)?;
     }
     report_warnings(&name, &warnings);
+    collection_state::warn(&name, &definition.collection);
     if definition.schedule.is_some() {
         if !warn_of_idle(&name, BY_SCHEDULE) && !definition.suspend {
             tell_first_run(&name, next_run);

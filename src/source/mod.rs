@@ -3,6 +3,7 @@
 pub mod alter;
 pub mod check;
 pub mod collection;
+mod collection_state;
 pub mod definition;
 pub mod drop;
 pub mod errors;

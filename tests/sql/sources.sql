@@ -189,6 +189,29 @@ WHERE source IN ('missing', 'a-file', 'a-folder') ORDER BY run_id;
 SELECT name, phase, error, replace(array_to_string(errors, '; '), :'handbook', '...') AS errors,
     error_run_count FROM rag.sources WHERE phase = 'Failed' ORDER BY name;
 
+-- a collection that waits for a rebuild, or is of another model, is told, and is no error
+SELECT rag_create_collection('ailing');
+SELECT success FROM rag_add_document('A text.', 'a', collection => 'ailing');
+\set spec '{"uri": "' :handbook '/backups.md"}'
+SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
+SELECT rag_alter_collection('ailing', chunk_size => 300);
+SELECT rag_create_source('stale', 'markdown', :'spec', 'ailing', suspend => true);
+SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
+-- a row of errors comes first
+SELECT field, severity
+FROM rag_validate_source('markdown', :'spec', '@never', collection => 'ailing');
+CALL rag_rebuild_collection('ailing');
+SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
+UPDATE rag.collections SET model = 'some-other-model' WHERE name = 'ailing';
+SELECT rag_create_source('other', 'markdown', :'spec', 'ailing', suspend => true);
+SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
+SELECT name, c ->> 'status' AS resource_ready
+FROM rag.sources, jsonb_array_elements(conditions) AS c
+WHERE name IN ('stale', 'other') AND c ->> 'type' = 'ResourceReady' ORDER BY name;
+SELECT count(*) FROM rag_validate_source('markdown', :'spec', collection => 'no such one')
+WHERE severity = 'warning';
+SELECT rag_drop_collection('ailing', with_sources => true);
+
 -- dropping a source with and without its documents
 SELECT rag_drop_source('nowhere'); :sqlstate
 SELECT rag_drop_source('nowhere', if_exists => true);

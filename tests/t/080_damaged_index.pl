@@ -97,6 +97,13 @@ is( $node->safe_psql(
 	),
 	'damaged|t',
 	'rag_collection_status reports the corrupted index');
+is( $node->safe_psql(
+		'postgres',
+		"SELECT severity, field, problem LIKE 'collection \"big\" is damaged: %', hint
+			FROM rag_validate_source('folder', '{\"path\": \"$folder\"}', collection => 'big')"
+	),
+	"warning|collection|t|Run CALL rag_rebuild_collection('big').",
+	'rag_validate_source reports the corrupted index');
 my $damaged = q{SELECT string_agg(labels ->> 'collection', ' ') FROM rag.metrics
 	WHERE name = 'rag_collection_damaged' AND value = 1};
 is($node->safe_psql('postgres', $damaged), 'big', 'rag.metrics reports the collection');
