@@ -24,6 +24,8 @@ BEGIN
              'writes a collection as a bundle of files into a folder of the server'),
             ('rag_export_blocks', false,
              'returns the bundle of a collection as rows, for COPY'),
+            ('rag_bundle_info', false,
+             'returns what a bundle in a folder of the server is of, without an import'),
             ('rag_import_collection', false,
              'creates a collection from a bundle in a folder of the server'),
             ('rag_import_blocks', false,

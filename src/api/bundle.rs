@@ -1,16 +1,20 @@
 //! Export and import of collections.
 
-use pgrx::{iter::TableIterator, name, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
+use pgrx::{
+    datum::TimestampWithTimeZone, iter::TableIterator, name, pg_extern, pg_sys,
+    pg_sys::panic::ErrorReport,
+};
 
 use super::required;
 use crate::{
     bundle::{
-        self, BlockTable, BundleSource, CollectionExport, ImportRequest, export_to_folder,
-        open_folder,
+        self, BlockTable, BundleInfo, BundleSource, CollectionExport, ImportRequest,
+        export_to_folder, open_folder,
     },
     catalog::{access, collections::Collection, damage::explained},
     cluster::operation_stats::{CountedOperation, Operation},
     error::Error,
+    pg::roles,
 };
 
 /// Works on a standby, too: it writes files only.
@@ -109,6 +113,68 @@ fn rag_import_collection(
     super::require_writer(c"rag_import_collection()", "import a collection")?;
     let open = || open_folder(required("path", path)?);
     Ok(TableIterator::once(import(open, name, with_sources)?))
+}
+
+/// Works on a standby, too: it reads files only.
+#[pg_extern(volatile)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_bundle_info(
+    path: Option<&str>,
+    verify: pgrx::default!(Option<bool>, "false"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(collection, String),
+            name!(description, Option<String>),
+            name!(rag_version, String),
+            name!(format_version, i32),
+            name!(model, Option<String>),
+            name!(dimensions, Option<i32>),
+            name!(retriever, String),
+            name!(index_type, String),
+            name!(documents, i64),
+            name!(errors, i64),
+            name!(chunks, i64),
+            name!(bytes, i64),
+            name!(sources, Vec<String>),
+            name!(created_at, TimestampWithTimeZone),
+            name!(updated_at, TimestampWithTimeZone),
+            name!(exported_at, TimestampWithTimeZone),
+        ),
+    >,
+    ErrorReport,
+> {
+    roles::require_admin("read a bundle")?;
+    let verify = required("verify", verify)?;
+    let bundle = open_folder(required("path", path)?)?;
+    let BundleInfo {
+        metadata,
+        created_at,
+        updated_at,
+        exported_at,
+    } = bundle::read_info(&bundle, verify)?;
+    let bytes = metadata.total_bytes() as i64;
+    Ok(TableIterator::once((
+        metadata.rag_name,
+        metadata.settings.description,
+        metadata.rag_version,
+        metadata.format_version as i32,
+        metadata.model.map(|model| model.name),
+        metadata
+            .embedding_dimension
+            .map(|dimensions| dimensions as i32),
+        metadata.settings.retriever,
+        metadata.index_type,
+        metadata.document_count as i64,
+        metadata.error_count as i64,
+        metadata.chunk_count as i64,
+        bytes,
+        metadata.dataset_info.sources,
+        created_at,
+        updated_at,
+        exported_at,
+    )))
 }
 
 /// Declared in `sql/bundles.sql`, because pgrx does not know the type `regclass`.

@@ -127,7 +127,9 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
     })
 }
 
-fn read_metadata(bundle: &impl BundleSource) -> Result<Metadata, Error> {
+/// # Errors
+/// It is not the metadata of a bundle of this version.
+pub fn read_metadata(bundle: &impl BundleSource) -> Result<Metadata, Error> {
     let mut bytes = vec![];
     bundle
         .open(BundleFile::Metadata)?

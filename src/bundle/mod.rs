@@ -16,6 +16,7 @@ mod blocks;
 mod export;
 mod folder;
 mod import;
+mod info;
 mod rename;
 mod retriever;
 
@@ -28,6 +29,7 @@ pub use self::{
     export::{CollectionExport, Exported},
     folder::{export_to_folder, open_folder},
     import::{ImportRequest, import},
+    info::{BundleInfo, read_info},
 };
 use crate::{
     catalog::collections::Collection,

@@ -177,6 +177,7 @@ SET ROLE bundle_admin;
 SELECT rag_export_blocks('boats'); :sqlstate
 SELECT rag_export_collection('boats', '/tmp/x'); :sqlstate
 SELECT rag_import_collection('/tmp/x'); :sqlstate
+SELECT rag_bundle_info('/tmp/x'); :sqlstate
 SELECT rag_import_blocks('moved', 'mine'); :sqlstate
 RESET ROLE;
 SELECT rag_alter_collection_owner('boats', 'bundle_admin');
@@ -208,6 +209,11 @@ SELECT rag_export_collection('boats', '/tmp/../etc/x'); :sqlstate
 SELECT rag_export_collection('boats', NULL); :sqlstate
 SELECT rag_export_collection('nowhere', '/tmp/x'); :sqlstate
 SELECT rag_import_collection('/tmp/rag-no-such-bundle'); :sqlstate
+SELECT rag_bundle_info('/tmp/rag-no-such-bundle'); :sqlstate
+SELECT rag_bundle_info('/etc/x'); :sqlstate
+SELECT rag_bundle_info('x'); :sqlstate
+SELECT rag_bundle_info(NULL); :sqlstate
+SELECT rag_bundle_info('/tmp/x', NULL); :sqlstate
 RESET rag.bundle_folders;
 
 SELECT rag_drop_collection('boats');

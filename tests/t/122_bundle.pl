@@ -101,6 +101,19 @@ $sql->(q{SELECT rag_drop_collection('bakery', with_sources => true);
 is($sql->($catalog), $catalog_before, 'a dropped collection leaves nothing in the catalog');
 is($files->(), $files_before, 'a dropped collection leaves no file');
 
+# -- what a bundle is of
+my $info = qq{SELECT collection, model, dimensions, documents, errors, chunks, sources, retriever,
+	bytes + length(pg_read_file('$folder/one/metadata.json')), rag_version =
+		(SELECT extversion FROM pg_extension WHERE extname = 'rag'), format_version,
+	created_at < updated_at, exported_at BETWEEN updated_at AND now()};
+for my $verify ('false', 'true')
+{
+	is( $sql->("$info FROM rag_bundle_info('$folder/one', $verify)"),
+		"bakery|all-MiniLM-L6-v2|384|4|1|$count|{oven}|exact|$size|t|1|t|t",
+		"rag_bundle_info returns the metadata, verify => $verify");
+}
+is($sql->($catalog), $catalog_before, 'rag_bundle_info changes nothing');
+
 my $imported = $sql->(
 	qq{SELECT * FROM rag_import_collection('$folder/one', with_sources => true)});
 like($imported, qr/^bakery\|\d+\|$count\|\d+$/, 'an import returns its counts');
@@ -175,17 +188,35 @@ for my $case (
 	[ "$folder/root/tmp/x", 'a symbolic link on the way' ])
 {
 	my ($path, $what) = @$case;
-	like(run_sql($node, qq{SELECT rag_import_collection('$path')})->{err},
-		qr/ERROR:  42809: could not open folder/, "$what is not followed");
+	for my $function ('rag_import_collection', 'rag_bundle_info')
+	{
+		like(run_sql($node, qq{SELECT $function('$path')})->{err},
+			qr/ERROR:  42809: could not open folder/, "$what is not followed by $function");
+	}
 }
 error_like(run_sql($node, qq{SELECT rag_export_collection('default', '$folder/root/tmp/x')}),
 	'42809', 'could not open folder', undef, 'an export follows no link either');
+# the SQLSTATE and the message
+sub report_of
+{
+	my ($result) = @_;
+	return join '', $result->{err} =~ /ERROR:\s+(.*)/;
+}
+
 my $damage = sub {
 	my ($name, $change) = @_;
 	remove_tree("$folder/bad");
 	system('cp', '-r', "$folder/one", "$folder/bad") == 0 or die;
 	$change->("$folder/bad/$name");
-	return run_sql($node, qq{SELECT rag_import_collection('$folder/bad', 'bad')});
+	my $import = run_sql($node, qq{SELECT rag_import_collection('$folder/bad', 'bad')});
+	my $verify = run_sql($node, qq{SELECT rag_bundle_info('$folder/bad', verify => true)});
+	is(report_of($verify), report_of($import),
+		"rag_bundle_info has the error of the import: $name");
+	# only the metadata are read
+	my $read = run_sql($node, qq{SELECT rag_bundle_info('$folder/bad')});
+	is(report_of($read), $name eq 'metadata.json' ? report_of($import) : '',
+		"rag_bundle_info reads the metadata: $name");
+	return $import;
 };
 error_like(
 	$damage->('corpus.jsonl', sub { unlink $_[0]; symlink '/etc/passwd', $_[0] }),
@@ -205,6 +236,11 @@ error_like(
 error_like(
 	$damage->('metadata.json', sub { append_to_file($_[0], ' ' x 2_000_000) }),
 	'22P04', 'invalid file metadata', undef, 'metadata have a maximum size');
+for my $cut (0, 1, 100, (-s "$folder/one/metadata.json") - 3)
+{
+	error_like($damage->('metadata.json', sub { truncate $_[0], $cut }),
+		'22P04', 'invalid file metadata', undef, "metadata of $cut bytes are an error");
+}
 is($sql->(q{SELECT count(*) FROM rag.collections WHERE name = 'bad'}),
 	'0', 'nothing of a damaged bundle is imported');
 

@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub use self::{
-    read::{OpenRows, Overview, overview},
+    read::{OpenRows, Overview, overview, times},
     write::{
         CollectionTimes, digest_all, insert_chunks, insert_digests, insert_documents,
         insert_knowledge, mark_imported, restore_times,

@@ -1,12 +1,16 @@
 //! Reads the rows of a collection in portions.
 
+use pgrx::datum::TimestampWithTimeZone;
 use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
 
 use super::exactly;
 use crate::{
     catalog::collections::Collection,
     error::Error,
-    pg::{cursor::Cursor, spi::Row},
+    pg::{
+        cursor::Cursor,
+        spi::{Row, query},
+    },
     types::vector::OwnedVector,
 };
 
@@ -14,6 +18,27 @@ use crate::{
 const MAX_PORTION: usize = 500;
 /// The size of a portion in bytes that is aimed at.
 const PORTION_BYTES: usize = 1 << 20;
+
+/// Returns the times that texts of a bundle say.
+///
+/// # Errors
+/// A text is not a time.
+pub fn times<const N: usize>(texts: [&str; N]) -> Result<[TimestampWithTimeZone; N], Error> {
+    let parsed: Vec<Vec<TimestampWithTimeZone>> = texts
+        .iter()
+        .map(|text| {
+            exactly(|| {
+                query(
+                    "SELECT $1::pg_catalog.timestamptz",
+                    &[(*text).into()],
+                    |row| row.required(1),
+                )
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let times: Vec<TimestampWithTimeZone> = parsed.into_iter().flatten().collect();
+    <[_; N]>::try_from(times).map_err(|_| Error::internal("a time of the bundle is missing"))
+}
 
 /// What a collection has, and about how much.
 #[derive(Debug, Clone)]
