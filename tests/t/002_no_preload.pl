@@ -138,6 +138,12 @@ is($next->{out}, '384', 'the next call gets an answer after the engine was kille
 configure($node, 'max_worker_processes');
 $node->restart;
 
+is( $node->safe_psql(
+		'postgres', q{SELECT success FROM rag_add_document('A text.', 'added');
+			SELECT count(*) FROM rag.metrics WHERE name LIKE 'rag_operation%'}),
+	"t\n0",
+	'without shared memory operations work and are not counted');
+
 # a run, a session that waits for it, and DROP EXTENSION do not wait for each other forever
 $node->safe_psql('postgres', 'CREATE DATABASE dropping');
 $node->safe_psql('dropping', 'CREATE EXTENSION rag');

@@ -53,6 +53,24 @@ for my $call (
 		@refused, "rag_$call is rejected on a standby");
 }
 same_cluster($witness, 'rejected calls on a standby');
+
+# bundles are files, and counts are in shared memory
+my $bundles = temp_folder();
+my $export = "SET rag.bundle_folders = '$bundles'; SELECT documents FROM
+	rag_export_collection('default', '$bundles/from-standby')";
+my $exported = $standby->safe_psql('postgres', $export);
+error_like(run_sql($standby, $export), '58P02', 'already exists', undef,
+	'an export on a standby replaces no folder');
+is( $standby->safe_psql(
+		'postgres', "SET rag.bundle_folders = '$bundles';
+			SELECT documents FROM rag_bundle_info('$bundles/from-standby', verify => true)"),
+	$exported,
+	'rag_bundle_info works on a standby');
+my $exports = q{SELECT labels ->> 'result', value FROM rag.metrics
+	WHERE name = 'rag_operations_total' AND labels ->> 'operation' = 'export' ORDER BY 1};
+is($standby->safe_psql('postgres', $exports),
+	"failure|1\nsuccess|1", 'a standby counts its exports');
+is($primary->safe_psql('postgres', $exports), '', 'the primary does not count them');
 is( $standby->safe_psql(
 		'postgres',
 		q{SELECT field FROM rag_validate_source('folder', '{"pth": "/srv"}', '@dialy',
