@@ -8,6 +8,7 @@
 use pgrx::PgSqlErrorCode;
 use rag_contract::{RetrieverSettings, StorageSettings};
 use rag_manifest::OWN_PARTITION;
+use rag_protocol::storage::Quantization;
 
 use super::{
     access::{CollectionPrivilege, has_privilege},
@@ -239,9 +240,18 @@ struct Layout {
 
 impl Layout {
     /// Returns name and value of each part.
-    fn parts(&self) -> [(&'static str, String); 7] {
+    fn parts(&self) -> [(&'static str, String); 11] {
         let keywords = if self.uses_keywords { "on" } else { "off" };
         let option = |value: Option<i32>| value.map_or("default".to_owned(), |n| n.to_string());
+        let server = self.storage.remote.as_ref().map(|at| at.options);
+        let server = server.unwrap_or_default();
+        let on_disk = server
+            .on_disk
+            .map_or("default", |is_on_disk| match is_on_disk {
+                true => "on",
+                false => "off",
+            });
+        let quantization = server.quantization.map_or("default", Quantization::name);
         [
             ("text_config", self.text_config.clone()),
             ("title_weight", self.title_weight.to_string()),
@@ -253,6 +263,10 @@ impl Layout {
                 "index option ef_construction",
                 option(self.storage.ef_construction),
             ),
+            ("index option shards", option(server.shards)),
+            ("index option replicas", option(server.replicas)),
+            ("index option on_disk", on_disk.to_owned()),
+            ("index option quantization", quantization.to_owned()),
         ]
     }
 }

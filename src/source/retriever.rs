@@ -291,7 +291,10 @@ enum StorageChange {
 }
 
 fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageChange {
-    let options = |settings: &StorageSettings| (settings.m, settings.ef_construction);
+    let options = |settings: &StorageSettings| {
+        let of_server = settings.remote.as_ref().map(|at| at.options);
+        (settings.m, settings.ef_construction, of_server)
+    };
     let server = |settings: &StorageSettings| settings.remote.as_ref().map(|at| at.url.clone());
     if (before.storage, before.metric, server(before))
         != (after.storage, after.metric, server(after))

@@ -89,11 +89,22 @@ def create(name, body):
             fields(mapping, ["type", "dims", "index", "similarity"], ["index_options"], what=field)
             options = mapping.get("index_options", {"type": "hnsw"})
             fields(options, ["type"], ["m", "ef_construction"], what="index_options")
+            if options["type"] not in ("hnsw", "int8_hnsw", "bbq_hnsw"):
+                raise Refused(400, "index_options")
             if mapping["similarity"] not in SIMILARITIES or not 1 <= mapping["dims"] <= 4096:
                 raise Refused(400, "dense_vector")
         else:
             raise Refused(400, f"No handler for type [{mapping.get('type')}]")
-    indexes[name] = {"mappings": mappings, "properties": mappings["properties"], "sources": {}}
+    settings = body.get("settings", {"index": {}})
+    fields(settings, ["index"], what="settings")
+    fields(settings["index"], [], ["number_of_shards", "number_of_replicas"], what="settings")
+    properties = mappings["properties"]
+    indexes[name] = {
+        "settings": settings,
+        "mappings": mappings,
+        "properties": properties,
+        "sources": {},
+    }
 
 
 def bulk(name, body):
@@ -173,6 +184,8 @@ def answer(method, path, query, body, kind):
             found(name)
             del indexes[name]
             return 200, {"acknowledged": True}
+        case "GET", [name, "_settings"]:
+            return 200, {name: {"settings": found(name)["settings"]}}
         case "GET", [name, "_mapping"]:
             return 200, {name: {"mappings": found(name)["mappings"]}}
         case "POST", [name, "_bulk"]:

@@ -8,6 +8,7 @@ import uuid
 from vectors import Refused, fields, nearest, serve, vector
 
 DISTANCES = {"Cosine": "cosine", "Euclid": "l2", "Dot": "product"}
+QUANTIZATIONS = [{"binary": {}}, {"scalar": {"type": "int8"}}]
 collections = {}
 
 
@@ -77,19 +78,24 @@ def answer(method, path, query, body, kind):
             return ok({
                 "status": "green",
                 "points_count": len(collection["points"]),
-                "config": {"params": {"vectors": collection["vectors"]}},
+                "config": {"params": {"vectors": collection["vectors"]}, **collection["options"]},
             })
         case "PUT", ["collections", name]:
-            fields(body, ["vectors"], ["hnsw_config"])
-            vectors = fields(body["vectors"], ["size", "distance"], what="vectors")
-            fields(body.get("hnsw_config", {}), [], ["m", "ef_construct"], what="hnsw_config")
+            known = ["hnsw_config", "shard_number", "replication_factor", "quantization_config"]
+            fields(body, ["vectors"], known)
+            vectors = fields(body["vectors"], ["size", "distance"], ["on_disk"], what="vectors")
+            known = ["m", "ef_construct", "on_disk"]
+            fields(body.get("hnsw_config", {}), [], known, what="hnsw_config")
+            if body.get("quantization_config", {"binary": {}}) not in QUANTIZATIONS:
+                raise Refused(400, "quantization_config")
             if name in collections:
                 raise Refused(409, f"Wrong input: Collection `{name}` already exists!")
             if vectors["distance"] not in DISTANCES or not isinstance(vectors["size"], int):
                 raise Refused(400, "vectors")
             if any(c in name for c in '/\\<>:"|?*') or not name:
                 raise Refused(422, "collection name")
-            collections[name] = {"vectors": vectors, "points": {}}
+            options = {key: value for key, value in body.items() if key != "vectors"}
+            collections[name] = {"vectors": vectors, "options": options, "points": {}}
             return ok(True)
         case "DELETE", ["collections", name]:
             return ok(collections.pop(name, None) is not None)

@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use HTTP::Tiny;
+use JSON::PP qw(decode_json);
 use Test::More;
 use RagBackends;
 use RagCluster;
@@ -244,6 +245,50 @@ is($sql->($former), '', 'rag_status() has no row of a server that was given up')
 my $removals = q{FROM rag.storage_removal WHERE collection IN ('docs', 'papers')};
 is($sql->("SELECT count(*) $removals"),
 	'0', 'a former server that was given up is not asked again');
+
+# -- options of the index
+my $asked = sub {
+	my ($at, %headers) = @_;
+	my $answer = HTTP::Tiny->new->get($at, { headers => \%headers });
+	$answer->{success} or die "$at: $answer->{status}";
+	return decode_json($answer->{content});
+};
+my $tuned = RagVectors::start('qdrant', $key);
+$retriever->(
+	'tuned', qq({"type": "qdrant", "url": "$tuned", "apiKeyRef": {"name": "vectors"},
+		"ext": {"m": 24, "shards": 3, "replicas": 1, "on_disk": true, "quantization": "int8"}}));
+$sql->(q{SELECT rag_upsert_chunks('tuned', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$written->('tuned');
+my $config = $asked->("$tuned/collections/rag_kb_tuned", 'api-key' => $key)->{result}{config};
+ok($config->{params}{vectors}{on_disk} && $config->{hnsw_config}{on_disk},
+	'Qdrant has vectors and graph on disk');
+is_deeply([ @$config{qw(shard_number replication_factor quantization_config)} ],
+	[ 3, 2, { scalar => { type => 'int8' } } ], 'Qdrant gets shards, copies and quantization');
+my $options = qq({"storageConfig": {"type": "qdrant", "url": "$tuned",
+	"apiKeyRef": {"name": "vectors"}, "ext": {"m": 24, "shards": 4}}});
+like(
+	run_sql($node, qq{SELECT rag_alter_retriever('tuned', '$options')})->{err},
+	qr/NOTICE.*stale until rag_rebuild_collection.*tuned/,
+	'other options need a rebuild');
+$sql->(q{CALL rag_rebuild_collection('tuned')});
+$written->('tuned');
+my $partition = $sql->(q{SELECT partition FROM rag.collections WHERE name = 'tuned'});
+$config = $asked->("$tuned/collections/$partition", 'api-key' => $key)->{result}{config};
+is_deeply([ @$config{qw(shard_number replication_factor)} ],
+	[ 4, undef ], 'a rebuild creates the index with them');
+$tuned = RagVectors::start('elasticsearch', 'ApiKey ' . $key);
+$retriever->(
+	'tuned-too', qq({"type": "elasticsearch", "url": "$tuned", "apiKeyRef": {"name": "vectors"},
+		"ext": {"shards": 2, "replicas": 0, "quantization": "binary"}}));
+$sql->(q{SELECT rag_upsert_chunks('tuned-too', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$written->('tuned-too');
+my @index = ("$tuned/rag_kb_tuned-too", authorization => "ApiKey $key");
+is_deeply($asked->("$index[0]/_settings", @index[ 1, 2 ])->{'rag_kb_tuned-too'}{settings}{index},
+	{ number_of_shards => 2, number_of_replicas => 0 },
+	'Elasticsearch gets shards and copies');
+is($asked->("$index[0]/_mapping", @index[ 1, 2 ])
+	  ->{'rag_kb_tuned-too'}{mappings}{properties}{vector}{index_options}{type},
+	'bbq_hnsw', 'Elasticsearch gets the quantization');
 
 # -- the former server of a collection that has been dropped
 my $brief = RagVectors::start('qdrant', $key);

@@ -1,5 +1,6 @@
 //! What a retriever says of the storage of its collections.
 
+use rag_protocol::storage::{Quantization, ServerOptions};
 use serde_json::Value;
 
 /// Where the vectors of a collection are searched.
@@ -120,6 +121,7 @@ pub struct RemoteStorage {
     pub username: Option<SecretValueRef>,
     pub password: Option<SecretValueRef>,
     pub api_key: Option<SecretValueRef>,
+    pub options: ServerOptions,
 }
 
 impl RemoteStorage {
@@ -173,6 +175,14 @@ impl StorageSettings {
                 username: secret("usernameRef"),
                 password: secret("passwordRef"),
                 api_key: secret("apiKeyRef"),
+                options: ServerOptions {
+                    shards: option("shards"),
+                    replicas: option("replicas"),
+                    on_disk: config["ext"]["on_disk"].as_bool(),
+                    quantization: config["ext"]["quantization"]
+                        .as_str()
+                        .and_then(Quantization::parse),
+                },
             }),
         }
     }
@@ -207,7 +217,8 @@ mod tests {
             StorageSettings::default()
         );
         let settings = StorageSettings::of(&json!({"storageConfig": {
-            "type": "qdrant", "url": "http://q:6333", "metric": "l2", "ext": {"m": 8},
+            "type": "qdrant", "url": "http://q:6333", "metric": "l2",
+            "ext": {"m": 8, "shards": 2, "on_disk": true, "quantization": "int8"},
             "apiKeyRef": {"name": "q", "key": "token"}}}));
         assert_eq!(
             settings,
@@ -222,6 +233,12 @@ mod tests {
                         name: "q".into(),
                         key: Some("token".into())
                     }),
+                    options: ServerOptions {
+                        shards: Some(2),
+                        replicas: None,
+                        on_disk: Some(true),
+                        quantization: Some(Quantization::Int8),
+                    },
                     ..RemoteStorage::default()
                 }),
             }

@@ -67,6 +67,7 @@ fn wrong_retrievers_are_refused() {
         )
     };
     let storage = |key: &str, value: Value| json!({"storageConfig": {"type": "hnsw", key: value}});
+    let server = |kind: &str, ext: Value| json!({"storageConfig": {"type": kind, "url": "https://vectors.example.org", "ext": ext}});
     let local = |key: &str| {
         format!(
             "spec.storageConfig.{key}: is for storage on another server, but \"hnsw\" is in this \
@@ -143,6 +144,22 @@ fn wrong_retrievers_are_refused() {
         (
             storage("ext", json!({"shards": 3})),
             "spec.storageConfig.ext.shards: is not a known field | Fields: m, ef_construction."
+                .into(),
+        ),
+        (
+            server("elasticsearch", json!({"on_disk": true})),
+            "spec.storageConfig.ext.on_disk: is not a known field | Fields: m, ef_construction, \
+             shards, replicas, quantization."
+                .into(),
+        ),
+        (
+            server("qdrant", json!({"replicas": 0, "shards": 0})),
+            "spec.storageConfig.ext.shards: must be an integer from 1 to 1024, not 0".into(),
+        ),
+        (
+            server("qdrant", json!({"quantization": "int4"})),
+            "spec.storageConfig.ext.quantization: \"int4\" is not a quantization | Did you mean \
+             \"int8\"? Values: none, int8, binary."
                 .into(),
         ),
         (

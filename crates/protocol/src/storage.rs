@@ -102,6 +102,48 @@ pub struct IndexShape {
     pub metric: Metric,
     pub m: Option<i32>,
     pub ef_construction: Option<i32>,
+    pub server: ServerOptions,
+}
+
+/// Options of an index that only servers have. None: the server decides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerOptions {
+    pub shards: Option<i32>,
+    /// The number of copies of each shard beside the first one.
+    pub replicas: Option<i32>,
+    /// The vectors and their graph are read from the disk, not kept in memory.
+    pub on_disk: Option<bool>,
+    pub quantization: Option<Quantization>,
+}
+
+/// How the vectors are stored that a search compares first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantization {
+    /// As they are.
+    None,
+    /// A byte for each dimension.
+    Int8,
+    /// A bit for each dimension.
+    Binary,
+}
+
+impl Quantization {
+    pub const ALL: [Self; 3] = [Self::None, Self::Int8, Self::Binary];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Int8 => "int8",
+            Self::Binary => "binary",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|one| one.name().eq_ignore_ascii_case(name))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

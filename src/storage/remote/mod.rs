@@ -25,8 +25,8 @@ use rag_contract::{StorageSettings, VectorMetric};
 use rag_protocol::{
     EngineError,
     storage::{
-        FoundPoint, IndexShape, Labelled, Metric, Place, StorageEngine, StorageEvent,
-        StorageRequest,
+        FoundPoint, IndexShape, Labelled, Metric, Place, ServerOptions, StorageEngine,
+        StorageEvent, StorageRequest,
     },
 };
 
@@ -146,6 +146,10 @@ fn shape(settings: &StorageSettings, dimensions: usize) -> IndexShape {
         },
         m: settings.m,
         ef_construction: settings.ef_construction,
+        server: settings
+            .remote
+            .as_ref()
+            .map_or_else(ServerOptions::default, |server| server.options),
     }
 }
 

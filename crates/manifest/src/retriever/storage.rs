@@ -1,7 +1,7 @@
 //! `storageConfig`: where the vectors of collections are searched.
 
 use rag_contract::{StorageType, VectorMetric};
-use rag_protocol::{name::NameForm, spelling::did_you_mean};
+use rag_protocol::{name::NameForm, spelling::did_you_mean, storage::Quantization};
 
 use super::integer;
 use crate::{
@@ -41,6 +41,10 @@ const VALUES: [(&str, &str); 3] = [
 ];
 /// Options of a vector index, with their smallest and largest values.
 const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
+/// The same of an index on another server.
+const SERVER_OPTIONS: [(&str, i64, i64); 2] = [("shards", 1, 1024), ("replicas", 0, 100)];
+const ON_DISK: &str = "on_disk";
+const QUANTIZATION: &str = "quantization";
 
 const URL_HINT: &str = "Write https://host:port, such as https://vectors.example.org:6333.";
 const SECRET_HINT: &str = "Create a secret and name it in passwordRef or apiKeyRef.";
@@ -145,7 +149,15 @@ fn check_reference(storage: &Object<'_>, key: &str) {
 
 /// Checks `ext`: options of the vector index.
 fn check_index_options(storage: &Object<'_>, of: StorageType) {
-    let Some(options) = storage.object("ext", &INDEX_OPTIONS.map(|(name, _, _)| name)) else {
+    let mut known = INDEX_OPTIONS.map(|(name, _, _)| name).to_vec();
+    if of.is_remote() {
+        known.extend(SERVER_OPTIONS.map(|(name, _, _)| name));
+        known.push(QUANTIZATION);
+    }
+    if of == StorageType::Qdrant {
+        known.push(ON_DISK);
+    }
+    let Some(options) = storage.object("ext", &known) else {
         return;
     };
     // the default of ef_construction, if it must be twice m
@@ -161,6 +173,17 @@ fn check_index_options(storage: &Object<'_>, of: StorageType) {
     };
     let value = |(name, least, most): (&str, i64, i64)| integer(&options, name, least, most);
     let [m, ef_construction] = INDEX_OPTIONS.map(value);
+    if of.is_remote() {
+        for option in SERVER_OPTIONS {
+            value(option);
+        }
+        options.word(
+            QUANTIZATION,
+            &Quantization::ALL.map(Quantization::name),
+            "a quantization",
+        );
+        options.boolean(ON_DISK);
+    }
     let m = m.unwrap_or(16);
     if let Some(default) = default
         && ef_construction.unwrap_or(default) < 2 * m

@@ -3,7 +3,10 @@
 
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{FoundPoint, IndexShape, Labelled, Metric, Place, Point, StorageRequest},
+    storage::{
+        FoundPoint, IndexShape, Labelled, Metric, Place, Point, Quantization, ServerOptions,
+        StorageRequest,
+    },
 };
 use rag_source::http::Method;
 use serde_json::{Value, json};
@@ -47,18 +50,36 @@ impl Engine for Elasticsearch {
         let mut vector = json!({
             "type": "dense_vector", "dims": wanted.0, "index": true, "similarity": wanted.1,
         });
-        if shape.m.is_some() || shape.ef_construction.is_some() {
+        let ServerOptions {
+            shards,
+            replicas,
+            on_disk: _, // it always is
+            quantization,
+        } = shape.server;
+        if shape.m.is_some() || shape.ef_construction.is_some() || quantization.is_some() {
             vector["index_options"] = json!({
-                "type": "hnsw",
+                "type": match quantization.unwrap_or(Quantization::None) {
+                    Quantization::None => "hnsw",
+                    Quantization::Int8 => "int8_hnsw",
+                    Quantization::Binary => "bbq_hnsw",
+                },
                 "m": shape.m.unwrap_or(16),
                 "ef_construction": shape.ef_construction.unwrap_or(100),
             });
         }
         let keyword = json!({"type": "keyword"});
-        let body = json!({"mappings": {"dynamic": "strict", "properties": {
+        let mut body = json!({"mappings": {"dynamic": "strict", "properties": {
             "collection": keyword, "document": keyword, "chunk": keyword, "labels": keyword,
             "vector": vector,
         }}});
+        for (name, value) in [
+            ("number_of_shards", shards),
+            ("number_of_replicas", replicas),
+        ] {
+            if let Some(value) = value {
+                body["settings"]["index"][name] = value.into();
+            }
+        }
         let path = [place.index.as_str()];
         if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it

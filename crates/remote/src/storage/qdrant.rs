@@ -2,7 +2,10 @@
 
 use rag_protocol::{
     EngineError,
-    storage::{FoundPoint, IndexShape, Labelled, Metric, Place, Point, StorageRequest},
+    storage::{
+        FoundPoint, IndexShape, Labelled, Metric, Place, Point, Quantization, ServerOptions,
+        StorageRequest,
+    },
 };
 use rag_source::http::Method;
 use serde_json::{Map, Value, json};
@@ -50,8 +53,32 @@ impl Engine for Qdrant {
             }
         }
         let mut body = json!({"vectors": {"size": wanted.0, "distance": wanted.1}});
+        let ServerOptions {
+            shards,
+            replicas,
+            on_disk,
+            quantization,
+        } = shape.server;
+        if let Some(on_disk) = on_disk {
+            body["vectors"]["on_disk"] = on_disk.into();
+            graph.insert("on_disk".into(), on_disk.into());
+        }
         if !graph.is_empty() {
             body["hnsw_config"] = graph.into();
+        }
+        if let Some(shards) = shards {
+            body["shard_number"] = shards.into();
+        }
+        if let Some(replicas) = replicas {
+            // the server counts the first copy, too
+            body["replication_factor"] = (replicas + 1).into();
+        }
+        match quantization {
+            Some(Quantization::Int8) => {
+                body["quantization_config"] = json!({"scalar": {"type": "int8"}});
+            }
+            Some(Quantization::Binary) => body["quantization_config"] = json!({"binary": {}}),
+            Some(Quantization::None) | None => {}
         }
         if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it
