@@ -48,11 +48,15 @@ fn rag_apply(
 }
 
 #[pg_extern(stable)]
-fn rag_get(kind: &str, name: &str) -> Result<JsonB, ErrorReport> {
-    Ok(JsonB(manifest::get(
-        ManifestKind::parse(kind)?,
-        canonical(name),
-    )?))
+fn rag_get(
+    kind: Option<&str>,
+    name: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<JsonB, ErrorReport> {
+    let kind = ManifestKind::parse(required("kind", kind)?)?;
+    Ok(JsonB(match name {
+        Some(name) => manifest::get(kind, canonical(name))?,
+        None => manifest::list(kind)?,
+    }))
 }
 
 #[pg_extern]

@@ -386,6 +386,26 @@ pub fn get(kind: ManifestKind, name: &str) -> Result<Value, Error> {
     }
 }
 
+/// Returns the manifests of all objects of a kind that the caller may see, in the order of their
+/// names, as a list that can be applied.
+///
+/// # Errors
+/// A statement fails.
+pub fn list(kind: ManifestKind) -> Result<Value, Error> {
+    let names = match kind {
+        ManifestKind::AutoIndexer => sources::visible_names()?,
+        ManifestKind::Retriever => {
+            let found = retrievers::all(None)?;
+            found.into_iter().map(|retriever| retriever.name).collect()
+        }
+    };
+    let items: Vec<Value> = names
+        .iter()
+        .map(|name| get(kind, name))
+        .collect::<Result<_, _>>()?;
+    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+}
+
 fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
     let parsed = SourceSpec::parse(&source.kind, &source.spec).map_err(|problems| {
         Error::invalid_spec(&format!("source \"{}\"", source.name), &problems)

@@ -160,6 +160,21 @@ SELECT rag_get('AutoIndexer', 'made') -> 'spec' AS spec;
 SELECT * FROM rag_apply(rag_get('AutoIndexer', 'made')::text);
 SELECT credentials, generation FROM rag.sources WHERE name = 'made';
 
+-- lists -------------------------------------------------------------------
+
+SELECT m ->> 'kind' AS kind, jsonb_path_query_array(m, '$.items[*].metadata.name') AS names
+    FROM rag_get('AutoIndexer') AS m;
+SELECT * FROM rag_apply(rag_get('AutoIndexer')::text);
+SELECT * FROM rag_apply(rag_get('Retriever')::text) WHERE action <> 'unchanged';
+SELECT rag_get(NULL); :sqlstate
+SELECT * FROM rag_apply('{"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "twice"}, "spec": {}},
+    {"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "twice"}, "spec": {}},
+    {"apiVersion": "rag/v1", "kind": "Retrieve", "metadata": {"name": "other"}}, 1]}'); :sqlstate
+SELECT * FROM rag_apply('{kind: List, items: {}}'); :sqlstate
+SELECT * FROM rag_apply('{kind: List}'); :sqlstate
+SELECT * FROM rag_apply('{kind: List, items: []}');
+
 -- several documents: all or none, retrievers first ------------------------
 
 \set handbook `echo "$RAG_TEST_FILES/handbook"`

@@ -14,6 +14,7 @@
 
 mod autoindexer;
 mod duration;
+mod list;
 mod metadata;
 mod model;
 mod object;
@@ -140,42 +141,54 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<FieldProblem>> {
     let mut manifests = vec![];
     let mut problems = vec![];
     let mut first_of_name = HashMap::new();
+    let mut has_empty_list = false;
     for (number, document) in (1..).zip(&documents) {
-        let parsed = value::parse(document, &mut budget)
-            .map_err(|error| {
-                vec![FieldProblem::new(
-                    "",
-                    syntax_problem(error, document, &lines),
-                )]
-            })
-            .and_then(|value| manifest(&value));
-        let found = match parsed {
-            Ok(None) => continue,
-            Ok(Some(manifest)) => {
-                let first = *first_of_name
-                    .entry((manifest.kind(), manifest.name().to_owned()))
-                    .or_insert(number);
-                manifests.push(manifest);
-                if first == number {
-                    continue;
-                }
-                let problem = FieldProblem::new(
-                    "metadata.name",
-                    format!("is the same as in document {first}, of the same kind"),
-                );
-                vec![problem.hint("Remove one of the two documents.")]
-            }
-            Err(found) => found,
+        let place = match several {
+            true => format!("document {number}"),
+            false => String::new(),
         };
-        problems.extend(found.into_iter().map(|problem| {
-            let field = match (several, problem.field.as_str()) {
-                (false, "") => "manifest".to_owned(),
-                (false, _) => problem.field,
-                (true, "") => format!("document {number}"),
-                (true, field) => format!("document {number}: {field}"),
+        let values = match value::parse(document, &mut budget) {
+            Ok(value) => list::items(value, place),
+            Err(error) => {
+                let message = syntax_problem(error, document, &lines);
+                vec![(place, Err(FieldProblem::new("", message)))]
+            }
+        };
+        has_empty_list |= values.is_empty();
+        for (place, value) in values {
+            let found = match value.map_err(|problem| vec![problem]).and_then(manifest) {
+                Ok(None) => continue,
+                Ok(Some(manifest)) => {
+                    let name = (manifest.kind(), manifest.name().to_owned());
+                    manifests.push(manifest);
+                    let first: &String = first_of_name.entry(name).or_insert_with(|| place.clone());
+                    if *first == place {
+                        continue;
+                    }
+                    let problem = FieldProblem::new(
+                        "metadata.name",
+                        format!("is the same as in {first}, of the same kind"),
+                    );
+                    vec![problem.hint("Remove one of the two documents.")]
+                }
+                Err(found) => found,
             };
-            FieldProblem { field, ..problem }
-        }));
+            problems.extend(found.into_iter().map(|problem| {
+                let field = match (place.as_str(), problem.field.as_str()) {
+                    ("", "") => "manifest".to_owned(),
+                    ("", _) => problem.field,
+                    (_, "") => place.clone(),
+                    (_, field) => format!("{place}: {field}"),
+                };
+                FieldProblem { field, ..problem }
+            }));
+        }
+    }
+    if manifests.len() > MAX_DOCUMENTS {
+        return whole(format!(
+            "has {} documents, more than the limit of {MAX_DOCUMENTS}",
+            manifests.len()
+        ));
     }
     if problems.len() > MAX_PROBLEMS {
         let more = problems.len() - MAX_PROBLEMS;
@@ -185,7 +198,7 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<FieldProblem>> {
             format!("has {more} more problems"),
         ));
     }
-    match (problems.is_empty(), manifests.is_empty()) {
+    match (problems.is_empty(), manifests.is_empty() && !has_empty_list) {
         (true, false) => Ok(manifests),
         (true, true) => whole("contains no document".into()),
         (false, _) => Err(problems),
@@ -223,14 +236,14 @@ fn syntax_problem(error: SyntaxError, document: &DocumentText<'_>, lines: &Lines
 }
 
 /// Reads a document. Returns `None` if it is `null`.
-fn manifest(value: &Value) -> Result<Option<Manifest>, Vec<FieldProblem>> {
+fn manifest(value: Value) -> Result<Option<Manifest>, Vec<FieldProblem>> {
     let problems = Problems::default();
     let manifest = match value {
         Value::Null => return Ok(None),
-        Value::Object(map) => read(map, &problems),
+        Value::Object(map) => read(&map, &problems),
         other => {
             let problem =
-                FieldProblem::new("", format!("must be a mapping, not {}", type_of(other)));
+                FieldProblem::new("", format!("must be a mapping, not {}", type_of(&other)));
             problems.push(problem.hint(format!("Fields: {}.", DOCUMENT.join(", "))));
             None
         }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use rag_manifest::parse;
+use rag_manifest::{MAX_DOCUMENTS, Manifest, parse};
 use rag_protocol::name::NameForm;
 use serde_json::{Value, json};
 use support::problems;
@@ -457,4 +457,39 @@ fn a_text_without_documents_is_a_problem() {
             "{text:?}"
         );
     }
+}
+
+#[test]
+fn items_of_lists_are_documents() {
+    let retriever = |name: &str| {
+        format!("{{apiVersion: rag/v1, kind: Retriever, metadata: {{name: {name}}}, spec: {{}}}}")
+    };
+    let list =
+        |items: &[String]| format!("apiVersion: v1\nkind: List\nitems: [{}]", items.join(", "));
+    let parsed = parse(&list(&[retriever("a"), "null".into(), retriever("b")])).unwrap();
+    assert_eq!(
+        parsed.iter().map(Manifest::name).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    assert!(parse(&list(&[])).unwrap().is_empty());
+    let twice = format!(
+        "{}\n---\n{}",
+        retriever("a"),
+        list(&[retriever("b"), retriever("a"), "1".into()])
+    );
+    assert_eq!(
+        problems(&twice),
+        [
+            "document 2: items[1]: metadata.name: is the same as in document 1, of the same kind \
+             | Remove one of the two documents.",
+            "document 2: items[2]: must be a mapping, not a number | Fields: apiVersion, kind, \
+             metadata, spec, status.",
+        ]
+    );
+    let many = list(&vec![retriever("a"); MAX_DOCUMENTS + 1]);
+    assert!(
+        parse(&many).unwrap_err()[0]
+            .message()
+            .contains("more than the limit of 1000")
+    );
 }

@@ -14,7 +14,7 @@ use rag_protocol::{definition::Quota, labels::Labels, spec::SourceSpec};
 use serde_json::Value;
 
 pub use self::{
-    view::{SourceView, by_collection, visible},
+    view::{SourceView, by_collection, visible, visible_names},
     write::{announce_drop, create, drop, put_notes, resume, set_conditions, suspend, update},
 };
 use super::{name::Name, quotas, secrets::SecretRef};

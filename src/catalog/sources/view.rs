@@ -35,6 +35,13 @@ pub struct SourceView {
     pub status: Value,
 }
 
+/// Returns the names of the sources that the caller may see, in their order.
+pub fn visible_names() -> Result<Vec<String>, Error> {
+    query_as_caller("SELECT name FROM rag.sources ORDER BY name", &[], |row| {
+        row.required(1)
+    })
+}
+
 /// Returns the source of this name, or None if the caller may not see one.
 pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
     const TIME: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'";
