@@ -56,6 +56,7 @@ fn rag_apply_plan(
             name!(changed, i64),
             name!(unchanged, i64),
             name!(missing_chunks, i64),
+            name!(deleted_chunks, i64),
         ),
     >,
     ErrorReport,
@@ -69,6 +70,7 @@ fn rag_apply_plan(
         done.changed,
         done.unchanged,
         done.missing_chunks,
+        done.deleted_chunks,
     )))
 }
 

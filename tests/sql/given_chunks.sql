@@ -85,6 +85,11 @@ SELECT d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids,
        d ->> 'content_hash' ~ '^[0-9a-f]{64}$' AS hash
 FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d) ORDER BY 1;
 SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
+-- the same as pairs of hash and ids
+SELECT p.* FROM (SELECT jsonb_object_agg(key,
+        jsonb_build_array(value -> 'content_hash', value -> 'chunk_ids')) AS docs
+    FROM jsonb_each(rag_index_state('own') -> 'docs')) AS s, rag_apply_plan('own', docs) AS p;
+SELECT * FROM rag_apply_plan('own', '{"a": ["hash"]}'); :sqlstate
 SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
 -- Document a is changed, b stays, the others are gone; g is new.
 CREATE TABLE plan AS SELECT jsonb_build_object(

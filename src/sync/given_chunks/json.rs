@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use rag_protocol::identity::{ChunkId, DocumentId};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
@@ -184,7 +184,7 @@ fn embedding(value: Value) -> Result<Vec<f32>, MemberError> {
     Ok(numbers)
 }
 
-/// Reads the documents of a plan: `{uri: {content_hash, chunk_ids}}`.
+/// Reads the documents of a plan: `{uri: {content_hash, chunk_ids}}`, or `{uri: [hash, ids]}`.
 ///
 /// # Errors
 /// The first error, with its path.
@@ -210,6 +210,15 @@ pub fn plan(collection: &Collection, plan: Value) -> Result<Vec<PlannedDocument>
 }
 
 fn planned(id: DocumentId, value: Value) -> Result<PlannedDocument, MemberError> {
+    let value = match value {
+        Value::Array(pair) => {
+            let [hash, ids]: [Value; 2] = pair
+                .try_into()
+                .map_err(|_| wrong("", "must be an object, or an array of a hash and ids"))?;
+            json!({ "content_hash": hash, "chunk_ids": ids })
+        }
+        object => object,
+    };
     let mut members = members::of_object(
         value,
         "a document of a plan",

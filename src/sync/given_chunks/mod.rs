@@ -422,6 +422,8 @@ pub struct PlanResult {
     pub deleted: i64,
     pub changed: i64,
     pub unchanged: i64,
+    /// The number of chunks of the documents that were deleted.
+    pub deleted_chunks: i64,
     /// The number of planned chunks that are not stored.
     pub missing_chunks: i64,
 }
@@ -472,6 +474,8 @@ fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanRes
             }
         }
     }
+    let deleted_chunks = removed.iter().map(|id| chunks_of(id).len());
+    result.deleted_chunks = deleted_chunks.sum::<usize>() as i64;
     documents::delete(collection.name.as_str(), &removed)?;
     let announced = planned.iter().filter(|(id, _)| !kept.contains(id));
     let announced: Vec<_> = announced
