@@ -1,18 +1,20 @@
 //! Documents that are added directly, and the splitter.
 
 use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::identity::DocumentId;
+use rag_protocol::{identity::DocumentId, ingest::LINK_TARGETS};
 
 use super::{parsed, required, without_nulls};
 use crate::{
     catalog::{
         collections,
         documents::{DocumentAttributes, DocumentUpdate},
+        name::canonical,
     },
     engine::client::{DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
     pg::{json::JsonbText, spi::uuid as pg_uuid},
+    search::retrieval::check_retriever,
     sync::document::{self, AddedDocument, Body, NewDocument},
 };
 
@@ -26,6 +28,8 @@ struct DocumentArguments<'a> {
     knowledge_id: Option<i64>,
     metadata: Option<JsonB>,
     collection: Option<&'a str>,
+    /// The retriever that the collection must have.
+    retriever: Option<&'a str>,
 }
 
 type AddedRow = (bool, Uuid, i32, Option<String>, Option<String>, String);
@@ -52,6 +56,9 @@ impl DocumentArguments<'_> {
                 .unwrap_or_default(),
         };
         let collection = super::writable(self.collection)?;
+        if let Some(retriever) = self.retriever {
+            check_retriever(&collection, canonical(retriever))?;
+        }
         let mut added = document::add(vec![new], collection)?;
         added
             .pop()
@@ -89,6 +96,7 @@ fn rag_add_document(
     knowledge_id: pgrx::default!(Option<i64>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    retriever: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -120,6 +128,7 @@ fn rag_add_document(
         knowledge_id,
         metadata,
         collection,
+        retriever,
     };
     Ok(TableIterator::once(arguments.add(body)?))
 }
@@ -136,6 +145,7 @@ fn rag_add_document_file(
     knowledge_id: pgrx::default!(Option<i64>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
+    retriever: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -161,6 +171,7 @@ fn rag_add_document_file(
         knowledge_id,
         metadata,
         collection,
+        retriever,
     };
     Ok(TableIterator::once(arguments.add(body)?))
 }
@@ -242,6 +253,7 @@ fn rag_split(
     chunk_size: pgrx::default!(i32, "1000"),
     chunk_overlap: pgrx::default!(i32, "200"),
     chunk_unit: pgrx::default!(&str, "'characters'"),
+    metadata: pgrx::default!(JsonB, "'{}'"),
 ) -> Result<
     TableIterator<
         'static,
@@ -253,6 +265,7 @@ fn rag_split(
             name!(end_line, i32),
             name!(page, Option<i32>),
             name!(heading_path, Vec<String>),
+            name!(metadata, JsonB),
         ),
     >,
     ErrorReport,
@@ -260,6 +273,10 @@ fn rag_split(
     let document_type = Some(document::document_type(document_type)?);
     let splitting =
         collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
+    let given = document::checked_metadata(metadata.0)?;
+    if content.trim().is_empty() {
+        return Ok(TableIterator::new(vec![]));
+    }
     let tokens = EmbeddingModel::default_model()?.token_source();
     let unprepared = DocumentInput {
         bytes: content.as_bytes(),
@@ -267,6 +284,9 @@ fn rag_split(
         ..Default::default()
     };
     let (split, text) = with_client(|client| client.prepare(&tokens, splitting, &unprepared))?;
+    let mut metadata = split.metadata;
+    metadata.remove(LINK_TARGETS);
+    metadata.extend(given);
     let rows: Vec<_> = split
         .chunks
         .into_iter()
@@ -288,6 +308,7 @@ fn rag_split(
                 lines.1,
                 page,
                 chunk.heading_path,
+                JsonB(metadata.clone().into()),
             )
         })
         .collect();

@@ -3,8 +3,7 @@
 
 use pgrx::{PgSqlErrorCode, datum::datetime_support::ToIsoString};
 use rag_contract::{
-    FoundChunk, RequestError, RetrievalSettings, RetrieveRequest, RetrieverRef, SearchHints,
-    SearchOutcome,
+    FoundChunk, RequestError, RetrievalSettings, RetrieveRequest, SearchHints, SearchOutcome,
 };
 use rag_filter::Filter;
 use serde_json::{Map, Value};
@@ -44,13 +43,12 @@ pub fn knowledge_base(name_or_id: &str) -> Result<Collection, Error> {
 
 /// # Errors
 /// The retriever does not exist, or is not that of the collection.
-pub fn check_retriever(collection: &Collection, wanted: &RetrieverRef) -> Result<(), Error> {
-    let wanted = wanted.qualified_name();
+pub fn check_retriever(collection: &Collection, wanted: &str) -> Result<(), Error> {
     if wanted == collection.retriever {
         return Ok(());
     }
-    if retrievers::find(&wanted)?.is_none() {
-        return Err(retrievers::missing(&wanted));
+    if retrievers::find(wanted)?.is_none() {
+        return Err(retrievers::missing(wanted));
     }
     Err(Error::new(
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -59,7 +57,7 @@ pub fn check_retriever(collection: &Collection, wanted: &RetrieverRef) -> Result
             collection.name, collection.retriever
         ),
     )
-    .hint("Name that retriever, or leave out retriever_ref."))
+    .hint("Name that retriever, or none."))
 }
 
 /// Finds the chunks of a collection for a query. `operators` is the quoted name of the schema of
@@ -114,7 +112,7 @@ pub fn retrieve_from_all(
     let mut outcomes = vec![];
     for collection in bases {
         if let Some(retriever) = &request.retriever {
-            check_retriever(&collection, retriever)?;
+            check_retriever(&collection, &retriever.qualified_name())?;
         }
         let (settings, filter) = (&request.settings, request.filter.clone());
         let search = SearchRequest::new(collection, query.clone(), settings, filter)?;

@@ -87,6 +87,11 @@ UPDATE rag.retrievers SET spec = '{"embedding": {"model": "bge-m3"}}' WHERE name
 SELECT success, message FROM rag_test_retriever('plain', 'team');
 SELECT rag_create_collection('stranger', retriever => 'team/plain'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sqlstate
+-- an upload names the retriever that it expects
+SELECT action FROM rag_add_document('A text.', 'named', retriever => 'default/default');
+SELECT action FROM rag_add_document('A text.', 'named', retriever => 'plain'); :sqlstate
+SELECT action FROM rag_add_document('A text.'::bytea, 'named.txt', retriever => 'nowhere'); :sqlstate
+SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'named';
 SELECT * FROM rag_test_retriever('nowhere'); :sqlstate
 SELECT rag_retrieval_methods('hnsw'), rag_retrieval_methods('flat');
 SELECT rag_retrieval_methods('faiss'); :sqlstate

@@ -49,8 +49,15 @@ SELECT content
 -- front matter is not part of the text
 SELECT content FROM rag_split(E'---\ntitle: T\n---\nText.');
 
-SELECT * FROM rag_split('', 'text'); :sqlstate
-SELECT * FROM rag_split(E' \n ', 'text'); :sqlstate
+-- chunks carry metadata of the document and of the caller
+SELECT content, metadata
+    FROM rag_split(E'---\nlicence: MIT\nteam: blue\n---\nA [link](https://example.org/).',
+    metadata => '{"team": "red"}');
+SELECT * FROM rag_split('Text.', metadata => '[1]'); :sqlstate
+
+-- no content, no chunks
+SELECT count(*) FROM rag_split('', 'text');
+SELECT count(*) FROM rag_split(E' \n ', 'text');
 SELECT * FROM rag_split('a', 'word'); :sqlstate
 SELECT * FROM rag_split('a', chunk_size => 0); :sqlstate
 SELECT * FROM rag_split('a', chunk_size => -5); :sqlstate
