@@ -155,7 +155,7 @@ fn rag_validate_source(
         owner,
     };
     let mut errors = DefinitionErrors::default();
-    definition::validate(&arguments, &mut errors);
+    definition::validate(&arguments, &mut errors)?;
     let warnings = errors
         .take_warnings()
         .into_iter()

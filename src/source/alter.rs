@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     check::{self, ResolvedSpec, required},
-    definition::{BY_SCHEDULE, BY_TRIGGER, SourceArguments, report_warnings},
+    definition::{BY_SCHEDULE, BY_TRIGGER, SourceArguments, report_collection, report_warnings},
     errors::DefinitionErrors,
     manage,
     table::{changes, definition::NewTableSource},
@@ -152,6 +152,9 @@ pub fn alter(
     if reads_other {
         replace_triggers(&row, resolved.as_ref())?;
         report_warnings(&row.name, &warnings);
+    }
+    if new.collection != stored.collection {
+        report_collection(&row.name, &new.collection)?;
     }
     if timing.schedule_has_changed && schedule.is_some() {
         warn_of_idle(&row.name, BY_SCHEDULE);

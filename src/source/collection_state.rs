@@ -1,7 +1,7 @@
 //! Problems of the collection that a new source fills. They are no errors: the source can be
 //! created before they are solved.
 
-use pgrx::{PgSqlErrorCode, pg_sys::panic::ErrorReport, prelude::PgLogLevel, spi::quote_literal};
+use pgrx::spi::quote_literal;
 use rag_protocol::spec::FieldProblem;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
         access::{self, CollectionPrivilege},
         collection_status,
         collections::Collection,
-        name::Name,
+        damage::is_corruption,
     },
     error::Error,
     pg::transaction::subtransaction,
@@ -18,12 +18,18 @@ use crate::{
 
 /// Returns the problems of a collection, with remedies: it is damaged, waits for a rebuild, or is
 /// of another model. There are none if the caller may not read the collection.
-pub fn problems(name: &str) -> Vec<FieldProblem> {
-    // what cannot be read must not keep the source from being created
-    subtransaction(|| found(name)).unwrap_or_else(|error| {
-        let message = format!("the state of collection \"{name}\" is unknown: {error}");
-        vec![problem(message, "rag_status() returns the problems.")]
-    })
+///
+/// # Errors
+/// A statement fails for another reason than damage.
+pub fn problems(name: &str) -> Result<Vec<FieldProblem>, Error> {
+    match subtransaction(|| found(name)) {
+        // what cannot be read must not keep the source from being created
+        Err(error) if is_corruption(&error) => {
+            let message = format!("the state of collection \"{name}\" is unknown: {error}");
+            Ok(vec![problem(message, "rag_status() returns the problems.")])
+        }
+        found => found,
+    }
 }
 
 fn found(name: &str) -> Result<Vec<FieldProblem>, Error> {
@@ -35,10 +41,11 @@ fn found(name: &str) -> Result<Vec<FieldProblem>, Error> {
     }
     let mut found = vec![];
     for status in collection_status::of(&collection)? {
-        if let (Some(remedy), Some(detail)) = (status.remedy(), status.detail()) {
-            let state = status.state();
-            let message = format!("collection \"{name}\" is {state}: {detail}");
-            found.push(problem(message, remedy));
+        if let (state @ ("damaged" | "stale"), Some(detail)) = (status.state(), status.detail()) {
+            found.push(problem(
+                format!("collection \"{name}\" is {state}"),
+                sentence(&detail),
+            ));
         }
     }
     let current = settings::default_model_name();
@@ -62,19 +69,18 @@ fn found(name: &str) -> Result<Vec<FieldProblem>, Error> {
     Ok(found)
 }
 
-fn problem(message: String, hint: impl Into<String>) -> FieldProblem {
-    FieldProblem::new("collection", message).hint(hint)
+/// Returns a reason and a remedy as a hint.
+fn sentence(detail: &str) -> String {
+    let mut chars = detail.chars();
+    let first = chars.next().map(char::to_uppercase);
+    first
+        .into_iter()
+        .flatten()
+        .chain(chars)
+        .chain(['.'])
+        .collect()
 }
 
-/// Reports the problems of the collection of a new source, each as a WARNING.
-pub fn warn(source: &Name, collection: &str) {
-    for problem in problems(collection) {
-        let message = format!("source \"{source}\": {}", problem.message());
-        let report = ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "rag");
-        let report = match &problem.hint {
-            Some(hint) => report.set_hint(hint),
-            None => report,
-        };
-        report.report(PgLogLevel::WARNING);
-    }
+fn problem(message: String, hint: impl Into<String>) -> FieldProblem {
+    FieldProblem::new("collection", message).hint(hint)
 }

@@ -142,15 +142,22 @@ impl NewDefinition {
 }
 
 /// Collects the errors in the definition of a new source. A missing name is no error.
-pub fn validate(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) {
+///
+/// # Errors
+/// A statement fails.
+pub fn validate(
+    arguments: &SourceArguments<'_>,
+    errors: &mut DefinitionErrors,
+) -> Result<(), Error> {
     if let Some(name) = arguments.name {
         check::new_name(name, errors);
     }
     NewDefinition::check(arguments, errors);
     let collection = arguments.collection.unwrap_or_default();
-    collection_state::problems(collection)
-        .into_iter()
-        .for_each(|problem| errors.warn(problem));
+    for problem in collection_state::problems(collection)? {
+        errors.warn(problem);
+    }
+    Ok(())
 }
 
 /// Creates a source, unless there are errors in its definition.
@@ -190,7 +197,7 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
         table.prepare(&name)?;
     }
     report_warnings(&name, &warnings);
-    collection_state::warn(&name, &definition.collection);
+    report_collection(&name, &definition.collection)?;
     if definition.schedule.is_some() {
         if !warn_of_idle(&name, BY_SCHEDULE) && !definition.suspend {
             tell_first_run(&name, next_run);
@@ -207,16 +214,30 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
 
 /// Reports the warnings of a definition that was accepted, each as a NOTICE.
 pub fn report_warnings(source: &Name, warnings: &[FieldProblem]) {
-    for warning in warnings {
-        let message = format!("source \"{source}\": {}", warning.message());
-        let report = ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            message,
-            "rag",
-        );
-        match &warning.hint {
-            Some(hint) => report.set_hint(hint).report(PgLogLevel::NOTICE),
-            None => report.report(PgLogLevel::NOTICE),
+    report(source, warnings, PgLogLevel::NOTICE);
+}
+
+/// Reports the problems of the collection that a source is going to fill, each as a WARNING.
+///
+/// # Errors
+/// A statement fails.
+pub fn report_collection(source: &Name, collection: &str) -> Result<(), Error> {
+    let problems = collection_state::problems(collection)?;
+    report(source, &problems, PgLogLevel::WARNING);
+    Ok(())
+}
+
+fn report(source: &Name, problems: &[FieldProblem], level: PgLogLevel) {
+    let code = match level {
+        PgLogLevel::WARNING => PgSqlErrorCode::ERRCODE_WARNING,
+        _ => PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+    };
+    for problem in problems {
+        let message = format!("source \"{source}\": {}", problem.message());
+        let report = ErrorReport::new(code, message, "rag");
+        match &problem.hint {
+            Some(hint) => report.set_hint(hint).report(level),
+            None => report.report(level),
         }
     }
 }

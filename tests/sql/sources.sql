@@ -197,6 +197,8 @@ SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
 SELECT rag_alter_collection('ailing', chunk_size => 300);
 SELECT rag_create_source('stale', 'markdown', :'spec', 'ailing', suspend => true);
 SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
+SELECT rag_create_source('moves', 'markdown', :'spec', suspend => true);
+SELECT rag_alter_source('moves', collection => 'ailing');
 -- a row of errors comes first
 SELECT field, severity
 FROM rag_validate_source('markdown', :'spec', '@never', collection => 'ailing');

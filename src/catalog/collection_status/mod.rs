@@ -217,20 +217,6 @@ impl CollectionStatus {
         }
     }
 
-    /// Returns what solves the state of a collection that is damaged or stale, as a hint.
-    pub fn remedy(&self) -> Option<String> {
-        match self.state() {
-            "damaged" if self.totals.damage.shared.is_some() => {
-                Some("rag_status() returns the remedies.".to_owned())
-            }
-            "damaged" | "stale" => Some(format!(
-                "Run CALL rag_rebuild_collection({}).",
-                pgrx::spi::quote_literal(&self.name)
-            )),
-            _ => None,
-        }
-    }
-
     /// Returns the reason for the state, and a remedy.
     pub fn detail(&self) -> Option<String> {
         let corruption = self.totals.damage.detail(&self.name);
