@@ -90,7 +90,7 @@ SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sql
 -- an upload names the retriever that it expects
 SELECT action FROM rag_add_document('A text.', 'named', retriever => 'default/default');
 SELECT action FROM rag_add_document('A text.', 'named', retriever => 'plain'); :sqlstate
-SELECT action FROM rag_add_document('A text.'::bytea, 'named.txt', retriever => 'nowhere'); :sqlstate
+SELECT action FROM rag_add_document('A text.'::bytea, 'named', retriever => 'nowhere'); :sqlstate
 SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'named';
 SELECT * FROM rag_test_retriever('nowhere'); :sqlstate
 SELECT rag_retrieval_methods('hnsw'), rag_retrieval_methods('flat');
