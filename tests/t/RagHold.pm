@@ -8,6 +8,7 @@ use IO::Socket::INET;
 use RagCluster ();
 
 my ($folder, $listener, $server);
+my $served = 0;
 
 # The address of its documents: paths below /NAME/ belong to the hold NAME.
 sub origin
@@ -40,13 +41,25 @@ sub await_request
 # The spec of a static source that reads the files of a folder in order, with pages before, between
 # and after them. Between any two pages there is the same number of files. A run starts to read when
 # "first" is released, and has all files when "last" is requested.
+#
+# All come from this server, which a run asks for two files at a time. So a page has a picture beside
+# it, which is no document: while both are held, nothing after them is read.
 sub files_between_pages
 {
 	my ($files, @between) = @_;
-	my @files = map { "file://$_" } sort glob "$files/*";
+	my $origin = origin();
+	my $name = 'files-' . ++$served;
+	symlink $files, "$folder/$name" or die "cannot link $files: $!";
+	my @files = map { m{([^/]+)$} && "$origin/$name/$1" } sort glob "$files/*";
 	my $each = int((@files + @between) / (1 + @between));
-	my @endpoints = map { (page($_), splice @files, 0, $each) } 'first', @between;
-	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints, page('last');
+	my @endpoints = map { (held($_), splice @files, 0, $each) } 'first', @between;
+	return sprintf '{"endpoints": [%s]}', join ', ', map { qq{"$_"} } @endpoints, held('last');
+}
+
+sub held
+{
+	my ($name) = @_;
+	return (origin() . "/$name/picture.png", page($name));
 }
 
 # The address of a document that the hold of a name delays.
@@ -102,7 +115,8 @@ sub reply
 	my ($connection, $parent) = @_;
 	my ($path, $name) = (<$connection> // '') =~ m{^\w+ (/([^/ ]*)\S*) } or return;
 	while (defined(my $line = <$connection>)) { last if $line =~ /^\r?\n/ }
-	RagCluster::write_file("$folder/asked-$name", '') if -e "$folder/hold-$name";
+	my $is_picture = $path =~ /\.png$/;
+	RagCluster::write_file("$folder/asked-$name", '') if -e "$folder/hold-$name" && !$is_picture;
 	select undef, undef, undef, 0.01
 	  while -e "$folder/hold-$name" && RagCluster::is_running($parent);
 	my $answer =
@@ -110,7 +124,9 @@ sub reply
 	  ? PostgreSQL::Test::Utils::slurp_file("$folder/answer-$name")
 	  : '200 OK';
 	my $body = $answer =~ /^200/ ? "# Document\n\nA text of $path.\n" : '';
-	print $connection "HTTP/1.1 $answer\r\nContent-Type: text/markdown\r\nContent-Length: "
+	$body = PostgreSQL::Test::Utils::slurp_file($folder . $path) if -l "$folder/$name";
+	my $type = $is_picture ? 'image/png' : 'text/markdown';
+	print $connection "HTTP/1.1 $answer\r\nContent-Type: $type\r\nContent-Length: "
 	  . length($body)
 	  . "\r\nConnection: close\r\n\r\n$body";
 	close $connection;
