@@ -109,7 +109,7 @@ fn rag_test_model(
 
 #[pg_extern(volatile)]
 fn rag_clear_embedding_cache() -> Result<i64, ErrorReport> {
-    roles::require_admin("clear the cache of embeddings")?;
+    roles::require_database_owner("clear the cache of embeddings")?;
     Ok(count(cache::clear()?.entries))
 }
 

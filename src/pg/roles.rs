@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use super::{compat, lookup};
+use super::{compat, lookup, process::database};
 use crate::error::Error;
 
 pub use super::{
@@ -91,6 +91,18 @@ pub fn require_admin(to_do: &str) -> Result<(), Error> {
     Err(
         Error::permission_denied(format!("permission denied to {to_do}"))
             .hint("Must be a member of role rag_admin."),
+    )
+}
+
+/// # Errors
+/// The current role does not own the database.
+pub fn require_database_owner(to_do: &str) -> Result<(), Error> {
+    if compat::owns_database(database()) {
+        return Ok(());
+    }
+    Err(
+        Error::permission_denied(format!("permission denied to {to_do}"))
+            .hint("Must be the owner of the database."),
     )
 }
 

@@ -135,6 +135,11 @@ is( ask($node, "SELECT string_agg(name, ' ' ORDER BY name) FROM rag.metrics
 error_like(run_sql($node, 'SET ROLE reader; SELECT rag_clear_embedding_cache()'),
 	'42501', qr/permission denied for function rag_clear_embedding_cache/,
 	undef, 'nor may it clear the cache');
+error_like(
+	run_sql($node, 'CREATE ROLE keeper IN ROLE rag_admin; SET ROLE keeper;
+		SELECT rag_clear_embedding_cache()'),
+	'42501', qr/permission denied to clear the cache of embeddings/,
+	'owner of the database', 'nor an admin who does not own the database');
 is(sprintf('%o', (stat $file)[2] & 07777), '600', 'only the server reads the file');
 
 # -- a server that fails in the middle of a run
