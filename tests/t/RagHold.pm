@@ -42,8 +42,8 @@ sub await_request
 # and after them. Between any two pages there is the same number of files. A run starts to read when
 # "first" is released, and has all files when "last" is requested.
 #
-# All come from this server, which a run asks for two files at a time. So a page has a picture beside
-# it, which is no document: while both are held, nothing after them is read.
+# All come from this server, which a run asks for two files at a time. So a page has a picture
+# beside it, which is no document: while both are held, nothing after them is read.
 sub files_between_pages
 {
 	my ($files, @between) = @_;
