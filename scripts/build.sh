@@ -18,13 +18,13 @@ pg_has_headers || fail "the headers of PostgreSQL $pg_major are missing: run 'ma
 # A package built for another PostgreSQL, or an older one, must not be installed.
 rm -rf "$build/package"
 mkdir -p "$build"
-say "the extension for PostgreSQL $pg_major"
+say "the extension for PostgreSQL $pg_major, rag-engine and rag-model"
+# One call keeps all processors busy. The next one finds its work done, and adds the SQL.
+cargo build --release -p rag -p rag-engine -p rag-model --no-default-features \
+    --features "rag/pg$pg_major"
 cargo pgrx package --pg-config "$PG_CONFIG" --no-default-features --features "pg$pg_major" \
     --out-dir "$build/package" >"$build/package.log" ||
     { cat "$build/package.log" >&2; fail "could not build the extension"; }
-
-say "rag-engine and rag-model"
-cargo build --release -p rag-engine -p rag-model
 
 say "the model $MODEL"
 models/fetch.sh "$build/model"

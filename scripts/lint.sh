@@ -1,8 +1,8 @@
 #!/bin/sh
-# Checks the arrows between rooms, the keys of documents, the width of lines, rustfmt and clippy of
-# the whole workspace, the licences and sources of dependencies with cargo-deny, the sentences and
-# SQLSTATEs of the documentation, and the install script with pgspot. Fails on any warning, but not
-# on two versions of a dependency.
+# Checks the arrows between rooms, the keys of documents, the width of lines, the features of
+# dependencies, rustfmt and clippy of the whole workspace, the licences and sources of dependencies
+# with cargo-deny, the sentences and SQLSTATEs of the documentation, and the install script with
+# pgspot. Fails on any warning, but not on two versions of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 
@@ -13,6 +13,8 @@ say "documents are found by collection and id"
 scripts/keys.py || fail "an id says nothing outside of its collection"
 say "100 columns"
 python3 scripts/width.py || fail "lines are longer than 100 columns"
+say "no dependency is compiled twice"
+scripts/features.py "pg$pg_major" || fail "crates/features must name these features"
 say "rustfmt"
 # The registry of source kinds declares modules in macros, where cargo fmt does not find them.
 cargo fmt --all --check -- $(git ls-files 'crates/protocol/src/spec/*.rs' 'crates/source/src/*.rs')

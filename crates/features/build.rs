@@ -1,0 +1,3 @@
+//! Cargo reads `[build-dependencies]` only where there is a build script.
+
+fn main() {}
