@@ -1,16 +1,14 @@
 //! An index that was made empty learns its centroid from the first vectors.
 #![allow(clippy::unwrap_used, clippy::type_complexity)] // all is test
 
-mod support;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::support::{Data, Fixture, Random, limits, tid};
 use rag_ann::{
     code::Metric,
     hnsw::{self, Index, Inserter, Scan},
 };
 use rag_pages::Tid;
-use support::{Data, Fixture, Random, limits, tid};
 
 const DIMENSIONS: usize = 64;
 

@@ -1,9 +1,7 @@
 //! The vectors of the default model.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime};
+use crate::common::{Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime};
 use rag_protocol::embed::{Answer, Precision, Priority, Task};
 
 /// The first values of some embeddings, computed in 64-bit floats straight from the weights (NumPy,

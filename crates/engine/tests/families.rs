@@ -3,11 +3,9 @@
 //! `crates/model/tests/reference/make.py` makes the models and the expected values.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{fs, path::Path};
 
-use common::{
+use crate::common::{
     Embeddings, Engine, model, onnxruntime,
     references::{EMBEDDING, converted, expected, reference},
 };

@@ -2,8 +2,6 @@
 //! tests create.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::{
     collections::HashMap,
     fs,
@@ -12,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{
+use crate::common::{
     PROGRAM, eventually,
     jobs::{Folder, documents, failures, name, run, start},
 };

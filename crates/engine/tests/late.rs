@@ -3,11 +3,9 @@
 //! `crates/model/tests/reference/late.py` makes the expected scores.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::path::Path;
 
-use common::{
+use crate::common::{
     Client, Embeddings, Engine, default_model, model, onnxruntime,
     references::{EMBEDDING, converted, expected, read},
 };

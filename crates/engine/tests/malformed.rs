@@ -1,14 +1,12 @@
 //! Malformed messages end their sender's connection, and affect nobody else.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{
     io::{Read, Write},
     net::Shutdown,
 };
 
-use common::{Client, Engine, embed, model, model_folder, onnxruntime, tiny};
+use crate::common::{Client, Engine, embed, model, model_folder, onnxruntime, tiny};
 use proptest::{prelude::*, test_runner::TestRunner};
 use rag_protocol::{
     ErrorKind,

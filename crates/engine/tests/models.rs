@@ -1,11 +1,9 @@
 //! Model folders good and bad, without the default model.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{fs, path::Path};
 
-use common::{
+use crate::common::{
     Embeddings, Engine, PROGRAM, embed, eventually, model, model_folder, onnxruntime,
     tiny::{self, DIMENSIONS, Output, direction},
 };

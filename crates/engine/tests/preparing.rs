@@ -1,9 +1,7 @@
 //! Documents that are added directly: extracted and split by the embedding engine.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Engine, model, model_folder, onnxruntime, tiny};
+use crate::common::{Engine, model, model_folder, onnxruntime, tiny};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{Answer, Precision, StoredText, Task},

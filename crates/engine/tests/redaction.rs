@@ -2,18 +2,15 @@
 //! contains a secret.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-#[path = "../../source/tests/web/mod.rs"]
-mod web;
-
 use std::{
     collections::HashMap,
     io::{Read, Write},
     process::{Command, Stdio},
 };
 
+use crate::common::{PROGRAM, jobs, tiny};
+use crate::web::{HttpRequest, Reply, Server};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use common::{PROGRAM, jobs, tiny};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_protocol::{
     EngineError, frame,
@@ -22,7 +19,6 @@ use rag_protocol::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use web::{HttpRequest, Reply, Server};
 
 /// May be the name of a host.
 const PLAIN: &str = "Tok3nOfTheJob";

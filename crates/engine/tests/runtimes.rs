@@ -4,14 +4,12 @@
 //! installed on request only.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
 use std::{
     env, fs,
     path::{Path, PathBuf},
 };
 
-use common::{
+use crate::common::{
     Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime,
     references::{EMBEDDING, converted},
 };

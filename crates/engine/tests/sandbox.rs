@@ -2,8 +2,6 @@
 //! commands.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -13,7 +11,7 @@ use std::{
     thread,
 };
 
-use common::{Engine, PROGRAM, embed, model, model_folder, onnxruntime, tiny};
+use crate::common::{Engine, PROGRAM, embed, model, model_folder, onnxruntime, tiny};
 use rag_protocol::{
     ErrorKind,
     embed::{Precision, Priority},

@@ -1,8 +1,6 @@
 //! Files that are no documents, and files of the web that are fetched at once.
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Write},
@@ -15,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::jobs::{Folder, documents, failures, name, run};
+use crate::common::jobs::{Folder, documents, failures, name, run};
 use rag_protocol::{
     ingest::{Event, Stage},
     spec::SourceSpec,

@@ -1,9 +1,7 @@
 //! The order of service: queries first, bulk clients in turns, no client that has hung up.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Client, Engine, default_model, embed, model, onnxruntime};
+use crate::common::{Client, Engine, default_model, embed, model, onnxruntime};
 use rag_protocol::embed::{Answer, ModelRef, Precision, Priority};
 
 /// A text of some sixty tokens, different for each number.

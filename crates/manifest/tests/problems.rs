@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod support;
-
+use crate::support::problems;
 use rag_manifest::{MAX_DOCUMENTS, Manifest, parse};
 use rag_protocol::name::NameForm;
 use serde_json::{Value, json};
-use support::problems;
 
 fn source() -> Value {
     json!({

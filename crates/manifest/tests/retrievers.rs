@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod support;
-
+use crate::support::problems;
 use rag_manifest::check_retriever_spec;
 use serde_json::{Value, json};
-use support::problems;
 
 fn retriever(spec: Value) -> Value {
     json!({"apiVersion": "agent.wecode.io/v1", "kind": "Retriever", "metadata": {"name": "a"}, "spec": spec})

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
-
-use support::check;
+use crate::support::check;
 
 #[test]
 fn robfigs_table_of_clock_changes_holds_but_for_nightly_jobs_that_run_twice() {

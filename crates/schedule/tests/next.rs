@@ -3,10 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod support;
-
+use crate::support::{check, check_utc, time};
 use rag_schedule::{Schedule, Timestamp, zone};
-use support::{check, check_utc, time};
 
 #[test]
 fn robfigs_table_of_activations_holds() {

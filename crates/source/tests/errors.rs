@@ -2,18 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod web;
-
 use std::{
     io::{Read, Write},
     net::TcpListener,
     time::Duration,
 };
 
+use crate::web::{Reply, Server, Then};
 use rag_protocol::ingest::Network;
 use rag_source::http::{HttpClient, HttpError, HttpRequest};
 use url::Url;
-use web::{Reply, Server, Then};
 
 fn client(proxy: Option<String>) -> HttpClient {
     HttpClient::new(

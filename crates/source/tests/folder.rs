@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod support;
-
 use std::{
     ffi::OsStr,
     fs,
@@ -11,13 +9,13 @@ use std::{
     path::Path,
 };
 
+use crate::support::{bytes, try_open};
 use rag_protocol::{
     ErrorKind,
     ingest::{Failure, Stage},
     spec::{Endpoint, FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
 };
 use rag_source::{Listing, SourceReader};
-use support::{bytes, try_open};
 use tempfile::TempDir;
 
 fn folder_with(files: &[&str]) -> TempDir {

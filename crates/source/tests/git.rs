@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod repository;
-mod support;
-
+use crate::support;
 use std::{
     collections::HashMap,
     fs,
@@ -13,6 +11,8 @@ use std::{
     process::Command,
 };
 
+use crate::repository::{Made, names};
+use crate::support::{bytes, job};
 use git2::{Oid, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -20,8 +20,6 @@ use rag_protocol::{
     spec::{GitSpec, PathFilter, Repository as Named, SourceSpec},
 };
 use rag_source::{FetchOutcome, SkippedFile, SourceItem, SourceReader};
-use repository::{Made, names};
-use support::{bytes, job};
 
 fn try_open(spec: GitSpec) -> Result<Box<dyn SourceReader>, EngineError> {
     support::try_open(&SourceSpec::Git(spec))

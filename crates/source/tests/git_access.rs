@@ -2,20 +2,15 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod repository;
-mod served;
-mod server;
-mod support;
-
 use std::process::Command;
 
+use crate::served::{Served, all};
+use crate::server::Server;
 use rag_protocol::{
     ErrorKind,
     ingest::{Credentials, Job},
     spec::{GitSpec, Repository as Named},
 };
-use served::{Served, all};
-use server::Server;
 
 const SECRET: &str = "s3cr3t-t0ken";
 

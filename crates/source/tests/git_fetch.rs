@@ -2,21 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod repository;
-mod served;
-mod server;
-mod support;
-
 use std::{fs, os::unix::ffi::OsStrExt, process::Command};
 
+use crate::repository::{Made, names};
+use crate::served::{Served, all, noise};
+use crate::server::Server;
 use git2::Repository;
 use rag_protocol::{
     ErrorKind,
     spec::{GitSpec, Repository as Named},
 };
-use repository::{Made, names};
-use served::{Served, all, noise};
-use server::Server;
 
 #[test]
 fn a_pinned_commit_is_found_on_every_kind_of_server() {

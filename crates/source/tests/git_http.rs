@@ -2,11 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod repository;
-mod served;
-mod server;
-mod support;
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -14,10 +9,10 @@ use std::{
     time::Duration,
 };
 
+use crate::served::{Served, all, noise};
 use git2::Repository;
 use rag_protocol::{ErrorKind, spec::GitSpec};
 use rag_source::SourceReader;
-use served::{Served, all, noise};
 
 #[test]
 fn a_clone_is_kept_and_only_changes_are_fetched() {

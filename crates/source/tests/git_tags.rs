@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod repository;
-mod served;
-mod server;
-mod support;
-
+use crate::repository::Made;
+use crate::served::{Served, all};
+use crate::support;
 use rag_protocol::spec::{GitSpec, SourceSpec};
-use repository::Made;
-use served::{Served, all};
 
 #[test]
 fn a_tag_is_read_if_no_branch_has_its_name() {

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod guarded;
-mod web;
-
 use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
@@ -12,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use guarded::{client, get, hello, refusal};
+use crate::guarded::{client, get, hello, refusal};
+use crate::web::{Reply, Server, Then};
 use rag_protocol::ingest::Network;
 use rag_source::http::{HttpClient, HttpError, HttpRequest};
 use url::Url;
-use web::{Reply, Server, Then};
 
 #[test]
 fn loopback_is_refused_in_every_spelling() {

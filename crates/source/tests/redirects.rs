@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod guarded;
-mod web;
-
-use guarded::{client, get, hello, network, refusal};
+use crate::guarded::{client, get, hello, network, refusal};
+use crate::web::{Reply, Server};
 use rag_protocol::ingest::Credentials;
 use rag_source::http::{HttpClient, HttpError, HttpRequest, Redirects};
 use url::Url;
-use web::{Reply, Server};
 
 #[test]
 fn every_redirect_is_checked() {

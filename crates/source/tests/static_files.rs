@@ -2,22 +2,20 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod support;
-mod web;
-
+use crate::support;
 use std::{
     io::Write,
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, SystemTime},
 };
 
+use crate::support::web_job;
+use crate::web::{HttpRequest, Reply, Server, Then};
 use flate2::{Compression, write::GzEncoder};
 use rag_protocol::ingest::{Credentials, Failure, Job, KnownVersion};
 use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 use serde_json::{Value, json};
-use support::web_job;
 use tempfile::tempdir;
-use web::{HttpRequest, Reply, Server, Then};
 
 fn job(endpoints: &[String]) -> Job {
     web_job(

@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod server;
-mod support;
-mod web;
-
+use crate::server;
 use std::{
     path::Path,
     time::{Duration, SystemTime},
 };
 
+use crate::support::{bytes, web_job};
+use crate::web::{Reply, Server};
 use git2::{Repository, Signature};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -18,9 +17,7 @@ use rag_protocol::{
 };
 use rag_source::{SourceItem, SourceReader};
 use serde_json::json;
-use support::{bytes, web_job};
 use tempfile::{TempDir, tempdir};
-use web::{Reply, Server};
 
 /// What a server answers everything with, and what is made of it: `None` where it is a failure,
 /// else what it asks for.

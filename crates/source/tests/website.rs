@@ -2,18 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod site;
-mod support;
-mod web;
-
 use std::time::{Duration, Instant};
 
+use crate::site::{crawl, job, link, refused, site};
+use crate::web::{Reply, Server};
 use rag_protocol::spec::SourceSpec;
 use rag_source::FetchOutcome;
 use serde_json::json;
-use site::{crawl, job, link, refused, site};
 use tempfile::tempdir;
-use web::{Reply, Server};
 
 #[test]
 fn pages_are_found_by_their_links_and_read_once() {

@@ -2,21 +2,18 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
-mod site;
-mod support;
-mod web;
-
+use crate::support;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
+use crate::site::{crawl, job, link, refused, site};
+use crate::web::{HttpRequest, Reply, Server, Then};
 use rag_protocol::ingest::{Job, KnownVersion};
 use rag_source::FetchOutcome;
 use serde_json::json;
-use site::{crawl, job, link, refused, site};
 use tempfile::tempdir;
-use web::{HttpRequest, Reply, Server, Then};
 
 #[test]
 fn redirects_and_canonical_links_decide_the_uri() {

@@ -1,5 +1,5 @@
 //! Documents for tests, and what an index of them must answer.
-#![allow(dead_code, clippy::unwrap_used)] // each test uses a part, and panics if it fails
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

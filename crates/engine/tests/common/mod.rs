@@ -4,7 +4,6 @@
 //! default model (`RAG_MODEL_DIR`, its converted folder); `models/fetch.sh` and `rag-model convert`
 //! create both. Without the variables the tests fail with a message; `RAG_SKIP_MODEL_TESTS=1` skips
 //! them.
-#![allow(dead_code)] // each test program uses a part
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 pub mod jobs;

@@ -1,7 +1,5 @@
 //! Checks tables of next times.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use rag_schedule::{Schedule, Timestamp, zone};
 
 pub fn time(text: &str) -> Timestamp {

@@ -1,5 +1,5 @@
 //! Requests through the network guard.
-#![allow(dead_code, clippy::unwrap_used)] // each test uses a part
+#![allow(clippy::unwrap_used)]
 
 use rag_protocol::ingest::Network;
 use rag_source::http::{HttpClient, HttpError, HttpRequest, HttpResponse};

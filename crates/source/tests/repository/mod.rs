@@ -1,7 +1,5 @@
 //! A repository for the tests of git sources.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use std::{fs, path::Path};
 
 use git2::{Oid, Repository, RepositoryInitOptions, Signature};

@@ -1,7 +1,5 @@
 //! A repository on a git server on loopback.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use std::{collections::HashMap, fs, path::PathBuf};
 
 use rag_protocol::{

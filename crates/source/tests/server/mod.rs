@@ -1,8 +1,6 @@
 //! A real git server on loopback: `git http-backend` behind a minimal HTTP server that keeps a log,
 //! asks for a password and misbehaves where a test wants it to.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},

@@ -1,5 +1,5 @@
 //! Websites of linked pages, and crawls of them.
-#![allow(dead_code, clippy::unwrap_used)] // each test uses a part
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

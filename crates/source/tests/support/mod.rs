@@ -1,7 +1,5 @@
 //! What the tests of all sources share.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use std::path::Path;
 
 use rag_protocol::{

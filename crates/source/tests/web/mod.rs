@@ -1,7 +1,5 @@
 //! A real HTTP server on loopback that answers as a test tells it, and badly where it tells it so.
 
-#![allow(dead_code)] // not every test needs all of it
-
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},

@@ -2,7 +2,7 @@
 //! connected by libpq's environment variables. Run with
 //!
 //! ```text
-//! PGHOST=... PGUSER=... PGDATABASE=... cargo test --release -p rag-filter --test rows -- --ignored
+//! PGHOST=... PGUSER=... PGDATABASE=... cargo test --release -p rag-filter rows:: -- --ignored
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -3,23 +3,19 @@
 #![allow(clippy::unwrap_used)] // all is test
 
 mod regions;
-#[path = "../support/mod.rs"]
-mod support;
-#[path = "../support/watched.rs"]
-mod watched;
 
 use std::{
     collections::HashSet,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use crate::support::{Data, Fixture, Random, limits, tid};
+use crate::watched::{Watched, unless_stopped};
 use rag_ann::{
     code::Metric,
     hnsw::{self, Index, Inserter, Scan},
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
-use support::{Data, Fixture, Random, limits, tid};
-use watched::{Watched, unless_stopped};
 
 /// Share of tombstones from which on the server lets all be repaired.
 const MANY: f64 = 0.15;

@@ -1,18 +1,17 @@
 //! The index on pages, over a store in memory.
 
 mod removal;
-#[path = "../support/mod.rs"]
-mod support;
 
+use crate::support;
 use std::collections::HashSet;
 
+use crate::support::{Data, Fixture, METRICS, limits, tid, use_damaged};
 use proptest::prelude::*;
 use rag_ann::{
     code::Metric,
     hnsw::{self, Index, Inserter, Scan},
 };
 use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages, WritePages};
-use support::{Data, Fixture, METRICS, limits, tid, use_damaged};
 
 #[test]
 fn built_index_finds_what_exact_search_finds() {

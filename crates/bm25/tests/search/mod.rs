@@ -1,17 +1,14 @@
 //! What an index answers, compared with the scores of each document by itself.
 #![allow(clippy::unwrap_used)] // all is test
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{CREATION, Model, Random, random_terms, row, terms_of};
 use rag_bm25::{
     Builder, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
     score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, Tid};
-use support::{CREATION, Model, Random, random_terms, row, terms_of};
 
 /// Builds an index of documents with up to `length` words.
 fn built(random: &mut Random, documents: u32, length: usize, words: usize) -> (MemoryPages, Model) {

@@ -1,12 +1,9 @@
 //! Pages with wrong bytes: whatever they say, nothing panics, hangs or allocates without limit.
 //! `scripts/fuzz.sh bm25_pages` goes on where these tests end.
 
-#[path = "../support/mod.rs"]
-mod support;
-
+use crate::support::{Random, small_index, use_damaged};
 use rag_bm25::{check, describe};
 use rag_pages::{HEADER_BYTES, IndexError, MemoryPages, PAGE_BYTES, ReadPages, SPECIAL_OFFSET};
-use support::{Random, small_index, use_damaged};
 
 fn problems(pages: &MemoryPages) -> usize {
     let mut count = 0;

@@ -1,0 +1,11 @@
+//! The vector index: codes, graphs, scans, vacuum and learning.
+
+mod code;
+mod distance;
+mod graph;
+mod hnsw;
+mod learning;
+mod support;
+mod vacuum;
+#[path = "support/watched.rs"]
+mod watched;

@@ -1,0 +1,5 @@
+//! Requests and answers in JSON.
+
+mod answers;
+mod requests;
+mod retriever;

@@ -1,0 +1,5 @@
+//! Extracting and splitting documents.
+
+mod extract;
+mod pdfium;
+mod split;

@@ -1,0 +1,5 @@
+//! Filters: errors, rows and SQL.
+
+mod errors;
+mod rows;
+mod sql;

@@ -1,0 +1,11 @@
+//! Schedules, durations and backoff.
+
+mod backoff;
+mod clock_changes;
+mod durations;
+mod fair;
+mod next;
+mod reference;
+mod refused;
+mod support;
+mod zones;

@@ -1,0 +1,4 @@
+//! Sealed secrets and their files.
+
+mod files;
+mod sealing;

@@ -1,0 +1,23 @@
+//! Sources, read from real servers and repositories.
+
+mod errors;
+mod folder;
+mod git;
+mod git_access;
+mod git_fetch;
+mod git_http;
+mod git_tags;
+mod guard;
+mod guarded;
+mod redirects;
+mod repository;
+mod served;
+mod server;
+mod site;
+mod static_files;
+mod support;
+mod throttling;
+mod tls;
+mod web;
+mod website;
+mod website_pages;
