@@ -6,6 +6,7 @@
 # listens on a Unix socket in that folder.
 
 read_pg_config
+background= # a process that ends with the script
 server_user=
 if [ "$(id -u)" = 0 ]; then
     server_user=postgres
@@ -47,6 +48,7 @@ make_scratch() {
 leave() {
     status=$?
     trap - EXIT HUP INT TERM
+    [ -z "$background" ] || kill "$background" 2>/dev/null || true
     stop_server || true
     rm -rf "$scratch"
     exit $status

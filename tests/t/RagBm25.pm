@@ -16,7 +16,7 @@ use Exporter 'import';
 use RagCluster;
 use Test::More;
 
-our @EXPORT = qw(bm25_node index_is_correct);
+our @EXPORT = qw(bm25_node index_is_correct create_unusual_texts);
 
 my $tools = <<'SQL';
 CREATE FUNCTION word() RETURNS text LANGUAGE sql
@@ -112,6 +112,22 @@ sub index_is_correct
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return is($node->safe_psql('postgres', "SELECT fault('$table') || unindexed('$table')"), '',
 		$name);
+}
+
+# A table of empty, huge and non-Latin documents, and of other unusual ones, with an index.
+sub create_unusual_texts
+{
+	my ($node) = @_;
+	$node->safe_psql('postgres', "CREATE TABLE texts (id int PRIMARY KEY, body text);
+		INSERT INTO texts VALUES (1, ''), (2, NULL), (3, '   '), (4, 'the of and'), (5, '...!?'),
+			(6, 'Ärger und Öl'), (7, 'Привет, мир'), (8, '数据库 检索'), (9, E'tab\\tnew\\nline'),
+			(10, repeat('word ', 70000)), (11, repeat('x', 3000) || ' long'),
+			(12, '😀 emoji'), (13, 'user\@example.org https://example.org/a/b?c=d'),
+			(14, 'foo-bar v1.2.3 -17 3.14e5');
+		INSERT INTO texts SELECT 100, string_agg('w' || i, ' ') FROM generate_series(1, 200000) i;
+		CREATE INDEX texts_body ON texts USING rag_bm25 (body) WITH (text_config = 'english');
+		INSERT INTO texts SELECT id + 1000, body FROM texts");
+	return;
 }
 
 1;

@@ -17,7 +17,21 @@ sub new_node
 	my ($name, %option) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name,
 		$option{install_path} ? (install_path => $option{install_path}) : ());
-	$node->init(extra => [ '--encoding=UTF8', '--no-locale', @{ $option{initdb} // [] } ]);
+	my @extra = ('--encoding=UTF8', '--no-locale', @{ $option{initdb} // [] });
+	if ($ENV{RAG_TEST_TEMPLATE} && @extra == 2 && !$option{install_path})
+	{
+		no warnings 'redefine';
+		my $run = \&PostgreSQL::Test::Utils::system_or_bail;
+		local *PostgreSQL::Test::Utils::system_or_bail = sub {
+			@_ = ('cp', '-R', $ENV{RAG_TEST_TEMPLATE}, $node->data_dir) if $_[0] eq 'initdb';
+			$run->(@_);
+		};
+		$node->init;
+	}
+	else
+	{
+		$node->init(extra => \@extra);
+	}
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'rag'")
 	  unless exists $option{preload} && !$option{preload};
 	$node->append_conf('postgresql.conf', "rag.scheduler = off")
