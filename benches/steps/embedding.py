@@ -16,15 +16,15 @@ from support.database import (
     sync,
 )
 from support.exported import write_graphs
-from support.reference import MAX_TOKENS, Reference, runtimes
+from support.reference import MAX_TOKENS, Reference, providers
 from support.results import median, note, row
 
 DOCUMENTS = int(os.environ.get("BENCH_DOCUMENTS", "1000"))
 RUNS = 3
-# By precision and runtime of a sync: the least ratio to Python in a precision.
+# By precision and provider of a sync: the least ratio to Python in a precision.
 TARGETS = {
-    ("int8", "onnxruntime"): {"int8": 1.2},
-    ("fp32", "onnxruntime"): {"fp32": 1.0},
+    ("int8", "cpu"): {"int8": 1.2},
+    ("fp32", "cpu"): {"fp32": 1.0},
     ("fp32", "openvino"): {"int8": 1.5, "fp32": 1.0},
 }
 BATCHES = {"batches of 8": 8, "one by one": 1}
@@ -63,12 +63,12 @@ def rates_of(peers, texts, rates):
         note(f"Python, {name}: {seconds:.1f} s, of CPU {used:.1f} s")
 
 
-def measure(precision, runtime, targets, folder, graphs):
-    """Compares syncs with one runtime to Python's in the precisions that have a target, and with
+def measure(precision, provider, targets, folder, graphs):
+    """Compares syncs with one provider to Python's in the precisions that have a target, and with
     the server's own graph."""
-    label = precision if runtime == "onnxruntime" else f"{precision} by OpenVINO"
+    label = precision if provider == "cpu" else f"{precision} by OpenVINO"
     set_precision(precision)
-    configure("rag.inference_runtime", runtime)
+    configure("rag.execution_provider", provider)
     peers = {
         f"{name}, {how}": Reference(name, batch=batch, graph=graphs[name])
         for name in targets
@@ -108,8 +108,8 @@ def main():
     folder = os.path.join(SCRATCH, "scifact")
     scifact.write_markdown(folder, fitting[:DOCUMENTS])
     graphs = write_graphs(SCRATCH)
-    for precision, runtime in runtimes():
-        measure(precision, runtime, TARGETS[precision, runtime], folder, graphs)
+    for precision, provider in providers():
+        measure(precision, provider, TARGETS[precision, provider], folder, graphs)
 
 
 main()

@@ -4,7 +4,7 @@ import time
 
 from support import scifact
 from support.database import configure, fresh_database, set_precision
-from support.reference import Reference, runtimes
+from support.reference import Reference, providers
 from support.results import median, note, row
 
 ROUNDS = 3
@@ -29,10 +29,10 @@ def milliseconds(action):
 
 def main():
     texts = [query["text"] for query in scifact.queries()]
-    for precision, runtime in runtimes():
+    for precision, provider in providers():
         set_precision(precision)
-        configure("rag.inference_runtime", runtime)
-        label = precision if runtime == "onnxruntime" else f"{precision} by OpenVINO"
+        configure("rag.execution_provider", provider)
+        label = precision if provider == "cpu" else f"{precision} by OpenVINO"
         connection = fresh_database("bench")
         connection.execute(TIMED)
         # Without spinning: idle threads would take processors from the other side.

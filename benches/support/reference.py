@@ -12,9 +12,9 @@ PRECISIONS = os.environ.get("BENCH_PRECISIONS", "int8 fp32").split()
 FILES = {"int8": "model_int8.onnx", "fp32": "model.onnx"}
 
 
-def runtimes():
-    """Returns precisions and the runtimes that compute them in the server."""
-    found = [(precision, "onnxruntime") for precision in PRECISIONS]
+def providers():
+    """Returns precisions and the providers that compute them in the server."""
+    found = [(precision, "cpu") for precision in PRECISIONS]
     if "fp32" in PRECISIONS and os.path.exists(os.environ["BENCH_OPENVINO"]):
         found.append(("fp32", "openvino"))
     return found

@@ -6,11 +6,10 @@ use super::{
     ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL,
     EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_FILTERED_SCAN, ENGINE_MEMORY_LIMIT, ENGINE_PATH,
     ENGINE_THREADS, EXECUTION_PROVIDER, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
-    INFERENCE_RUNTIME, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE,
-    MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT,
-    MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDF_READER, PDFIUM_PATH,
-    RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT, SUCCESSFUL_RUNS_HISTORY_LIMIT,
-    TRIGGER_DELAY,
+    INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
+    MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
+    MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDFIUM_PATH, RETRY_DELAY, SANDBOX,
+    SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
 };
 
 /// Defines all settings and reserves their prefix.
@@ -54,22 +53,13 @@ pub fn define() {
     GucRegistry::define_enum_guc(
         c"rag.execution_provider",
         c"Selects what computes local models.",
-        c"cpu is in every ONNX Runtime library. cuda and openvino need a library that was built \
-          with them, which rag.onnxruntime_library names. If it is unavailable, models cannot be \
-          loaded.",
+        c"cpu is ONNX Runtime on the processor. cuda is ONNX Runtime on a graphics processor, and \
+          needs a library that was built with it, which rag.onnxruntime_library names. openvino \
+          computes embedding models in 32 bits with OpenVINO, and all else as cpu does. auto is \
+          openvino where it is installed and the processor has instructions for bfloat16, and cpu \
+          elsewhere. cuda and openvino fail where they are unavailable, and openvino also if it \
+          computes other embeddings than ONNX Runtime.",
         &EXECUTION_PROVIDER,
-        GucContext::Sighup,
-        GucFlags::default(),
-    );
-    GucRegistry::define_enum_guc(
-        c"rag.inference_runtime",
-        c"Selects the library that computes local embedding models in 32 bits.",
-        c"auto is OpenVINO where it is installed, the processor has instructions for bfloat16, \
-          and rag.execution_provider is cpu. Elsewhere it is ONNX Runtime. openvino fails where \
-          OpenVINO is not installed, or computes other embeddings than ONNX Runtime. Models in 8 \
-          bits, rerankers, and graphs without the input attention_mask are always computed by \
-          ONNX Runtime.",
-        &INFERENCE_RUNTIME,
         GucContext::Sighup,
         GucFlags::default(),
     );
@@ -84,20 +74,12 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::UNIT_MB,
     );
-    GucRegistry::define_enum_guc(
-        c"rag.pdf_reader",
-        c"Selects the library that reads PDFs.",
-        c"auto uses PDFium if its library can be loaded, and pdf-extract otherwise. pdf-extract \
-          reads fewer files, and extracts their text less well. pdfium reports an error for each \
-          PDF if the library cannot be loaded.",
-        &PDF_READER,
-        GucContext::Sighup,
-        GucFlags::default(),
-    );
     GucRegistry::define_string_guc(
         c"rag.pdfium_path",
         c"Sets the path of the PDFium library.",
-        c"If empty, the file that was installed with the extension is used.",
+        c"If empty, the file that was installed with the extension is used. PDFs are read with \
+          pdf-extract if the library cannot be loaded. It reads fewer files, and extracts their \
+          text less well.",
         &PDFIUM_PATH,
         GucContext::Sighup,
         GucFlags::SUPERUSER_ONLY,
@@ -118,8 +100,8 @@ pub fn define() {
         c"Limits the address space of the process that computes embeddings.",
         c"0 means no limit. The process reserves several times the memory that it uses. If it \
           reaches the limit, it ends and is started again. Models larger than about 2 GB need a \
-          higher limit. If rag.execution_provider is not cpu, it limits the data of the process \
-          instead, and for cuda also the memory that a model takes of the graphics processor.",
+          higher limit. If rag.execution_provider is cuda, it limits the data of the process \
+          instead, and the memory that a model takes of the graphics processor.",
         &ENGINE_MEMORY_LIMIT,
         0,
         1024 * 1024,

@@ -40,28 +40,10 @@ enum SandboxSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
 enum ProviderSetting {
+    auto,
     cpu,
     cuda,
     openvino,
-}
-
-/// What computes 32-bit graphs of local embedding models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
-#[allow(non_camel_case_types)] // the variants are what users type
-enum RuntimeSetting {
-    auto,
-    onnxruntime,
-    openvino,
-}
-
-/// The library that reads PDFs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
-#[allow(non_camel_case_types)] // the variants are what users type
-enum PdfReaderSetting {
-    auto,
-    pdfium,
-    #[name = c"pdf-extract"]
-    pdf_extract,
 }
 
 /// What an index scan does after it has returned the candidates of its first search.
@@ -84,12 +66,8 @@ static MODEL_PRECISION: GucSetting<PrecisionSetting> =
 static ENGINE_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ONNXRUNTIME_LIBRARY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static EXECUTION_PROVIDER: GucSetting<ProviderSetting> =
-    GucSetting::<ProviderSetting>::new(ProviderSetting::cpu);
-static INFERENCE_RUNTIME: GucSetting<RuntimeSetting> =
-    GucSetting::<RuntimeSetting>::new(RuntimeSetting::auto);
+    GucSetting::<ProviderSetting>::new(ProviderSetting::auto);
 static MODEL_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(4096);
-static PDF_READER: GucSetting<PdfReaderSetting> =
-    GucSetting::<PdfReaderSetting>::new(PdfReaderSetting::auto);
 static PDFIUM_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static ENGINE_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(8192);
@@ -219,16 +197,12 @@ fn onnxruntime_library() -> PathBuf {
 }
 
 /// Returns the engine's options for loading models.
-pub fn model_options() -> [OsString; 10] {
+pub fn model_options() -> [OsString; 8] {
     let provider = match EXECUTION_PROVIDER.get() {
+        ProviderSetting::auto => "auto",
         ProviderSetting::cpu => "cpu",
         ProviderSetting::cuda => "cuda",
         ProviderSetting::openvino => "openvino",
-    };
-    let runtime = match INFERENCE_RUNTIME.get() {
-        RuntimeSetting::auto => "auto",
-        RuntimeSetting::onnxruntime => "onnxruntime",
-        RuntimeSetting::openvino => "openvino",
     };
     [
         "--onnxruntime".into(),
@@ -237,27 +211,15 @@ pub fn model_options() -> [OsString; 10] {
         provider.into(),
         "--openvino".into(),
         install::openvino().into_os_string(),
-        "--inference-runtime".into(),
-        runtime.into(),
         "--model-memory".into(),
         MODEL_MEMORY.get().to_string().into(),
     ]
 }
 
 /// Returns the engine's options for reading PDFs.
-pub fn pdf_options() -> [OsString; 4] {
-    let reader = match PDF_READER.get() {
-        PdfReaderSetting::auto => "auto",
-        PdfReaderSetting::pdfium => "pdfium",
-        PdfReaderSetting::pdf_extract => "pdf-extract",
-    };
+pub fn pdf_options() -> [OsString; 2] {
     let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
-    [
-        "--pdf-reader".into(),
-        reader.into(),
-        "--pdfium".into(),
-        library.into(),
-    ]
+    ["--pdfium".into(), library.into()]
 }
 
 pub fn engine_threads() -> usize {

@@ -37,7 +37,6 @@ pub struct PdfReader(Reader);
 enum Reader {
     Pdfium(pdfium::Pdfium),
     PdfExtract,
-    Missing(String),
 }
 
 impl PdfReader {
@@ -53,15 +52,10 @@ impl PdfReader {
         pdfium::Pdfium::load(library).map(|pdfium| Self(Reader::Pdfium(pdfium)))
     }
 
-    /// A reader that fails with this reason for every PDF.
-    pub fn missing(why: String) -> Self {
-        Self(Reader::Missing(why))
-    }
-
     /// The name in the metadata of documents.
     pub fn name(&self) -> &'static str {
         match self.0 {
-            Reader::Pdfium(_) | Reader::Missing(_) => "pdfium",
+            Reader::Pdfium(_) => "pdfium",
             Reader::PdfExtract => "pdf-extract",
         }
     }
@@ -70,7 +64,6 @@ impl PdfReader {
         match &self.0 {
             Reader::Pdfium(pdfium) => pdfium.read(bytes),
             Reader::PdfExtract => plain::read(bytes),
-            Reader::Missing(why) => Err(OpenError::NoReader(why.clone())),
         }
     }
 }
@@ -84,7 +77,6 @@ struct FileContents {
 
 /// Why a reader cannot open a file.
 enum OpenError {
-    NoReader(String),
     Locked,
     UnknownSecurity,
     Malformed(String),
@@ -225,10 +217,6 @@ fn malformed(why: &str) -> DocumentError {
 
 fn problem(refusal: OpenError) -> DocumentError {
     match refusal {
-        OpenError::NoReader(why) => {
-            DocumentError::new(Stage::Extract, format!("could not read the PDF: {why}"))
-                .hint("Install the library, or set rag.pdf_reader to auto.")
-        }
         OpenError::Locked => DocumentError::new(
             Stage::Extract,
             "the PDF is encrypted and cannot be opened without a password",

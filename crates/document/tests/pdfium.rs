@@ -378,20 +378,6 @@ fn files_that_cannot_be_read_are_errors_with_a_reason() {
     );
 }
 
-#[test]
-fn a_reader_that_is_missing_is_an_error() {
-    let problem = read(
-        &PdfReader::missing("PDFium is not here".into()),
-        &pdf(&["BT (x) Tj ET"]),
-    )
-    .unwrap_err();
-    assert_eq!(
-        problem.message,
-        "could not read the PDF: PDFium is not here"
-    );
-    assert!(problem.hint.unwrap().contains("rag.pdf_reader"));
-}
-
 /// Reads a real file, if RAG_TEST_DATA names their folder.
 fn shared(file: &str) -> Option<Vec<u8>> {
     let folder = PathBuf::from(std::env::var_os("RAG_TEST_DATA")?);

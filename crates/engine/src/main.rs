@@ -78,14 +78,11 @@ enum Command {
         /// OpenVINO's shared library, libopenvino_c.so, in the folder of its other libraries.
         #[arg(long, value_name = "PATH", default_value = "openvino/libopenvino_c.so")]
         openvino: PathBuf,
-        /// What computes 32-bit graphs of models that embed.
-        #[arg(long, value_enum, default_value_t = embed::InferenceRuntime::Auto)]
-        inference_runtime: embed::InferenceRuntime,
         /// Number of threads that work on one batch.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
         threads: u16,
         /// What computes a graph.
-        #[arg(long, value_enum, default_value_t = embed::Provider::Cpu)]
+        #[arg(long, value_enum, default_value_t = embed::Provider::Auto)]
         execution_provider: embed::Provider,
         /// Maximum size of the models in memory, in MiB.
         #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
@@ -96,8 +93,8 @@ enum Command {
         /// A folder that models are read from, including its subfolders; can be repeated.
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
-        /// Maximum memory of the process, in MiB: of its address space or, with another provider
-        /// than cpu, of its data. 0 means no limit.
+        /// Maximum memory of the process, in MiB: of its address space or, with the
+        /// provider cuda, of its data. 0 means no limit.
         #[arg(long, default_value_t = 0)]
         memory_limit: u64,
         /// Exit when standard input ends, as it does when the parent dies.
@@ -164,7 +161,7 @@ enum Command {
         onnxruntime: PathBuf,
         #[arg(long, default_value = "openvino/libopenvino_c.so")]
         openvino: PathBuf,
-        #[arg(long, value_enum, default_value_t = embed::Provider::Cpu)]
+        #[arg(long, value_enum, default_value_t = embed::Provider::Auto)]
         execution_provider: embed::Provider,
         #[arg(long, value_name = "DIR")]
         model_dir: Vec<PathBuf>,
@@ -216,7 +213,6 @@ fn main() -> ExitCode {
             socket,
             onnxruntime,
             openvino,
-            inference_runtime,
             threads,
             execution_provider,
             model_memory,
@@ -233,7 +229,6 @@ fn main() -> ExitCode {
                 libraries: embed::Libraries {
                     onnxruntime,
                     openvino,
-                    choice: inference_runtime,
                 },
                 threads: threads.into(),
                 provider: execution_provider,

@@ -1,4 +1,4 @@
-//! The choice of the PDF reader: the value of `rag.pdf_reader`, and the path of PDFium's library.
+//! The reader of PDFs: PDFium if its library can be loaded, else pdf-extract.
 //!
 //! The process that reads loads the library before it enters its sandbox. Processes that start it
 //! allow the library in their own sandboxes.
@@ -9,26 +9,14 @@ use std::{
     sync::{Once, OnceLock},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rag_document::{ExtractedDocument, PdfReader};
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Options {
-    /// The PDF reader.
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    pdf_reader: Choice,
     /// PDFium's shared library.
     #[arg(long, value_name = "PATH")]
     pdfium: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Choice {
-    /// PDFium if its library can be loaded, else pdf-extract.
-    #[default]
-    Auto,
-    Pdfium,
-    PdfExtract,
 }
 
 /// The options that this process was started with.
@@ -40,47 +28,23 @@ impl Options {
         let _ = OPTIONS.set(self);
     }
 
-    /// Loads the library if it is needed.
+    /// Loads the library.
     pub fn reader(&self) -> PdfReader {
-        if self.pdf_reader == Choice::PdfExtract {
-            return PdfReader::PDF_EXTRACT;
-        }
-        let library = self
-            .pdfium
-            .as_deref()
-            .ok_or_else(|| "the path of PDFium's library is not set".to_owned());
-        match library.and_then(PdfReader::pdfium) {
-            Ok(reader) => reader,
-            Err(_) if self.pdf_reader == Choice::Auto => PdfReader::PDF_EXTRACT,
-            Err(why) => PdfReader::missing(why),
-        }
+        let library = self.pdfium.as_deref();
+        library
+            .and_then(|path| PdfReader::pdfium(path).ok())
+            .unwrap_or(PdfReader::PDF_EXTRACT)
     }
 }
 
 /// Returns the options for a process that this one starts.
 pub fn options() -> Vec<OsString> {
-    let Some(Options { pdf_reader, pdfium }) = OPTIONS.get() else {
-        return vec![];
-    };
-    let choice = pdf_reader
-        .to_possible_value()
-        .map(|value| value.get_name().to_owned())
-        .unwrap_or_default();
-    let mut options = vec!["--pdf-reader".into(), choice.into()];
-    options.extend(
-        pdfium
-            .iter()
-            .flat_map(|path| ["--pdfium".into(), path.into()]),
-    );
-    options
+    library().map_or(vec![], |path| vec!["--pdfium".into(), path.into()])
 }
 
 /// Returns the library that a child process may load.
 pub fn library() -> Option<&'static Path> {
-    let options = OPTIONS
-        .get()
-        .filter(|options| options.pdf_reader != Choice::PdfExtract)?;
-    options.pdfium.as_deref()
+    OPTIONS.get()?.pdfium.as_deref()
 }
 
 /// Logs the reader of this process's first PDF, and that of each PDF at level debug.

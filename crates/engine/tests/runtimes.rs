@@ -39,7 +39,7 @@ fn with_default_model() -> Option<(PathBuf, String, PathBuf)> {
 }
 
 fn start(onnxruntime: &Path, openvino: &str, choice: &str) -> Engine {
-    let options = ["--openvino", openvino, "--inference-runtime", choice];
+    let options = ["--openvino", openvino, "--execution-provider", choice];
     Engine::start_with(onnxruntime, &options)
 }
 
@@ -133,7 +133,7 @@ fn idle_models_are_dropped_and_loaded_again() {
     let options = [
         "--openvino",
         &openvino,
-        "--inference-runtime",
+        "--execution-provider",
         "openvino",
         "--idle",
         "1",
@@ -186,7 +186,7 @@ fn a_damaged_plugin_is_an_error_only_if_it_is_required() {
     let error = describe(&engine, dir.path()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unsupported, "{error:?}");
     assert!(error.message.contains("OpenVINO"), "{error:?}");
-    assert!(error.hint.unwrap().contains("rag.inference_runtime"));
+    assert!(error.hint.unwrap().contains("rag.execution_provider"));
     let engine = start(&onnxruntime, library.to_str().unwrap(), "auto");
     describe(&engine, dir.path()).unwrap();
     engine.wait_for_log("runtime=\"onnxruntime\"", 1);

@@ -43,7 +43,7 @@ pub fn check_same(model: &ModelInfo, expected: &[f32], found: &[f32]) -> Result<
         .detail(format!(
             "The cosine similarity to those of ONNX Runtime is {worst:.3} at worst."
         ))
-        .hint("Set rag.inference_runtime to onnxruntime."))
+        .hint("Set rag.execution_provider to cpu."))
 }
 
 #[cfg(test)]

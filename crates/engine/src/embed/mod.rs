@@ -47,10 +47,7 @@ mod server;
 mod token_vectors;
 pub mod tokens;
 
-pub use self::{
-    provider::Provider,
-    runtime::{InferenceRuntime, Libraries},
-};
+pub use self::{provider::Provider, runtime::Libraries};
 
 use std::{
     os::unix::net::UnixListener,

@@ -126,7 +126,7 @@ impl Models {
         let room = (self.room / 2).saturating_sub(need.model) / need.copy.max(1);
         let copies = room.min(self.runtime.threads as u64) as usize;
         let runtime = &self.runtime;
-        let is_copied = runtime.provider == Provider::Cpu && runtime.openvino(reference).is_none();
+        let is_copied = runtime.provider != Provider::Cuda && runtime.openvino(reference).is_none();
         if is_copied && copies > 1 { copies } else { 0 }
     }
 

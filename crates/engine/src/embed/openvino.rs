@@ -23,7 +23,7 @@ use super::{
 };
 
 const HINT: &str = "`make install WITH_OPENVINO=1` installs OpenVINO. Or set \
-    rag.inference_runtime to onnxruntime.";
+    rag.execution_provider to cpu.";
 
 /// The library, and how graphs use it.
 #[derive(Debug)]

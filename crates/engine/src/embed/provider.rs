@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ort::ep::{CUDA, ExecutionProviderDispatch, OpenVINO};
+use ort::ep::{CUDA, ExecutionProviderDispatch};
 use rag_protocol::{EngineError, ErrorKind};
 
 use crate::process::Limit;
@@ -16,8 +16,13 @@ const MAX_DETAIL: usize = 300;
 /// The value of `rag.execution_provider`: what computes a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Provider {
+    /// `Openvino` where it is installed and faster, and else `Cpu`.
+    Auto,
+    /// ONNX Runtime on the processor.
     Cpu,
+    /// ONNX Runtime on a graphics processor.
     Cuda,
+    /// OpenVINO for 32-bit graphs of models that embed, and `Cpu` for all others.
     Openvino,
 }
 
@@ -35,7 +40,7 @@ impl Provider {
     /// bytes. One that is unavailable is an error, and none replaces it.
     pub fn dispatch(self, memory: Option<u64>) -> Vec<ExecutionProviderDispatch> {
         match self {
-            Self::Cpu => vec![],
+            Self::Auto | Self::Cpu | Self::Openvino => vec![],
             Self::Cuda => {
                 let cuda = match memory.and_then(|bytes| usize::try_from(bytes).ok()) {
                     Some(bytes) => CUDA::default().with_memory_limit(bytes),
@@ -43,15 +48,14 @@ impl Provider {
                 };
                 vec![cuda.build().error_on_failure()]
             }
-            Self::Openvino => vec![OpenVINO::default().build().error_on_failure()],
         }
     }
 
     /// Returns the limit of the process for this maximum of its memory, in bytes.
     pub fn limit(self, bytes: u64) -> Limit {
         match self {
-            Self::Cpu => Limit::AddressSpace(bytes),
-            Self::Cuda | Self::Openvino => Limit::Data(bytes),
+            Self::Auto | Self::Cpu | Self::Openvino => Limit::AddressSpace(bytes),
+            Self::Cuda => Limit::Data(bytes),
         }
     }
 
@@ -65,7 +69,7 @@ impl Provider {
         };
         let under = |paths: &[&str]| paths.iter().map(|path| root.join(path)).collect();
         match self {
-            Self::Cpu => Devices::default(),
+            Self::Auto | Self::Cpu | Self::Openvino => Devices::default(),
             Self::Cuda => {
                 let mut read: Vec<PathBuf> = under(&CUDA_FILES);
                 read.extend(beside());
@@ -75,22 +79,16 @@ impl Provider {
                     control: entries(&root.join("dev"), "nvidia"),
                 }
             }
-            Self::Openvino => Devices {
-                read: beside().chain(linker_folders(root)).collect(),
-                control: [entries(&root.join("dev/dri"), ""), under(&["dev/accel"])].concat(),
-            },
         }
     }
 
     /// Returns the error for a session that could not be created with this provider, if it is not
     /// the one that every library has.
     pub fn refusal(self, detail: &str) -> Option<EngineError> {
-        let name = match self {
-            Self::Cpu => return None,
-            Self::Cuda => "cuda",
-            Self::Openvino => "openvino",
-        };
-        let message = format!("the model could not be loaded by execution provider \"{name}\"");
+        if self != Self::Cuda {
+            return None;
+        }
+        let message = "the model could not be loaded by execution provider \"cuda\"";
         let hint = match detail.contains("out of memory") || detail.contains("OUT_OF_MEMORY") {
             true => {
                 "The processor's memory or rag.engine_memory_limit is too small for the model and \
@@ -189,7 +187,7 @@ mod tests {
     fn graphics_processors_are_not_limited_by_address_space() {
         assert_eq!(Provider::Cpu.limit(7), Limit::AddressSpace(7));
         assert_eq!(Provider::Cuda.limit(7), Limit::Data(7));
-        assert_eq!(Provider::Openvino.limit(7), Limit::Data(7));
+        assert_eq!(Provider::Openvino.limit(7), Limit::AddressSpace(7));
     }
 
     #[test]
@@ -223,11 +221,7 @@ mod tests {
             assert!(cuda.read.contains(&root.join(path)), "{path}");
         }
         assert!(!cuda.read.contains(&root), "{:?}", cuda.read);
-        let openvino = devices(Provider::Openvino).control;
-        assert_eq!(
-            openvino,
-            [root.join("dev/dri/renderD128"), root.join("dev/accel")]
-        );
+        assert_eq!(devices(Provider::Openvino), Devices::default());
     }
 
     #[test]

@@ -26,7 +26,6 @@ pub struct Runtime {
     pub provider: Provider,
     /// Maximum size of the memory that a session takes of a graphics processor, in bytes.
     pub device_memory: Option<u64>,
-    choice: InferenceRuntime,
     openvino: OpenVino,
 }
 
@@ -43,7 +42,6 @@ impl Runtime {
             threads,
             provider,
             device_memory,
-            choice: libraries.choice,
             openvino: OpenVino::new(libraries.openvino, threads),
         }
     }
@@ -51,27 +49,25 @@ impl Runtime {
     /// Returns OpenVINO if it is to compute the graph of a model that embeds. It cannot compute
     /// 8-bit ones.
     pub fn openvino(&self, model: &ModelRef) -> Option<&OpenVino> {
-        let is_chosen = match self.choice {
-            InferenceRuntime::Onnxruntime => false,
-            InferenceRuntime::Openvino => true,
-            InferenceRuntime::Auto => {
-                has_bf16() && self.provider == Provider::Cpu && self.openvino.is_installed()
-            }
+        let is_chosen = match self.provider {
+            Provider::Cpu | Provider::Cuda => false,
+            Provider::Openvino => true,
+            Provider::Auto => has_bf16() && self.openvino.is_installed(),
         };
         let embeds = !model.options.compares_tokens;
         (is_chosen && embeds && model.precision == Precision::Fp32).then_some(&self.openvino)
     }
 
-    /// Returns whether several texts may be in one run of a graph. On a processor they are not
+    /// Returns true if several texts may be in one run of a graph. On a processor they are not
     /// faster than one after the other, and a text alone is always the same. 8-bit graphs scale
     /// activations by the largest value of a whole run.
     pub fn takes_batches(&self, precision: Precision) -> bool {
-        self.provider != Provider::Cpu && precision == Precision::Fp32
+        self.provider == Provider::Cuda && precision == Precision::Fp32
     }
 
     /// Returns true if the settings do not leave a choice.
     pub fn requires_openvino(&self) -> bool {
-        self.choice == InferenceRuntime::Openvino
+        self.provider == Provider::Openvino
     }
 
     /// # Errors
@@ -91,21 +87,11 @@ impl Runtime {
     }
 }
 
-/// The libraries that compute graphs, and which of them is chosen.
+/// The libraries that compute graphs.
 #[derive(Debug)]
 pub struct Libraries {
     pub onnxruntime: PathBuf,
     pub openvino: PathBuf,
-    pub choice: InferenceRuntime,
-}
-
-/// The value of `rag.inference_runtime`: what computes 32-bit graphs of models that embed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum InferenceRuntime {
-    /// OpenVINO where it is installed and faster.
-    Auto,
-    Onnxruntime,
-    Openvino,
 }
 
 fn log(level: LogLevel, _category: &str, _id: &str, place: &str, message: &str) {

@@ -1,4 +1,4 @@
-# rag.inference_runtime: ONNX Runtime and OpenVINO compute the same embeddings, and a collection
+# rag.execution_provider: ONNX Runtime and OpenVINO compute the same embeddings, and a collection
 # goes on with the other one. OpenVINO is installed on request only; without it, its absence is
 # tested.
 use strict;
@@ -7,7 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCluster;
 
-my $node = rag_node('inference_runtime', conf => "rag.model_precision = 'fp32'");
+my $node = rag_node('openvino', conf => "rag.model_precision = 'fp32'");
 my ($library_dir) = run_command([ 'pg_config', '--pkglibdir' ]);
 my $is_installed = -f "$library_dir/rag/openvino/libopenvino_c.so";
 note($is_installed ? 'OpenVINO is installed' : 'OpenVINO is not installed');
@@ -25,7 +25,7 @@ sub use_runtime
 {
 	my ($name) = @_;
 	my $times = () = slurp_file($node->logfile) =~ /rag-engine: INFO ready/g;
-	configure($node, 'rag.inference_runtime', $name);
+	configure($node, 'rag.execution_provider', $name);
 	$node->safe_psql('postgres', "DO \$\$ BEGIN PERFORM rag_embed('hello');
 		EXCEPTION WHEN OTHERS THEN NULL; END \$\$");
 	await("the engine starts again", sub {
@@ -35,7 +35,7 @@ sub use_runtime
 }
 
 # -- a collection that ONNX Runtime has embedded
-use_runtime('onnxruntime');
+use_runtime('cpu');
 my $folder = temp_folder();
 RagCluster::write_file("$folder/keys.txt", 'The signing keys are rotated each month.');
 RagCluster::write_file("$folder/bread.txt", 'Bread is baked with flour, water and salt.');
@@ -76,7 +76,7 @@ else
 	error_like($result, '58P01', 'could not find OpenVINO at "[^"]*libopenvino_c.so"',
 		'make install WITH_OPENVINO=1', 'OpenVINO is required and not installed');
 	my $sync = run_sql($node, "SELECT rag_sync('docs')");
-	error_like($sync, '58P01', 'could not find OpenVINO', 'rag.inference_runtime',
+	error_like($sync, '58P01', 'could not find OpenVINO', 'rag.execution_provider',
 		'a sync fails, too');
 	is(ask($node, "SELECT count(*) FROM rag.chunks WHERE collection = 'docs'"),
 		'2', 'what is stored stays');
@@ -93,9 +93,9 @@ await('the engine works again', sub { run_sql($node, "SELECT rag_embed('hello')"
 my $has_bf16 = slurp_file('/proc/cpuinfo') =~ /\bavx512_bf16\b/;
 is(runtime(), $is_installed && $has_bf16 ? 'openvino' : 'onnxruntime',
 	'auto is OpenVINO where it is installed and the processor has bfloat16');
-my $wrong = run_sql($node, "ALTER SYSTEM SET rag.inference_runtime = 'tensorrt'");
-error_like($wrong, '22023', 'invalid value for parameter "rag.inference_runtime"',
-	'Available values: auto, onnxruntime, openvino', 'another value');
+my $wrong = run_sql($node, "ALTER SYSTEM SET rag.execution_provider = 'tensorrt'");
+error_like($wrong, '22023', 'invalid value for parameter "rag.execution_provider"',
+	'Available values: auto, cpu, cuda, openvino', 'another value');
 
 $node->stop;
 done_testing;
