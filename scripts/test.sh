@@ -5,8 +5,9 @@
 #   tests/sql     pg_regress: statements, whose output must equal that in tests/expected
 #   tests/t       prove: whole clusters that are started, stopped and broken (--long: tests/t/long)
 #
-# Clusters run side by side in the order of tests/t/schedule: RAG_TEST_JOBS at a time, by default as
-# many as there are processors. The crates are compiled and tested beside them, at lower priority.
+# Clusters run side by side in the order of tests/t/schedule: RAG_TEST_JOBS at a time, by default
+# one more than there are processors, because they often wait. The crates are compiled and tested
+# beside them, at lower priority.
 #
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
 # --accept copies the output of tests/sql, and of the examples in the documentation, to where the
@@ -230,7 +231,7 @@ as_server initdb --pgdata="$scratch/template" --auth=trust --no-locale --encodin
     set -- $(for file in ${only:-tests/t/*.pl $long}; do
         case $file in *.pl) [ ! -f "$file" ] || echo "$file" ;; esac
     done)
-    test_clusters "whole clusters" "${RAG_TEST_JOBS:-$(nproc)}" \
+    test_clusters "whole clusters" "${RAG_TEST_JOBS:-$(($(nproc) + 1))}" \
         $(scheduled first "$@") $(not_scheduled "$@")
     [ -n "$only" ] || finish_crates
     test_clusters "clusters that measure times" 1 $(scheduled alone "$@")
