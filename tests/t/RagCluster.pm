@@ -1,5 +1,5 @@
-# For tests that cause failures: folders of documents, statements that run in the background,
-# rag-engine processes that are stopped while they are busy, and checks of the state afterwards.
+# For tests that cause failures: folders of documents, statements that run in the background, and
+# checks of the state afterwards.
 package RagCluster;
 
 use strict;
@@ -11,19 +11,16 @@ use File::Basename qw(dirname);
 use File::Path qw(make_path);
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use RagProcesses;
 use RagTest ();
 use Test::More;
-use Time::HiRes qw(time usleep);
 
-our @EXPORT = qw(
-  rag_node configure create_folder_source temp_folder write_file write_documents paragraph
-  await ask session witness same_cluster
-  crash await_phase
-  engines engine_pid freeze await_asleep freeze_asleep thaw is_running children_of
-  start_sql run_sql error_like sync_ok run_row stored forget_collection);
-
-# Maximum wait for anything, in seconds.
-our $PATIENCE = $PostgreSQL::Test::Utils::timeout_default || 180;
+our @EXPORT = (
+	@RagProcesses::EXPORT,
+	qw(
+	  rag_node configure create_folder_source temp_folder write_file write_documents paragraph
+	  ask session witness same_cluster crash await_phase
+	  start_sql run_sql error_like sync_ok run_row stored forget_collection));
 
 # -- clusters
 # ----------------------------------------
@@ -91,7 +88,7 @@ sub ask
 sub start_of
 {
 	my ($node) = @_;
-	return (split /\n/, _slurp($node->data_dir . '/postmaster.pid'))[0] // '';
+	return (split /\n/, RagProcesses::slurp($node->data_dir . '/postmaster.pid'))[0] // '';
 }
 
 my $who = 'SELECT pg_backend_pid(), pg_postmaster_start_time()';
@@ -170,25 +167,6 @@ sub write_documents
 	return $folder;
 }
 
-# -- waiting
-# ----------------------------------------
-
-# Polls until the condition is true and returns its value. If that never happens, the test ends and
-# reports the last value.
-sub await
-{
-	my ($what, $condition) = @_;
-	my $deadline = time + $PATIENCE;
-	my $value;
-	while (time < $deadline)
-	{
-		$value = $condition->();
-		return $value if $value;
-		usleep(5000);
-	}
-	croak "waited in vain: $what; in the end it was '" . ($value // '') . "'";
-}
-
 # Waits until a number of documents of a source are stored. Returns their number.
 sub await_stored
 {
@@ -197,105 +175,6 @@ sub await_stored
 	my $query = "SELECT count(*) FROM rag.documents WHERE source = '$source' AND status = 'active'";
 	return await("$source has stored $count documents",
 		sub { my $n = ask($node, $query); $n >= $count && $n });
-}
-
-# -- processes of rag-engine
-# ----------------------------------------
-
-# Process ids of the cluster's rag-engine processes, of one kind (embed, ingest) or all, also of
-# those whose parent has ended.
-sub engines
-{
-	return sort { $a <=> $b } RagTest::engine_pids(@_);
-}
-
-# Waits for the one process of a kind. Returns its id.
-sub engine_pid
-{
-	my ($node, $kind) = @_;
-	return await("rag-engine $kind runs", sub { (engines($node, $kind))[0] });
-}
-
-# Stops a process where it is, so that what happens next happens while it is busy.
-sub freeze
-{
-	my ($pid) = @_;
-	kill 'STOP', $pid or croak "cannot stop $pid: $!";
-	await("process $pid has stopped", sub { (_stat($pid)->{state} // 't') =~ /t/i });
-	return;
-}
-
-# Stops a process of PostgreSQL right after it fell asleep. Otherwise it may hold a lock that all
-# sessions need.
-sub freeze_asleep
-{
-	my ($pid) = @_;
-	# Waits for a process that wakes up about once a second. A process without anything to do does
-	# not wake up.
-	my ($before, $deadline) = (_slept($pid), time + 2);
-	usleep(1000) while _slept($pid) eq $before && time < $deadline;
-	await_asleep($pid, 0.02);
-	return freeze($pid);
-}
-
-# Waits until a process of one thread has slept for a number of seconds.
-sub await_asleep
-{
-	my ($pid, $seconds) = @_;
-	my ($count, $since) = ('', time);
-	return await(
-		"process $pid sleeps for $seconds s",
-		sub {
-			my $now = _slept($pid);
-			($count, $since) = ($now, time) if $now ne $count;
-			return $count ne '' && time - $since >= $seconds;
-		});
-}
-
-# The number of times that a process has fallen asleep, if it is asleep now.
-sub _slept
-{
-	my ($pid) = @_;
-	return _slurp("/proc/$pid/status") =~ /^State:\s+S.*^voluntary_ctxt_switches:\s+(\d+)/ms
-	  ? $1
-	  : '';
-}
-
-sub thaw { return kill 'CONT', @_ }
-
-# True if a process exists and is not a zombie.
-sub is_running
-{
-	my ($pid) = @_;
-	return (_stat($pid)->{state} // 'Z') ne 'Z';
-}
-
-# Children of a process in the process table, including zombies, as "pid state".
-sub children_of
-{
-	my ($parent) = @_;
-	my @found;
-	for my $pid (map { s{.*/}{}r } glob '/proc/[0-9]*')
-	{
-		my $stat = _stat($pid);
-		push @found, "$pid $stat->{state}" if ($stat->{parent} // 0) == $parent;
-	}
-	return @found;
-}
-
-sub _stat
-{
-	my ($pid) = @_;
-	my ($state, $parent) = _slurp("/proc/$pid/stat") =~ /^.*\) (\S) (\d+)/s or return {};
-	return { state => $state, parent => $parent };
-}
-
-sub _slurp
-{
-	my ($path) = @_;
-	open my $file, '<', $path or return '';
-	local $/;
-	return <$file> // '';
 }
 
 # -- statements
@@ -438,7 +317,7 @@ sub query
 	my ($self, $query) = @_;
 	local $SIG{PIPE} = 'IGNORE';
 	local $SIG{ALRM} = sub { kill 'KILL', $self->{pid}; croak "no answer to $query" };
-	alarm $RagCluster::PATIENCE;
+	alarm $RagProcesses::LONGEST_WAIT;
 	my $answer = $self->_answer($query);
 	alarm 0;
 	return $answer;
@@ -505,7 +384,7 @@ sub new
 		$connection, '--file',
 		'-');
 	$self->{harness} = IPC::Run::start(\@command, '<', $self->{in}->filename,
-		'>', \$self->{out}, '2>', \$self->{err}, IPC::Run::timeout($RagCluster::PATIENCE));
+		'>', \$self->{out}, '2>', \$self->{err}, IPC::Run::timeout($RagProcesses::LONGEST_WAIT));
 	$self->{harness}->pump_nb;
 	return $self;
 }
