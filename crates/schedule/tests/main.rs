@@ -1,5 +1,6 @@
 //! Schedules, durations and backoff.
 
+mod any_text;
 mod backoff;
 mod clock_changes;
 mod durations;

@@ -6,6 +6,7 @@ mod git;
 mod git_access;
 mod git_fetch;
 mod git_http;
+mod git_refused;
 mod git_tags;
 mod guard;
 mod guarded;
