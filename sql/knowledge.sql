@@ -52,9 +52,6 @@ COMMENT ON COLUMN rag.knowledge.created_at IS 'time when the item was registered
 COMMENT ON COLUMN rag.knowledge.last_fetched_at IS 'time when the current text was fetched';
 COMMENT ON COLUMN rag.knowledge.indexed_at IS 'time when the current text was indexed';
 
-REVOKE ALL ON FUNCTION rag.is_indexing_knowledge(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.is_indexing_knowledge(text) TO rag_reader;
-
 SELECT pg_catalog.pg_extension_config_dump('rag.knowledge', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.knowledge_number', '');
 

@@ -214,6 +214,7 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
+        'rag.is_in_progress(text, text)',
         'rag.is_preloaded()', 'rag.is_stalled(timestamptz)', 'rag.is_syncing(text)',
         'rag.lock_purpose(text)', 'rag.lost_run_error()', 'rag.current_model()',
         'rag.default_prompt_template()',

@@ -25,10 +25,8 @@ BEGIN
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.check_rebuild(text), rag.continue_rebuild(text), rag.is_rebuilding(text)
-    FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag.check_rebuild(text), rag.continue_rebuild(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION rag.check_rebuild(text), rag.continue_rebuild(text) TO rag_admin;
-GRANT EXECUTE ON FUNCTION rag.is_rebuilding(text) TO rag_reader;
 
 -- Not rag.rebuilt_document: a restored row has another version.
 SELECT pg_catalog.pg_extension_config_dump('rag.rebuild', '');

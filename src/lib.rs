@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`api`] | the functions that users call |
 //! | [`workers`] | the background workers |
+//! | [`bundle`] | collections as bundles of files |
 //! | [`sync`] | the work of a run: read, embed, store |
 //! | [`source`] | definitions of sources, and their kinds |
 //! | [`run`] | the life of a run |
@@ -17,7 +18,7 @@
 //! | [`answers`] | answers of a chat model from what a search finds |
 //! | [`search`] | search requests |
 //! | [`storage`] | where the vectors of collections are searched |
-//! | [`models`] | models on other servers |
+//! | [`models`] | models: definitions, calls, embeddings |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
 //! | [`engine`] | `rag-engine`: process and client |
@@ -62,53 +63,52 @@ extension_sql_file!(
     requires = ["vector"]
 );
 extension_sql_file!("../sql/access.sql", name = "access", requires = ["vector"]);
+extension_sql_file!("../sql/roles.sql", name = "roles", requires = ["vector"]);
 extension_sql_file!(
     "../sql/catalog.sql",
     name = "catalog",
-    requires = ["vector", "secrets", "access"]
+    requires = ["secrets", "access", "roles"]
 );
-extension_sql_file!("../sql/table.sql", name = "table", requires = ["catalog"]);
-extension_sql_file!("../sql/search.sql", name = "search", requires = ["catalog"]);
+extension_sql_file!(
+    "../sql/sources.sql",
+    name = "sources",
+    requires = ["catalog"]
+);
+extension_sql_file!("../sql/views.sql", name = "views", requires = ["sources"]);
+extension_sql_file!("../sql/table.sql", name = "table", requires = ["views"]);
+extension_sql_file!("../sql/search.sql", name = "search", requires = ["views"]);
 extension_sql_file!(
     "../sql/search_stats.sql",
     name = "search_stats",
-    requires = ["catalog"]
+    requires = ["views"]
 );
 extension_sql_file!(
     "../sql/retrieval.sql",
     name = "retrieval",
-    requires = ["catalog"]
+    requires = ["views"]
 );
 extension_sql_file!(
     "../sql/knowledge.sql",
     name = "knowledge",
-    requires = ["catalog"]
+    requires = ["views"]
 );
-extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["catalog"]);
-extension_sql_file!(
-    "../sql/rebuild.sql",
-    name = "rebuild",
-    requires = ["catalog"]
-);
+extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["views"]);
+extension_sql_file!("../sql/rebuild.sql", name = "rebuild", requires = ["views"]);
 extension_sql_file!(
     "../sql/policies.sql",
     name = "policies",
-    requires = ["catalog", "knowledge"]
+    requires = ["views", "knowledge"]
 );
 extension_sql_file!(
     "../sql/models.sql",
     name = "models",
-    requires = ["catalog", "policies"]
+    requires = ["views", "policies"]
 );
-extension_sql_file!(
-    "../sql/storage.sql",
-    name = "storage",
-    requires = ["catalog"]
-);
+extension_sql_file!("../sql/storage.sql", name = "storage", requires = ["views"]);
 extension_sql_file!(
     "../sql/references.sql",
     name = "references",
-    requires = ["secrets", "catalog", "knowledge", "policies", "models"]
+    requires = ["secrets", "views", "knowledge", "policies", "models"]
 );
 extension_sql_file!(
     "../sql/status.sql",
@@ -118,7 +118,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/collections.sql",
     name = "collections",
-    requires = ["catalog", api::collection::rag_collection_status]
+    requires = ["views", api::collection::rag_collection_status]
 );
 extension_sql_file!(
     "../sql/metrics.sql",
@@ -135,11 +135,7 @@ extension_sql_file!(
         api::model::rag_embed_array
     ]
 );
-extension_sql_file!(
-    "../sql/bundles.sql",
-    name = "bundles",
-    requires = ["catalog"]
-);
+extension_sql_file!("../sql/bundles.sql", name = "bundles", requires = ["views"]);
 extension_sql_file!(
     "../sql/privileges.sql",
     name = "privileges",
@@ -149,7 +145,7 @@ extension_sql_file!(
         "metrics",
         "hnsw",
         "bm25",
-        "catalog",
+        "views",
         "table",
         "knowledge",
         "drift",

@@ -77,7 +77,7 @@ impl Lock {
         )
     }
 
-    /// A collection that is being rebuilt, by a hash of its name, as `rag.is_rebuilding` does.
+    /// A collection that is being rebuilt, by a hash of its name, as `rag.is_in_progress` does.
     pub fn rebuild(collection: &str) -> Self {
         Self::of_collection(collection, 0)
     }
@@ -93,7 +93,7 @@ impl Lock {
     }
 
     /// A collection whose knowledge items are being indexed, by a hash of its name, as
-    /// `rag.is_indexing_knowledge` does.
+    /// `rag.is_in_progress` does.
     pub fn knowledge(collection: &str) -> Self {
         Self::of_collection(collection, 3)
     }
@@ -190,7 +190,7 @@ impl Lock {
         self.acquire(Mode::Exclusive, false, true);
     }
 
-    /// Like [`Lock::acquire_for_transaction`], but in share mode: several transactions can hold it.
+    /// Acquires the lock for the transaction in share mode: several transactions can hold it.
     pub fn acquire_shared_for_transaction(&self) {
         self.acquire(Mode::Share, false, true);
     }
@@ -200,8 +200,8 @@ impl Lock {
         self.acquire(Mode::Exclusive, false, false)
     }
 
-    /// Like [`Lock::try_acquire_for_transaction`], but tries again for 0.2 seconds: another process
-    /// may only check the lock ([`Lock::is_free`]).
+    /// Tries to acquire the lock for the transaction, for 0.2 seconds: another process may only
+    /// check the lock ([`Lock::is_free`]).
     pub fn try_acquire_for_transaction_briefly(&self) -> bool {
         self.try_acquire_for_transaction()
             || (0..40).any(|_| {

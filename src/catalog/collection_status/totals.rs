@@ -146,7 +146,8 @@ fn statement(only: &str, shares: &str) -> String {
                  WHERE b.table_id = c.oid AND b.kind <> 'index') AS damaged_table
          FROM partition c LEFT JOIN files f ON f.name = c.name
               LEFT JOIN share s ON s.name = c.name
-              LEFT JOIN (SELECT k.collection, rag.is_rebuilding(k.collection) AS is_running
+              LEFT JOIN (SELECT k.collection,
+                                rag.is_in_progress(k.collection, 'rebuild') AS is_running
                          FROM rag.rebuild k) b ON b.collection = c.name"
     )
 }

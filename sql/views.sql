@@ -1,0 +1,348 @@
+-- The views on sources, their runs, and work in progress.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+-- Everybody sees the sources that their roles own, and the runs of these. Members of rag_admin also
+-- see those of the collections that they can read. Counts and messages of a source cover all of its
+-- documents. If added policies hide chunks, only roles that can write to the collection see them.
+CREATE VIEW rag.visible_source WITH (security_barrier) AS
+    SELECT * FROM rag.source
+    WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles
+                       WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
+       OR EXISTS (SELECT FROM pg_catalog.pg_roles
+                  WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'))
+          AND collection = ANY ((SELECT rag.overseen_collections())::text[]);
+COMMENT ON VIEW rag.visible_source IS 'sources that the caller can see; use rag.sources instead';
+
+-- Earlier runs of a source may belong to another collection. Only roles that can see that
+-- collection see these runs.
+CREATE VIEW rag.visible_run WITH (security_barrier) AS
+    SELECT r.* FROM rag.run r JOIN rag.visible_source s ON s.name = r.source
+    WHERE r.collection = s.collection
+       OR r.collection = ANY ((SELECT rag.overseen_collections())::text[]);
+COMMENT ON VIEW rag.visible_run IS 'runs that the caller can see; use rag.runs instead';
+
+CREATE VIEW rag.runs WITH (security_barrier) AS
+    SELECT run_id, source, collection, trigger, attempt,
+           rag.run_phase(phase, is_lost) AS phase,
+           CASE WHEN phase <> 'Pending' THEN waiting
+                WHEN trigger <> 'manual'
+                     AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
+                    THEN 'the source is suspended'
+                ELSE coalesce((SELECT rag.why_waiting()), waiting) END AS waiting,
+           queued_at, started_at, finished_at,
+           documents_added, documents_updated, documents_deleted, documents_unchanged,
+           documents_failed, documents_with_warnings, files_skipped,
+           chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit, note,
+           CASE WHEN started_at IS NOT NULL AND NOT is_lost
+                    THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
+           fetch_seconds, extract_seconds, embed_seconds, store_seconds, model_tokens, model_cost,
+           CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
+                WHEN is_lost THEN jsonb_build_array(rag.lost_run_error())
+                ELSE '[]'::jsonb END AS errors,
+           generation, updated_at
+    FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source)
+                    AND rag.has_not_ended(run_id) AS is_lost
+          FROM rag.visible_run) AS run;
+COMMENT ON VIEW rag.runs IS 'runs of sources: what each run did and how it ended';
+COMMENT ON COLUMN rag.runs.run_id IS 'identifier of the run, ascending; rag_sync returns it';
+COMMENT ON COLUMN rag.runs.source IS 'source that is synced';
+COMMENT ON COLUMN rag.runs.collection IS 'collection that the source is indexed into';
+COMMENT ON COLUMN rag.runs.trigger IS
+    'what started the run: manual (rag_sync), schedule, retry, drift, create or change (of the '
+    'table)';
+COMMENT ON COLUMN rag.runs.attempt IS '1 for the first attempt, higher for retries';
+COMMENT ON COLUMN rag.runs.phase IS 'Pending (queued), Running, Completed or Failed';
+COMMENT ON COLUMN rag.runs.waiting IS 'reason why a queued run has not started';
+COMMENT ON COLUMN rag.runs.queued_at IS 'time when the run was queued';
+COMMENT ON COLUMN rag.runs.updated_at IS
+    'time when the run last showed that it works, at most once a second';
+COMMENT ON COLUMN rag.runs.started_at IS 'time when the run started';
+COMMENT ON COLUMN rag.runs.finished_at IS 'time when the run ended';
+COMMENT ON COLUMN rag.runs.documents_added IS 'number of documents that were not stored before';
+COMMENT ON COLUMN rag.runs.documents_updated IS
+    'number of documents that replaced an earlier version';
+COMMENT ON COLUMN rag.runs.documents_deleted IS
+    'number of documents that were deleted because the source no longer had them';
+COMMENT ON COLUMN rag.runs.documents_unchanged IS 'number of documents that had not changed';
+COMMENT ON COLUMN rag.runs.documents_failed IS
+    'number of documents that could not be indexed, see rag.run_errors';
+COMMENT ON COLUMN rag.runs.documents_with_warnings IS
+    'number of documents that were indexed with loss of content, see rag.run_errors';
+COMMENT ON COLUMN rag.runs.files_skipped IS
+    'number of files that are not documents: images, archives, empty and binary files, key files';
+COMMENT ON COLUMN rag.runs.note IS
+    'remark on a completed run, for example that it found no documents';
+COMMENT ON COLUMN rag.runs.chunks_written IS 'number of chunks of added and updated documents';
+COMMENT ON COLUMN rag.runs.chunks_embedded IS 'number of chunks whose embedding was computed';
+COMMENT ON COLUMN rag.runs.chunks_reused IS 'number of chunks whose embedding was already stored';
+COMMENT ON COLUMN rag.runs.bytes_fetched IS 'number of bytes read from the source';
+COMMENT ON COLUMN rag.runs.commit IS 'commit that was read (git)';
+COMMENT ON COLUMN rag.runs.duration IS
+    'time from started_at to finished_at, or until now; NULL if the run has not started or its '
+    'end is unknown';
+COMMENT ON COLUMN rag.runs.fetch_seconds IS 'seconds spent on listing and reading the source';
+COMMENT ON COLUMN rag.runs.extract_seconds IS
+    'seconds spent on extracting and splitting documents, summed over threads';
+COMMENT ON COLUMN rag.runs.embed_seconds IS 'seconds spent on waiting for embeddings';
+COMMENT ON COLUMN rag.runs.store_seconds IS
+    'seconds spent on writing and deleting documents and chunks';
+COMMENT ON COLUMN rag.runs.model_tokens IS
+    'tokens that calls of a model on another server used; 0 for models on this server';
+COMMENT ON COLUMN rag.runs.model_cost IS
+    'what these calls cost by the prices of the model; NULL if it has none';
+COMMENT ON COLUMN rag.runs.errors IS
+    'why the run failed: {sqlstate, message, detail, hint, throttled, retry_after_seconds}; '
+    'errors of single documents are in rag.run_errors';
+COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that the run used';
+
+CREATE VIEW rag.run_errors WITH (security_barrier) AS
+    SELECT run_id, source, uri, stage, severity, message, hint, occurred_at
+    FROM rag.run_error e
+    WHERE EXISTS (
+        SELECT FROM rag.visible_run r
+        WHERE r.run_id = e.run_id
+          AND ((SELECT rag.sees_all_chunks()) OR rag.sees_uri(r.collection, e.source, e.uri)));
+COMMENT ON VIEW rag.run_errors IS
+    'documents that a run could not index, or indexed with loss of content';
+COMMENT ON COLUMN rag.run_errors.run_id IS 'run that reported the error';
+COMMENT ON COLUMN rag.run_errors.source IS 'source of the run';
+COMMENT ON COLUMN rag.run_errors.uri IS 'address of the document';
+COMMENT ON COLUMN rag.run_errors.stage IS
+    'stage that failed: fetch, decode, extract, split, embed or store';
+COMMENT ON COLUMN rag.run_errors.severity IS
+    'error: the document was not indexed; warning: it was indexed, but some content was lost';
+COMMENT ON COLUMN rag.run_errors.message IS 'error message';
+COMMENT ON COLUMN rag.run_errors.hint IS 'suggestion how to solve the problem';
+COMMENT ON COLUMN rag.run_errors.occurred_at IS 'time of the error';
+
+-- A process holds this lock while it does the work (src/pg/lock.rs).
+CREATE FUNCTION rag.is_in_progress(collection text, work text) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (
+        SELECT FROM pg_locks
+        WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock'
+          AND objsubid = CASE work WHEN 'rebuild' THEN 0 WHEN 'knowledge' THEN 3 END
+          AND classid = 'rag.collections'::regclass AND objid::bigint = rag.source_hash(collection)
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+$$;
+COMMENT ON FUNCTION rag.is_in_progress(text, text) IS
+    'true if the collection is being rebuilt (work: rebuild), or if its knowledge items are being '
+    'indexed (knowledge)';
+
+CREATE VIEW rag.progress WITH (security_barrier) AS
+    SELECT source, run_id, stage, done AS documents_done, documents_total,
+           chunks_written AS chunks_done, bytes_fetched AS bytes_done,
+           round((done / seconds)::numeric, 1) AS rate,
+           CASE WHEN done > 0
+                    THEN make_interval(secs => round((documents_total - done) * seconds / done))
+               END AS eta,
+           CASE WHEN (SELECT rag.sees_all_chunks()) OR rag.sees_uri(collection, source, current_uri)
+                    THEN current_uri END AS current_uri,
+           collection
+    FROM (SELECT *,
+                 documents_added + documents_updated + documents_unchanged + documents_failed
+                     AS done,
+                 greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)
+                     ::double precision AS seconds
+          FROM rag.visible_run
+          WHERE phase = 'Running' AND rag.is_syncing(source)) AS running
+    UNION ALL
+    SELECT NULL, NULL, stage, done, documents_total, chunks_written, NULL,
+           round((done / seconds)::numeric, 1),
+           CASE WHEN done > 0
+                    THEN make_interval(secs => round((documents_total - done) * seconds / done))
+               END,
+           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+    FROM (SELECT b.*,
+                 (SELECT count(*) FROM rag.rebuilt_document d WHERE d.collection = b.collection)
+                     AS done,
+                 greatest(extract(epoch FROM clock_timestamp() - b.started_at), 0.001)
+                     ::double precision AS seconds
+          FROM rag.rebuild b
+          WHERE b.collection = ANY ((SELECT rag.readable_collections())::text[])
+            AND rag.is_in_progress(b.collection, 'rebuild')) AS rebuilding
+    UNION ALL
+    SELECT NULL, run_id, 'knowledge', items_done, items_total, chunks_written, NULL,
+           round((items_done / seconds)::numeric, 1),
+           CASE WHEN items_done > 0
+                    THEN make_interval(
+                        secs => round((items_total - items_done) * seconds / items_done))
+               END,
+           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+    FROM (SELECT k.*,
+                 greatest(extract(epoch FROM clock_timestamp() - k.started_at), 0.001)
+                     ::double precision AS seconds
+          FROM rag.knowledge_run k
+          WHERE k.collection = ANY ((SELECT rag.readable_collections())::text[])
+            AND k.summary IS NULL AND k.error IS NULL
+            AND rag.is_in_progress(k.collection, 'knowledge')) AS indexing;
+COMMENT ON VIEW rag.progress IS 'progress of current runs and rebuilds';
+COMMENT ON COLUMN rag.progress.source IS
+    'source that is being synced; NULL for a rebuild and for knowledge items';
+COMMENT ON COLUMN rag.progress.run_id IS 'current run; NULL for a rebuild';
+COMMENT ON COLUMN rag.progress.stage IS
+    'fetch, embed or store; of a rebuild: copy, index or swap; of rag_index_all: knowledge';
+COMMENT ON COLUMN rag.progress.collection IS
+    'collection that is being indexed into, or that is being rebuilt';
+COMMENT ON COLUMN rag.progress.documents_done IS
+    'number of documents that were added, updated, unchanged or failed; of rag_index_all, of items';
+COMMENT ON COLUMN rag.progress.documents_total IS
+    'number of documents of the source, NULL until they are listed; of rag_index_all, of items';
+COMMENT ON COLUMN rag.progress.chunks_done IS 'number of chunks written';
+COMMENT ON COLUMN rag.progress.bytes_done IS 'number of bytes read from the source';
+COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
+COMMENT ON COLUMN rag.progress.eta IS 'estimated time left at that rate';
+COMMENT ON COLUMN rag.progress.current_uri IS 'document that is being processed';
+
+CREATE VIEW rag.sources WITH (security_barrier) AS
+    WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag.source_locks())
+    SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
+           rag.source_phase(
+               is_being_dropped => EXISTS (
+                   SELECT FROM locks
+                   WHERE purpose = rag.lock_purpose('drop') AND source_hash = s.hash),
+               active_phase => c.active_phase, active_trigger => c.trigger,
+               suspended => s.suspend, will_retry => s.retry_at IS NOT NULL,
+               last_phase => rag.run_phase(r.phase, c.is_lost)) AS phase,
+           rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
+           rag.has_condition(s.conditions, 'AutoIndexerScheduled')
+               AND (SELECT rag.has_scheduler()) AS scheduled,
+           coalesce(c.active_phase = 'Running', false) AS indexing,
+           rag.has_condition(s.conditions, 'AutoIndexerError')
+               OR coalesce(c.is_lost, false) AS error,
+           s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
+           r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed
+               AS documents_processed,
+           r.documents_with_warnings,
+           CASE WHEN NOT s.suspend THEN s.next_run END AS next_scheduled_run,
+           CASE WHEN NOT s.suspend THEN s.retry_at END AS next_retry,
+           s.observed_generation, s.generation,
+           CASE WHEN NOT c.is_lost THEN c.run_id END AS current_run_id,
+           r.run_id AS last_run_id,
+           extract(epoch FROM r.finished_at - r.started_at)::double precision
+               AS last_run_duration_seconds,
+           CASE WHEN r.error IS NOT NULL
+                    THEN ARRAY[concat_ws(': ', r.error ->> 'message', r.error ->> 'detail')]
+                WHEN c.is_lost THEN ARRAY[rag.lost_run_error() ->> 'message']
+                ELSE '{}' END
+           || CASE WHEN r.documents_failed > 0 THEN
+                  ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e
+                        WHERE e.run_id = r.run_id AND e.severity = 'error'
+                          AND ((SELECT rag.sees_all_chunks())
+                               OR rag.sees_uri(r.collection, s.name, e.uri))
+                          -- the error of the run quotes a document if all of them failed
+                          AND strpos(coalesce(r.error ->> 'detail', ''),
+                                     e.uri || ': ' || e.message) = 0
+                        ORDER BY e.occurred_at LIMIT 10)
+              ELSE '{}' END
+           || CASE WHEN r.documents_failed > 10
+                       THEN ARRAY[format(
+                           '%s documents could not be indexed; rag.run_errors has all',
+                           r.documents_failed)]
+              ELSE '{}' END AS errors,
+           CASE WHEN (SELECT rag.has_scheduler()) THEN s.conditions
+                ELSE rag.without_scheduler(s.conditions, (SELECT rag.why_idle())) END AS conditions,
+           s.created_at, now() - s.created_at AS age,
+           s.spec,
+           (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
+           CASE WHEN s.namespace = 'default' THEN s.credentials
+                ELSE split_part(s.credentials, '/', 2) END
+           || coalesce('/' || s.credentials_key, '') AS credentials,
+           s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid,
+           s.namespace, s.display_name, s.labels, s.annotations, s.max_documents, s.max_bytes
+    FROM (SELECT v.*, l.hash,
+                 pg_is_in_recovery() OR EXISTS (
+                     SELECT FROM locks
+                     WHERE purpose = rag.lock_purpose('sync') AND source_hash = l.hash) AS is_busy
+          FROM rag.visible_source v, LATERAL (SELECT rag.source_hash(v.name)) AS l (hash)) s
+    LEFT JOIN LATERAL (
+        SELECT a.run_id, a.trigger, a.is_lost,
+               CASE WHEN NOT a.is_lost THEN a.phase END AS active_phase
+        FROM (SELECT q.run_id, q.phase, q.trigger,
+                     q.phase = 'Running' AND NOT s.is_busy AND rag.has_not_ended(q.run_id)
+                         AS is_lost
+              FROM rag.run q WHERE q.source = s.name AND q.phase IN ('Pending', 'Running')) AS a
+    ) AS c ON true
+    -- a run whose process was lost counts as finished, although its row does not say so yet
+    LEFT JOIN rag.run AS r ON r.run_id = CASE WHEN c.is_lost THEN c.run_id ELSE s.last_run_id END;
+COMMENT ON VIEW rag.sources IS 'sources with their status';
+COMMENT ON COLUMN rag.sources.name IS
+    'name of the source; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.sources.namespace IS 'namespace, taken from the name';
+COMMENT ON COLUMN rag.sources.display_name IS 'metadata.displayName of the manifest';
+COMMENT ON COLUMN rag.sources.labels IS 'metadata.labels of the manifest';
+COMMENT ON COLUMN rag.sources.annotations IS 'metadata.annotations of the manifest';
+-- The kinds are those of the registry (crates/protocol/src/spec).
+CREATE FUNCTION rag.source_kinds_comment() RETURNS text
+    AS 'MODULE_PATHNAME', 'source_kinds_comment_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+DO $$
+BEGIN
+    EXECUTE format('COMMENT ON COLUMN rag.sources.kind IS %L', rag.source_kinds_comment());
+END
+$$;
+DROP FUNCTION rag.source_kinds_comment();
+COMMENT ON COLUMN rag.sources.collection IS 'collection that the source is indexed into';
+COMMENT ON COLUMN rag.sources.schedule IS
+    'schedule of automatic runs; NULL: one run after the source is created or altered';
+COMMENT ON COLUMN rag.sources.suspend IS
+    'true if scheduled runs, retries and drift checks are suspended';
+COMMENT ON COLUMN rag.sources.phase IS
+    'Pending (has not run, or is queued), Running, Completed, Failed, Retrying (failed and will '
+    'be retried), Suspended or Terminating';
+COMMENT ON COLUMN rag.sources.resource_ready IS
+    'true if everything that the definition refers to exists: condition ResourceReady';
+COMMENT ON COLUMN rag.sources.scheduled IS
+    'true if the source is synced automatically: condition AutoIndexerScheduled';
+COMMENT ON COLUMN rag.sources.indexing IS 'true if a run is in progress';
+COMMENT ON COLUMN rag.sources.error IS
+    'true if the last finished run had an error, see errors: condition AutoIndexerError';
+COMMENT ON COLUMN rag.sources.last_indexed IS 'end of the last successful run';
+COMMENT ON COLUMN rag.sources.last_commit IS
+    'indexed commit (git): the commit of the last completed run that listed all files';
+COMMENT ON COLUMN rag.sources.successful_run_count IS
+    'number of completed runs since the source was created';
+COMMENT ON COLUMN rag.sources.error_run_count IS 'number of failed runs';
+COMMENT ON COLUMN rag.sources.documents_with_warnings IS
+    'number of documents that the last run indexed with loss of content, see rag.run_errors';
+COMMENT ON COLUMN rag.sources.documents_processed IS
+    'number of documents that the last finished run added, updated, found unchanged or could not '
+    'index';
+COMMENT ON COLUMN rag.sources.next_scheduled_run IS
+    'time of the next automatic run; NULL if none is scheduled or the source is suspended';
+COMMENT ON COLUMN rag.sources.next_retry IS 'time at which the last run, which failed, is retried';
+COMMENT ON COLUMN rag.sources.observed_generation IS
+    'generation of the definition that the status refers to';
+COMMENT ON COLUMN rag.sources.generation IS
+    'number of the definition''s current version, from 1; each change increments it';
+COMMENT ON COLUMN rag.sources.current_run_id IS
+    'queued or current run, in rag.runs; NULL if there is none';
+COMMENT ON COLUMN rag.sources.last_run_id IS 'last finished run, in rag.runs';
+COMMENT ON COLUMN rag.sources.last_run_duration_seconds IS 'duration of the last finished run';
+COMMENT ON COLUMN rag.sources.errors IS
+    'why the last finished run failed, and documents that it could not index: at most 10, and '
+    'then their number; rag.run_errors has all of them';
+COMMENT ON COLUMN rag.sources.conditions IS
+    'conditions as in Kubernetes: type, status, reason, message, lastTransitionTime, '
+    'observedGeneration';
+COMMENT ON COLUMN rag.sources.created_at IS 'time when the source was created';
+COMMENT ON COLUMN rag.sources.age IS 'time since the source was created';
+COMMENT ON COLUMN rag.sources.spec IS 'settings of this kind of source';
+COMMENT ON COLUMN rag.sources.owner IS
+    'role whose privileges are used by runs; NULL if the role no longer exists';
+COMMENT ON COLUMN rag.sources.credentials IS
+    'secret in the same namespace that is sent to the source''s server, or secret/key';
+COMMENT ON COLUMN rag.sources.max_retries IS 'maximum number of retries of a failed run';
+COMMENT ON COLUMN rag.sources.timeout IS 'maximum duration of a run';
+COMMENT ON COLUMN rag.sources.drift_policy IS
+    'action when stored documents differ from what was indexed: auto, manual or ignore';
+COMMENT ON COLUMN rag.sources.max_documents IS
+    'maximum number of documents of the source; NULL: no limit';
+COMMENT ON COLUMN rag.sources.max_bytes IS
+    'maximum size of the texts of its documents, in bytes; NULL: no limit';
+COMMENT ON COLUMN rag.sources.drift_checked_at IS 'time of the last drift check';
+COMMENT ON COLUMN rag.sources.uid IS
+    'identifies the source; a later source of the same name has another uid';
+
+-- the schema of the functions that follow
+SET LOCAL search_path = @extschema@, pg_temp;
