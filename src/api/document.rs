@@ -6,8 +6,7 @@ use rag_protocol::{identity::DocumentId, ingest::LINK_TARGETS};
 use super::{parsed, required, without_nulls};
 use crate::{
     catalog::{
-        collections,
-        documents::{DocumentAttributes, DocumentUpdate},
+        collections, document_update::DocumentUpdate, documents::DocumentAttributes,
         name::canonical,
     },
     engine::client::{DocumentInput, with_client},

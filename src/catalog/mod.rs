@@ -3,6 +3,33 @@
 //! Statements run with a safe `search_path` as the extension's owner
 //! ([`crate::pg::security::as_owner`]), since only the extension's functions may write its tables.
 //! Callers check the permissions of the user first.
+//!
+//! | file | tables, statements |
+//! |---|---|
+//! | [`collections`], [`wanted`] | `rag.collections`, and the settings that wait for a rebuild |
+//! | [`collection_status`] | counts, sizes and states of collections |
+//! | [`access`] | who may read and write a collection: `rag.collection_grant` |
+//! | [`quotas`] | limits of what sources and collections store |
+//! | [`retrievers`] | `rag.retrievers` |
+//! | [`partitions`], [`placement`] | the partitions of `rag.chunks`, and which one a collection gets |
+//! | [`keyword_index`] | the keyword index of a partition |
+//! | [`documents`], [`document_update`] | `rag.documents`, and changes of their attributes |
+//! | [`kept_documents`] | documents that dropped sources have left |
+//! | [`chunks`], [`chunk_metadata`], [`whitelist`] | `rag.chunks`, and the metadata that chunks carry |
+//! | [`labels`] | category and tags of documents |
+//! | [`given_chunks`], [`index_state`] | chunks that applications split, and what of them is stored |
+//! | [`digests`] | `rag.document_digests`, for drift checks |
+//! | [`sources`], [`conditions`], [`notes`] | `rag.source`, its status, and metadata of manifests |
+//! | [`runs`], [`stalls`] | `rag.run` and `rag.run_error`, and runs without progress |
+//! | [`due`] | what schedulers look for |
+//! | [`knowledge`], [`knowledge_runs`] | `rag.knowledge` and `rag.knowledge_run` |
+//! | [`models`] | `rag.model` and `rag.model_grant` |
+//! | [`secrets`] | `rag.secret` and `rag.secret_value` |
+//! | [`rebuilds`] | `rag.rebuild` and `rag.rebuilt_document` |
+//! | [`storage_changes`], [`storage_removals`] | what other servers have not been told yet |
+//! | [`bundled`] | rows as bundles have them |
+//! | [`name`], [`renames`] | names of objects, and what a new name changes |
+//! | [`corruption`], [`damage`] | corrupted indexes and tables: what happens, and the remedies |
 
 pub mod access;
 pub mod bundled;
@@ -14,6 +41,7 @@ pub mod conditions;
 pub mod corruption;
 pub mod damage;
 pub mod digests;
+pub mod document_update;
 pub mod documents;
 pub mod due;
 pub mod given_chunks;

@@ -65,7 +65,7 @@ fn before_command(command: Command<'_>) {
     }
 }
 
-/// Has the extension's workers leave a database that the session owns.
+/// Ends the extension's workers in a database that the session owns.
 fn evict_workers(name: &CStr) {
     if !transaction::is_active() {
         return;

@@ -199,9 +199,10 @@ impl Launcher {
         if let Some(left) = left.filter(|left| !left.is_zero()) {
             return Some(left);
         }
-        let started = match slots::may_schedule() {
-            true => scheduler::start(database).map_err(Some),
-            false => Err(None),
+        let started = if slots::may_schedule() {
+            scheduler::start(database).map_err(Some)
+        } else {
+            Err(None)
         };
         match started {
             Ok(worker) => {

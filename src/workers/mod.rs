@@ -6,6 +6,13 @@
 //! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database where something is due |
 //! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, tells servers that search vectors what has changed |
 //! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
+//! | [`indexer`] | one per call of `rag_index_all` | indexes the knowledge items of a collection |
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`due_source`], [`queue`] | a scheduler queues the runs of sources that are due, and starts queued runs |
+//! | [`drift`], [`storage`], [`stalls`] | what else a scheduler does: drift checks, changes for servers that search vectors, lines of the log |
+//! | [`hooks`], [`drop_extension`] | commands that the workers must know of |
 //!
 //! [`hooks`] and [`shared`] tell them what happens, [`slots`](crate::cluster::slots) share the
 //! capacity among runs, and [`lock`](crate::cluster::lock) keeps anything from happening twice.
@@ -14,6 +21,7 @@
 
 pub mod drift;
 pub mod drop_extension;
+mod due_source;
 pub mod hooks;
 mod indexer;
 pub mod launcher;

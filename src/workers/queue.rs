@@ -201,9 +201,10 @@ impl Queue {
         let Some(claim) = slots::claim(run.owner, false, self.started.len()) else {
             return Ok(Attempt::NoSlot);
         };
-        let started = match slots::may_schedule() {
-            true => process::start(&name, Task::Run(run.run_id), Some(&claim)),
-            false => Err(no_worker()),
+        let started = if slots::may_schedule() {
+            process::start(&name, Task::Run(run.run_id), Some(&claim))
+        } else {
+            Err(no_worker())
         };
         Ok(match started {
             Ok(worker) => {

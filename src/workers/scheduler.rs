@@ -24,19 +24,18 @@ use std::time::{Duration, Instant};
 use pgrx::{
     PgSqlErrorCode,
     bgworkers::{BackgroundWorker, DynamicBackgroundWorker, SignalWakeFlags},
-    datum::TimestampWithTimeZone,
     pg_sys,
 };
 
 use super::{
-    drift::Checks, queue::Queue, reload_settings_if_asked, stalls, storage::ServerChanges,
+    drift::Checks, due_source, queue::Queue, reload_settings_if_asked, stalls,
+    storage::ServerChanges,
 };
 use crate::{
     catalog::{
-        conditions::{ConditionChanges, ConditionType},
-        due::{self, DueSource, PlannedSource},
+        due,
         name::Name,
-        runs::{self, Trigger},
+        runs,
         sources::{self, Source},
     },
     cluster::{
@@ -51,7 +50,7 @@ use crate::{
         calls::worker_main,
         extension, guc,
         process::{self, now},
-        transaction::{transaction, with_latest_snapshot},
+        transaction::transaction,
         wait::sleep,
         worker,
     },
@@ -268,7 +267,7 @@ impl Scheduler {
         }
         self.clock_checked = Some(Instant::now());
         for planned in transaction(due::planned)? {
-            let moved = transaction(|| move_back(&planned));
+            let moved = transaction(|| due_source::move_back(&planned));
             log_failure(
                 &format!(
                     "the next run of source \"{}\" could not be planned",
@@ -325,18 +324,21 @@ impl Scheduler {
         } else {
             None
         };
-        let server_changes = match shared::is_present() && !was_restoring {
-            true => self.server_changes.advance()?,
-            false => None,
+        let server_changes = if shared::is_present() && !was_restoring {
+            self.server_changes.advance()?
+        } else {
+            None
         };
-        let stalled = match shared::is_present() {
-            true => stalls::log_new()?,
-            false => None,
+        let stalled = if shared::is_present() {
+            stalls::log_new()?
+        } else {
+            None
         };
         // without shared memory no schedules are kept
-        let next = match shared::is_present() {
-            true => transaction(|| due::until_next(began, was_restoring))?,
-            false => None,
+        let next = if shared::is_present() {
+            transaction(|| due::until_next(began, was_restoring))?
+        } else {
+            None
         };
         // a little longer than until the time itself, so that it has come
         let next = next.map(|next| next.saturating_add(Duration::from_millis(1)));
@@ -373,12 +375,12 @@ impl Scheduler {
                 continue;
             }
             self.active = Some(Instant::now());
-            match transaction(|| queue(&due.name)) {
+            match transaction(|| due_source::queue(&due.name)) {
                 Ok(()) => {}
                 Err(error) if is_locked(&error) => has_locked_rows = true,
                 Err(error) if is_about_schedule(&error) => {
                     // without this it would be due again at once
-                    let suspended = transaction(|| set_invalid_schedule(&due, &error));
+                    let suspended = transaction(|| due_source::set_invalid_schedule(&due, &error));
                     // it may also be due as a retry
                     has_locked_rows = true;
                     log_failure("a source that is due could not be delayed", suspended);
@@ -405,7 +407,7 @@ impl Scheduler {
         let mut next = None;
         for source in transaction(|| due::changed(news.changes != NEVER))? {
             self.active = Some(Instant::now());
-            match transaction(|| queue_changed(&source)) {
+            match transaction(|| due_source::queue_changed(&source)) {
                 Err(error) if is_locked(&error) => {
                     shared::set_changes(now);
                     next = Some(LOCKED_ROW_DELAY);
@@ -469,88 +471,4 @@ fn is_about_schedule(error: &Error) -> bool {
         PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
             | PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED
     )
-}
-
-/// Locks the row of a source that was due and may have been changed since. Returns why it is due
-/// now, if it is.
-fn lock_due(name: &str) -> Result<Option<DueSource>, Error> {
-    if !sources::lock_at_once(name)? {
-        return Ok(None);
-    }
-    Ok(with_latest_snapshot(|| due::due(Some(name)))?
-        .into_iter()
-        .next())
-}
-
-/// Queues the run of a source that is due, and stores when it is due next.
-fn queue(name: &str) -> Result<(), Error> {
-    let Some(due) = lock_due(name)? else {
-        return Ok(());
-    };
-    if due.run {
-        let schedule = due.schedule.as_deref().map(schedule::parse).transpose();
-        let schedule = schedule.map_err(|problem| {
-            Error::invalid_spec(&format!("source \"{}\"", due.name), &[problem])
-        })?;
-        due::set_next_run(&due.name, schedule::next_run(schedule.as_ref(), true)?)?;
-        let trigger = if schedule.is_some() {
-            Trigger::Schedule
-        } else {
-            Trigger::Create
-        };
-        // if a run is queued or in progress, this one is skipped
-        runs::queue(&due.name, trigger)?;
-    } else if due.retry {
-        runs::queue(&due.name, Trigger::Retry)?;
-    }
-    Ok(())
-}
-
-/// Plans the next run of a source again if it lies beyond the next time of its schedule.
-fn move_back(planned: &PlannedSource) -> Result<(), Error> {
-    let Ok(parsed) = schedule::parse(&planned.schedule) else {
-        return Ok(());
-    };
-    let is_later = |next: Option<TimestampWithTimeZone>| {
-        next.is_some_and(|next| {
-            schedule::microseconds(next) < schedule::microseconds(planned.next_run)
-        })
-    };
-    if !is_later(schedule::next_run(Some(&parsed), true)?) || !sources::lock_at_once(&planned.name)?
-    {
-        return Ok(());
-    }
-    let next = schedule::next_run(Some(&parsed), true)?;
-    pgrx::log!(
-        "rag: the clock was set back: the next run of source \"{}\" is planned again",
-        planned.name
-    );
-    due::set_next_run(&planned.name, next)
-}
-
-/// Queues the run of a source whose table was changed.
-fn queue_changed(name: &str) -> Result<(), Error> {
-    if sources::lock_at_once(name)? {
-        runs::queue(name, Trigger::Change)?;
-    }
-    Ok(())
-}
-
-/// Stops scheduling a source with an invalid schedule until its definition is changed.
-fn set_invalid_schedule(due: &DueSource, error: &Error) -> Result<(), Error> {
-    if lock_due(&due.name)?.is_none_or(|now| now != *due) {
-        return Ok(());
-    }
-    due::set_next_run(&due.name, None)?;
-    let Some(source) = sources::lock(&due.name)? else {
-        return Ok(());
-    };
-    let why = error.detail.as_deref().unwrap_or(&error.message);
-    let changes = ConditionChanges::at(source.generation).set(
-        ConditionType::Scheduled,
-        Some(false),
-        "InvalidSchedule",
-        why,
-    );
-    sources::set_conditions(&due.name, &changes)
 }

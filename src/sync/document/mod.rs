@@ -27,7 +27,8 @@ use crate::{
         access::{self, CollectionPrivilege},
         collections::Collection,
         corruption,
-        documents::{self, DocumentAttributes, DocumentUpdate},
+        document_update::{self, DocumentUpdate},
+        documents::{self, DocumentAttributes},
         quotas,
     },
     cluster::operation_stats::{CountedOperation, Operation},
@@ -452,7 +453,7 @@ pub fn update(
             "Change the item: rag_alter_knowledge(knowledge_id, ...).",
         ));
     }
-    corruption::write_with_repair(&collection, || documents::update(name, id, change))?;
+    corruption::write_with_repair(&collection, || document_update::update(name, id, change))?;
     Ok(true)
 }
 

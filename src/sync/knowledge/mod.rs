@@ -20,7 +20,7 @@ use super::document;
 use crate::{
     catalog::{
         collections::Collection,
-        corruption, documents,
+        corruption, document_update, documents,
         knowledge::{self, KnowledgeItem},
     },
     error::Error,
@@ -152,7 +152,7 @@ pub fn alter(
     }
     knowledge::update(name, &item, is_outdated)?;
     let tags = arguments.tags.map(labels::split);
-    let change = documents::DocumentUpdate {
+    let change = document_update::DocumentUpdate {
         title: item
             .title
             .clone()
@@ -163,7 +163,7 @@ pub fn alter(
     for (document, uri) in knowledge::documents(name, id)? {
         if document_id(name, id, &uri) == document {
             corruption::write_with_repair(collection, || {
-                documents::update(name, document, &change)
+                document_update::update(name, document, &change)
             })?;
         }
     }
