@@ -1,6 +1,7 @@
 //! Settings of the extension (`rag.*`).
 
 mod define;
+mod table;
 
 use std::{
     ffi::{CStr, CString, OsString},
@@ -27,7 +28,7 @@ enum PrecisionSetting {
     fp32,
 }
 
-/// Whether the processes of rag-engine run in a sandbox.
+/// How far the processes of rag-engine are restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
 enum SandboxSetting {
