@@ -150,7 +150,7 @@ pub fn grant(name: &str, role: &str) -> Result<(), Error> {
 }
 
 /// # Errors
-/// As [`grant`].
+/// See [`grant`].
 pub fn revoke(name: &str, role: &str) -> Result<(), Error> {
     let present = owned(name, "revoke the use of")?;
     models::revoke(&present.name, &access::grantee(role)?)
@@ -217,7 +217,7 @@ fn checked(
     if let Some(named) = &secret {
         let usable = secrets::check_use(named, owner.id).and_then(|()| secrets::check_value(named));
         usable.map_err(|error| match error.code {
-            // a right is not a fault of the definition
+            // a missing right is no mistake in the definition
             PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => error,
             _ => {
                 let problem = FieldProblem::new("spec.api_key.secretRef", error.message);

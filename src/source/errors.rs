@@ -73,16 +73,16 @@ impl DefinitionErrors {
     /// the new name.
     #[must_use]
     pub fn in_fields(self, rename: impl Fn(&str) -> String) -> Self {
-        let renamed = |fault: DefinitionError| {
-            let field = rename(&fault.problem.field);
-            let error = fault.error.map(|error| Error {
+        let renamed = |entry: DefinitionError| {
+            let field = rename(&entry.problem.field);
+            let error = entry.error.map(|error| Error {
                 message: format!("{field}: {}", error.message),
                 ..error
             });
             DefinitionError {
                 problem: FieldProblem {
                     field,
-                    ..fault.problem
+                    ..entry.problem
                 },
                 error,
             }
@@ -96,7 +96,7 @@ impl DefinitionErrors {
     /// Renames the fields to arguments of a call.
     #[must_use]
     pub fn in_arguments(mut self) -> Self {
-        for field in self.list.iter_mut().map(|fault| &mut fault.problem.field) {
+        for field in self.list.iter_mut().map(|entry| &mut entry.problem.field) {
             if matches!(field.as_str(), CREDENTIALS_NAME | CREDENTIALS_KEY) {
                 *field = CREDENTIALS.into();
             }
@@ -107,12 +107,12 @@ impl DefinitionErrors {
     /// Removes the errors of `field`.
     #[must_use]
     pub fn without(mut self, field: &str) -> Self {
-        self.list.retain(|fault| fault.problem.field != field);
+        self.list.retain(|entry| entry.problem.field != field);
         self
     }
 
     pub fn has(&self, field: &str) -> bool {
-        self.list.iter().any(|fault| fault.problem.field == field)
+        self.list.iter().any(|entry| entry.problem.field == field)
     }
 
     /// Adds a warning.
@@ -130,7 +130,7 @@ impl DefinitionErrors {
     }
 
     pub fn into_problems(self) -> Vec<FieldProblem> {
-        self.list.into_iter().map(|fault| fault.problem).collect()
+        self.list.into_iter().map(|entry| entry.problem).collect()
     }
 
     /// Returns one error for all. Its SQLSTATE is theirs if they have the same one. Its text is
@@ -145,7 +145,7 @@ impl DefinitionErrors {
             errors => {
                 let codes: Option<Vec<_>> = errors
                     .iter()
-                    .map(|fault| Some(fault.error.as_ref()?.code))
+                    .map(|entry| Some(entry.error.as_ref()?.code))
                     .collect();
                 let common = codes.filter(|codes| codes.iter().all(|code| *code == codes[0]));
                 let error = Error::invalid(message, &self.clone().into_problems());

@@ -32,7 +32,7 @@ use crate::{BundleError, BundleErrorKind, BundleFile};
 const TEMPORARY: &str = ".rag-export-";
 /// A temporary folder is locked by its writer. One that is not locked is removed after this time:
 /// its writer may be about to lock it.
-const GRACE: Duration = Duration::from_secs(60);
+const TIME_TO_LOCK: Duration = Duration::from_secs(60);
 /// How temporary folders are opened.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -202,7 +202,7 @@ fn is_abandoned(folder: &OwnedFd) -> bool {
         now.as_secs()
             .checked_sub(u64::try_from(stat.st_mtime).ok()?)
     });
-    age.is_some_and(|age| age > GRACE.as_secs())
+    age.is_some_and(|age| age > TIME_TO_LOCK.as_secs())
         && flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 

@@ -201,7 +201,7 @@ impl<'a> BuildInput<'a> {
         self.index
     }
 
-    /// Returns whether the index has a WHERE clause.
+    /// Returns true if the index has a WHERE clause.
     pub fn is_partial(&self) -> bool {
         // SAFETY: PostgreSQL's, for as long as this.
         unsafe { !(*self.info).ii_Predicate.is_null() }
@@ -325,7 +325,7 @@ pub fn report_progress(what: BuildProgress, value: i64) {
     unsafe { pg_sys::pgstat_progress_update_param(what as c_int, value) };
 }
 
-/// Returns whether the next check for interrupts may end the statement or the session.
+/// Returns true if the next check for interrupts may end the statement or the session.
 pub fn may_be_interrupted() -> bool {
     // SAFETY: variables that signal handlers set.
     unsafe {

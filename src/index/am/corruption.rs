@@ -7,7 +7,7 @@ use super::relation::Relation;
 use crate::error::Error;
 
 /// Returns the error for an index that cannot be read or changed.
-pub fn error(index: Relation<'_>, error: IndexError) -> Error {
+pub fn index_error(index: Relation<'_>, error: IndexError) -> Error {
     match error {
         IndexError::OutOfMemory => out_of_memory(index),
         IndexError::OtherVersion { found, known } => other_version(index, found, known),

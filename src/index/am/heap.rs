@@ -103,7 +103,7 @@ impl<'a> HeapRows<'a> {
         }
     }
 
-    /// Returns whether the table is large enough for a row at `tid`.
+    /// Returns true if the table is large enough for a row at `tid`.
     pub fn is_in_table(&mut self, tid: Tid) -> bool {
         if tid.block >= self.blocks {
             self.blocks = self.table.block_count();

@@ -108,7 +108,7 @@ impl Relation<'_> {
         [tablespace.to_u32(), database.to_u32(), number.to_u32()]
     }
 
-    /// Returns whether writes must be logged now, as RelationNeedsWAL does. With wal_level =
+    /// Returns true if writes must be logged now, as RelationNeedsWAL does. With wal_level =
     /// minimal a file that this transaction created is synced at its end instead.
     pub fn needs_wal(self) -> bool {
         let descriptor = self.descriptor();
@@ -147,18 +147,18 @@ impl Index<'_> {
         Self(unsafe { Relation::from_raw(raw) })
     }
 
-    /// Returns whether it is the parent of the indexes of partitions, without a file.
+    /// Returns true if it is the parent of the indexes of partitions, without a file.
     pub fn is_partitioned(self) -> bool {
         self.catalog_row().relkind as u8 != pg_sys::RELKIND_INDEX
     }
 
-    /// Returns whether queries can use it: it is complete.
+    /// Returns true if queries can use it: it is complete.
     pub fn is_valid(self) -> bool {
         // SAFETY: an index has its row of pg_index.
         unsafe { (*self.descriptor().rd_index).indisvalid }
     }
 
-    /// Returns whether it is an index of an access method of this name.
+    /// Returns true if it is an index of an access method of this name.
     pub fn is_of(self, access_method: &CStr) -> bool {
         // SAFETY: null, or a C string in the current memory context.
         unsafe {
@@ -324,7 +324,7 @@ impl LockedIndex {
         Self::open_for(index_id, table_id, pg_sys::AccessShareLock)
     }
 
-    /// Does the same with another lock: one of PostgreSQL's lock modes.
+    /// Opens an index and its table with a lock of one of PostgreSQL's modes. See [`Self::open`].
     pub fn open_for(index_id: pg_sys::Oid, table_id: pg_sys::Oid, lock: u32) -> Option<Self> {
         let lock = lock as pg_sys::LOCKMODE;
         // SAFETY: both relations are closed by `drop`.

@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use rag_bm25::{Builder, Creation};
 use rag_pages::ReadPages;
 
-use super::{damaged, options::Bm25Options, tokens::ManyTexts};
+use super::{index_error, options::Bm25Options, tokens::ManyTexts};
 use crate::{
     error::Error,
     index::{
@@ -61,12 +61,10 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
         let terms = value.with_text(|text| texts.terms(text))?;
         rows += 1;
         report_progress(BuildProgress::RowsDone, rows);
-        builder
-            .add(tid, &terms)
-            .map_err(|damage| damaged(*index, damage))
+        builder.add(tid, &terms).map_err(|e| index_error(*index, e))
     });
     report_phase(WRITING);
-    builder.finish().map_err(|damage| damaged(*index, damage))?;
+    builder.finish().map_err(|e| index_error(*index, e))?;
     report_phase(LOGGING);
     pages.log_all();
     Ok(BuildCounts {

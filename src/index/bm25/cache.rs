@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use rag_bm25::{Description, SegmentCache};
 use rag_pages::IndexError;
 
-use super::{config::ConfigName, damaged};
+use super::{config::ConfigName, index_error};
 use crate::{
     error::Error,
     index::{
@@ -64,7 +64,7 @@ thread_local! {
 /// # Errors
 /// The index is corrupted.
 pub fn open(index: Index<'_>) -> Result<Rc<OpenedIndex>, Error> {
-    try_open(index).map_err(|damage| damaged(*index, damage))
+    try_open(index).map_err(|e| index_error(*index, e))
 }
 
 /// [`open`] for callers that handle corruption.

@@ -4,7 +4,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::Info;
 use rag_pages::{Block, PAGE_BYTES, ReadPages, Tid};
 
-use super::{Bm25, cache, damaged, options::Bm25Options};
+use super::{Bm25, cache, index_error, options::Bm25Options};
 use crate::{
     error::Error,
     index::{
@@ -33,9 +33,9 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     };
     let opened = match cache::try_open(index) {
         Ok(opened) => opened,
-        Err(damage) => {
-            let block = corrupted_block(&damage);
-            return Ok(vec![of_block(block, damaged(*index, damage).message)]);
+        Err(e) => {
+            let block = corrupted_block(&e);
+            return Ok(vec![of_block(block, index_error(*index, e).message)]);
         }
     };
     // Counted first, because the rows that it sees are in the index already.
@@ -58,7 +58,7 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
         }
     };
     rag_bm25::check(&opened.pages(index), &mut count_row, &mut report)
-        .map_err(|damage| damaged(*index, damage))?;
+        .map_err(|e| index_error(*index, e))?;
     for Tid { block, offset } in outside {
         let problem = format!("row ({block},{offset}) is beyond the end of the table");
         problems.push(of_block(None, problem));
@@ -103,7 +103,7 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
     require_method(open)?;
     let opened = cache::open(index)?;
     let pages = opened.pages(index);
-    let info = rag_bm25::info(&pages).map_err(|damage| damaged(*index, damage))?;
+    let info = rag_bm25::info(&pages).map_err(|e| index_error(*index, e))?;
     let blocks = i64::from(pages.block_count());
     let config = opened.config_name()?;
     let has_other_options = !Bm25Options::of(index).is_ok_and(|options| {
@@ -161,7 +161,7 @@ pub fn merge(id: pg_sys::Oid) -> Result<(), Error> {
         return Err(wrong());
     }
     let opened = cache::open(index)?;
-    rag_bm25::merge_all(&opened.pages(index)).map_err(|damage| damaged(*index, damage))
+    rag_bm25::merge_all(&opened.pages(index)).map_err(|e| index_error(*index, e))
 }
 
 fn wrong_kind(name: &str) -> Error {

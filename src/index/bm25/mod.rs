@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`options`], [`config`], [`opclass`] | what an index is created with |
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
-//! | [`tokens`] | from texts to terms |
+//! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
 //! | [`query`], [`ranking`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`] | the planner's questions about the operators |
@@ -46,7 +46,7 @@ use super::{
     am::{
         AccessMethod, BuildCounts, BulkDeletion,
         callbacks::{self, BuildInput, Vacuum},
-        corruption::error as damaged,
+        corruption::index_error,
         cost::{PlannedScan, ScanCost},
         options::{OptionSet, OptionValues},
         relation::{Index, Relation, Value},

@@ -48,7 +48,7 @@ fn bm25_order_by_text(_text: &str, _query: &str) -> Result<f64, ErrorReport> {
     Err(no_index("<@>").into())
 }
 
-/// As [`bm25_order_by_text`].
+/// The condition `text @@@ text`. See [`bm25_order_by_text`].
 #[pg_extern(sql = false, stable, strict, parallel_restricted)]
 fn bm25_matches_text(_text: &str, _query: &str) -> Result<bool, ErrorReport> {
     Err(no_index("@@@").into())

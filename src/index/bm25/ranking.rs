@@ -18,7 +18,7 @@ use rag_bm25::{Parameters, Scorer, Statistics, Terms};
 use super::{
     Bm25, cache,
     config::ConfigName,
-    damaged, languages,
+    index_error, languages,
     options::Bm25Options,
     tokens::{self, ManyTexts},
 };
@@ -225,9 +225,10 @@ pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<R
     }
     if !root.index().is_partitioned() {
         let opened = cache::open(root.index())?;
-        let used = match languages::is_auto(opened.config()?) {
-            true => used_configs(&[index])?,
-            false => None,
+        let used = if languages::is_auto(opened.config()?) {
+            used_configs(&[index])?
+        } else {
+            None
         };
         let ranking = of_index(root.index(), &opened, text, used.as_deref())?;
         return Ok(remember(purpose, index, text, ranking));
@@ -262,20 +263,20 @@ pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<R
 fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     let options = Bm25Options::of(root)?;
     let config = options.config.find()?;
-    let used = match languages::is_auto(config) {
-        true => {
-            let markers = languages::markers()?;
-            Some(languages::used(&markers, &vec![1; markers.len()])?)
-        }
-        false => None,
+    let used = if languages::is_auto(config) {
+        let markers = languages::markers()?;
+        Some(languages::used(&markers, &vec![1; markers.len()])?)
+    } else {
+        None
     };
     let terms = tokens::query_terms(config, text, used.as_deref())?;
-    let rules = match root.is_partitioned() {
-        true => ScoreRules {
+    let rules = if root.is_partitioned() {
+        ScoreRules {
             config: options.config,
             parameters: options.parameters,
-        },
-        false => ScoreRules::of(&*cache::open(root)?)?,
+        }
+    } else {
+        ScoreRules::of(&*cache::open(root)?)?
     };
     Ok(Ranking::neutral(rules, config, terms))
 }
@@ -303,17 +304,17 @@ pub fn over_texts(
         statistics.frequencies.resize(terms.len(), 0);
         Ok(statistics)
     };
-    let used = match languages::is_auto(config) {
-        true => {
-            let markers = languages::markers()?;
-            Some(languages::used(&markers, &count(&markers)?.frequencies)?)
-        }
-        false => None,
+    let used = if languages::is_auto(config) {
+        let markers = languages::markers()?;
+        Some(languages::used(&markers, &count(&markers)?.frequencies)?)
+    } else {
+        None
     };
     let terms = tokens::query_terms(config, text, used.as_deref())?;
-    let statistics = match terms.is_empty() {
-        true => Statistics::default(),
-        false => count(&terms)?,
+    let statistics = if terms.is_empty() {
+        Statistics::default()
+    } else {
+        count(&terms)?
     };
     let rules = ScoreRules {
         config: options.config,
@@ -356,9 +357,10 @@ fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>, Err
             None => markers.insert(languages::markers()?),
         };
         let statistics = read_statistics(open.index(), &opened, terms)?;
-        match sum.frequencies.is_empty() {
-            true => sum = statistics,
-            false => sum.add(&statistics),
+        if sum.frequencies.is_empty() {
+            sum = statistics
+        } else {
+            sum.add(&statistics)
         }
     }
     markers
@@ -372,7 +374,7 @@ fn read_statistics(
     terms: &Terms,
 ) -> Result<Statistics, Error> {
     rag_bm25::statistics(&opened.pages(index), &opened.segments, terms)
-        .map_err(|damage| damaged(*index, damage))
+        .map_err(|e| index_error(*index, e))
 }
 
 /// Returns the ranking of a query by the index of a table without partitions.

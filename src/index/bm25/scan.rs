@@ -15,7 +15,7 @@ use rag_bm25::{GivenRows, Scan, score_rows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
-    cache, damaged,
+    cache, index_error,
     languages::is_auto,
     query::Bm25Query,
     ranking::{
@@ -83,7 +83,7 @@ impl IndexScan for Bm25Scan {
         }
         let opened = Rc::clone(&search.opened);
         let next = search.next(&opened, &opened.pages(index));
-        let next = next.map_err(|damage| damaged(*index, damage))?;
+        let next = next.map_err(|e| index_error(*index, e))?;
         LAST_SCORE.with_borrow_mut(|last| {
             *last = next.map(|(_, score)| LastScore {
                 index: index.id(),
@@ -157,9 +157,10 @@ impl Search {
             conditions.swap(0, same);
         }
         let is_sorted = conditions.is_empty() || order.as_ref() == conditions.first();
-        let query = match conditions.is_empty() {
-            true => order.clone(),
-            false => Some(conditions.remove(0)),
+        let query = if conditions.is_empty() {
+            order.clone()
+        } else {
+            Some(conditions.remove(0))
         };
         let Some(query) = query else {
             return Err(Error::unsupported(
@@ -181,7 +182,7 @@ impl Search {
         };
         if let Some(given) = given {
             scan.restrict(&opened.pages(index), given)
-                .map_err(|damage| damaged(*index, damage))?;
+                .map_err(|e| index_error(*index, e))?;
         }
         let mut search = Self {
             opened: Rc::clone(&opened),
@@ -195,7 +196,7 @@ impl Search {
             let ranking = ranking_for(index, &rules, &order)?;
             search
                 .sort(&opened, &opened.pages(index), &ranking)
-                .map_err(|damage| damaged(*index, damage))?;
+                .map_err(|e| index_error(*index, e))?;
             search.query = Rc::new(order);
         }
         Ok(Some(search))
@@ -292,7 +293,7 @@ fn begin(
     let pages = opened.pages(index);
     let begin = |terms, statistics| {
         Scan::begin(&pages, &opened.segments, terms, statistics, work_mem())
-            .map_err(|damage| damaged(*index, damage))
+            .map_err(|e| index_error(*index, e))
     };
     let text = query.text.as_deref().unwrap_or_default();
     let config = opened.config()?;

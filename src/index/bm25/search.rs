@@ -7,7 +7,7 @@ use rag_bm25::Scan;
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
-    cache, damaged,
+    cache, index_error,
     info::require_method,
     ranking::{Purpose, ranking},
 };
@@ -52,11 +52,11 @@ pub fn each_batch(
     let ranking = ranking(Purpose::Search, index.id(), words.as_bytes())?;
     let opened = cache::open(index)?;
     let pages = opened.pages(index);
-    let damaged = |damage| damaged(*index, damage);
+    let failed = |e| index_error(*index, e);
     let statistics = Some(&ranking.statistics);
     let terms = &ranking.terms;
     let mut scan =
-        Scan::begin(&pages, &opened.segments, terms, statistics, work_mem()).map_err(damaged)?;
+        Scan::begin(&pages, &opened.segments, terms, statistics, work_mem()).map_err(failed)?;
     scan.expect(first);
     let mut rows = HeapRows::open(open.table(), index, Snapshot::of_statement());
     let mut next_batch = |limit: usize| {
@@ -76,7 +76,7 @@ pub fn each_batch(
     let result = loop {
         let found = match next_batch(limit) {
             Ok(found) => found,
-            Err(damage) => break Err(damaged(damage)),
+            Err(e) => break Err(failed(e)),
         };
         let is_last = found.len() < limit;
         match f(found) {
@@ -97,8 +97,8 @@ pub fn scores(open: &OpenIndex, words: &str, rows: &[Tid]) -> Result<Vec<f64>, E
     scores_of(open, words, rows)
 }
 
-/// Does the same for an index that is known to be one of `rag_bm25`, and rows that the caller has
-/// read.
+/// Returns the scores of rows that the caller has read, by an index that is known to be one of
+/// `rag_bm25`.
 ///
 /// # Errors
 /// The index is corrupted.
@@ -115,5 +115,5 @@ pub fn scores_of(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<f6
         statistics,
         &places,
     )
-    .map_err(|damage| damaged(*index, damage))
+    .map_err(|e| index_error(*index, e))
 }

@@ -18,9 +18,12 @@ use crate::{
 /// # Errors
 /// Memory runs out.
 pub fn terms(config: pg_sys::Oid, text: &[u8]) -> Result<Terms, Error> {
-    collect(|terms| match languages::is_auto(config) {
-        true => languages::add_terms(terms, text),
-        false => Ok(each_lexeme(config, text, |lexeme| terms.add(lexeme))),
+    collect(|terms| {
+        if languages::is_auto(config) {
+            languages::add_terms(terms, text)
+        } else {
+            Ok(each_lexeme(config, text, |lexeme| terms.add(lexeme)))
+        }
     })
 }
 
@@ -48,9 +51,10 @@ pub enum ManyTexts {
 
 impl ManyTexts {
     pub fn new(config: pg_sys::Oid) -> Self {
-        match languages::is_auto(config) {
-            true => Self::ManyLanguages(ManyLanguages::default()),
-            false => Self::OneLanguage(Words::new(config)),
+        if languages::is_auto(config) {
+            Self::ManyLanguages(ManyLanguages::default())
+        } else {
+            Self::OneLanguage(Words::new(config))
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rag_pages::Tid;
 
-use super::{cache, damaged};
+use super::{cache, index_error};
 use crate::{
     error::Error,
     index::am::{BulkDeletion, callbacks::Vacuum},
@@ -16,7 +16,7 @@ pub fn bulk_delete(
     let index = vacuum.index();
     let opened = cache::open(index)?;
     let removal = rag_bm25::remove(&opened.vacuum_pages(index), is_dead)
-        .map_err(|damage| damaged(*index, damage))?;
+        .map_err(|e| index_error(*index, e))?;
     Ok(BulkDeletion {
         removed: removal.removed,
         remaining: removal.remaining,
@@ -27,5 +27,5 @@ pub fn bulk_delete(
 pub fn cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
     let index = vacuum.index();
     let opened = cache::open(index)?;
-    rag_bm25::cleanup(&opened.vacuum_pages(index)).map_err(|damage| damaged(*index, damage))
+    rag_bm25::cleanup(&opened.vacuum_pages(index)).map_err(|e| index_error(*index, e))
 }

@@ -29,7 +29,7 @@ use rag_pages::{
 };
 
 use super::{
-    check_dimensions, damaged, insert::uniform, is_indexable, opclass, options::HnswOptions,
+    check_dimensions, index_error, insert::uniform, is_indexable, opclass, options::HnswOptions,
     sample::VectorSample,
 };
 use crate::{
@@ -122,8 +122,7 @@ fn create(
 ) -> Result<(), Error> {
     hnsw::create(pages, description);
     if let Ok(dimensions @ 1..) = usize::try_from(index.type_modifier()) {
-        WrittenGraph::set_dimensions(pages, dimensions)
-            .map_err(|damage| damaged(*index, damage))?;
+        WrittenGraph::set_dimensions(pages, dimensions).map_err(|e| index_error(*index, e))?;
     }
     Ok(())
 }
@@ -210,7 +209,7 @@ impl<'a> Builder<'a> {
             return inserter
                 .insert(index, self.pages, vector, tid, level)
                 .map(|_| ())
-                .map_err(|damage| damaged(*self.input.index(), damage));
+                .map_err(|e| index_error(*self.input.index(), e));
         }
         append(&mut self.batch, vector).map_err(|_| out_of_memory())?;
         push(&mut self.tids, tid).map_err(|_| out_of_memory())?;
@@ -291,7 +290,7 @@ impl<'a> Builder<'a> {
         self.warn(rows);
         self.write()?;
         let index = self.input.index();
-        let written = WrittenGraph::open(self.pages).map_err(|damage| damaged(*index, damage))?;
+        let written = WrittenGraph::open(self.pages).map_err(|e| index_error(*index, e))?;
         self.written = Some((written, Inserter::default()));
         report_phase(INSERTING);
         Ok(())

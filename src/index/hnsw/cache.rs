@@ -9,7 +9,7 @@ use std::{
 use rag_ann::hnsw::{Index as Graph, Inserter, Scan};
 use rag_pages::IndexError;
 
-use super::damaged;
+use super::index_error;
 use crate::{
     error::Error,
     index::{
@@ -71,7 +71,7 @@ thread_local! {
 /// # Errors
 /// The index is corrupted.
 pub fn open(index: Index<'_>) -> Result<Rc<OpenedGraph>, Error> {
-    try_open(index).map_err(|damage| damaged(*index, damage))
+    try_open(index).map_err(|e| index_error(*index, e))
 }
 
 /// [`open`] for callers that handle corruption.

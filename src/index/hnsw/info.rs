@@ -6,7 +6,7 @@ use rag_ann::{
 };
 use rag_pages::{PAGE_BYTES, ReadPages, Tid};
 
-use super::{cache, damaged, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES};
+use super::{cache, index_error, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES};
 use crate::{
     error::Error,
     index::{
@@ -31,12 +31,12 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let visible = visible_rows(open)?;
     let opened = match cache::try_open(index) {
         Ok(opened) => opened,
-        Err(damage) => {
+        Err(e) => {
             return Ok(vec![IndexProblem {
                 level: None,
-                block: corrupted_block(&damage).map(i64::from),
+                block: corrupted_block(&e).map(i64::from),
                 slot: None,
-                problem: damaged(*index, damage).message,
+                problem: index_error(*index, e).message,
             }]);
         }
     };
@@ -111,7 +111,7 @@ pub fn info(open: &OpenIndex) -> Result<IndexInfo, Error> {
     let index = open.index();
     let opened = cache::open(index)?;
     let pages = opened.pages(index);
-    let info = hnsw::info(&opened.graph, &pages).map_err(|damage| damaged(*index, damage))?;
+    let info = hnsw::info(&opened.graph, &pages).map_err(|e| index_error(*index, e))?;
     let description = opened.graph.description();
     let dimensions = opened.graph.dimensions();
     let blocks = i64::from(pages.block_count());

@@ -8,7 +8,7 @@ use rag_ann::{
 };
 use rag_pages::Tid;
 
-use super::{cache, check_dimensions, damaged, is_indexable, opclass};
+use super::{cache, check_dimensions, index_error, is_indexable, opclass};
 use crate::{
     error::Error,
     index::am::{
@@ -45,7 +45,7 @@ fn insert_vector(
         let mut opened = cache::open(index)?;
         if opened.graph.dimensions().is_none() {
             let graph = Graph::set_dimensions(&opened.pages(index), vector.len())
-                .map_err(|damage| damaged(*index, damage))?;
+                .map_err(|e| index_error(*index, e))?;
             opened = cache::replace(index, graph);
         }
         check_dimensions(opened.graph.dimensions().unwrap_or_default(), vector.len())
@@ -57,7 +57,7 @@ fn insert_vector(
         let level = random_level(opened.graph.description().m, uniform());
         let inserted = inserter
             .insert(&opened.graph, &opened.pages(index), vector, tid, level)
-            .map_err(|damage| damaged(*index, damage))?;
+            .map_err(|e| index_error(*index, e))?;
         if inserted {
             break opened;
         }
@@ -97,7 +97,7 @@ fn learn(table: Relation<'_>, index: Index<'_>, opened: &cache::OpenedGraph) -> 
     };
     let learned = hnsw::learn(&opened.graph, &opened.pages(index), &mut read_vector);
     rows.close();
-    learned.map_err(|damage| damaged(*index, damage))
+    learned.map_err(|e| index_error(*index, e))
 }
 
 /// Returns a random number in 0..=1. The generator is seeded once for each backend.

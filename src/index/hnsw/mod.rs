@@ -34,7 +34,7 @@ use super::{
     am::{
         AccessMethod, BuildCounts, BulkDeletion,
         callbacks::{self, BuildInput, Vacuum},
-        corruption::error as damaged,
+        corruption::index_error,
         cost::{PlannedScan, ScanCost},
         options::{OptionSet, OptionValues},
         relation::{Index, Relation, Value},
@@ -114,7 +114,7 @@ impl AccessMethod for Hnsw {
     }
 }
 
-/// Returns whether an index holds a vector. Under cosine distance it does not hold the zero vector,
+/// Returns true if an index holds a vector. Under cosine distance it does not hold the zero vector,
 /// which has no direction.
 fn is_indexable(metric: Metric, vector: &[f32]) -> bool {
     metric != Metric::Cosine || vector.iter().any(|x| *x != 0.0)

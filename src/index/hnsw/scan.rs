@@ -14,7 +14,7 @@ use rag_ann::{
 };
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
-use super::{cache, damaged, is_indexable, opclass::exact_distance};
+use super::{cache, index_error, is_indexable, opclass::exact_distance};
 use crate::{
     error::Error,
     index::am::{
@@ -75,7 +75,7 @@ impl IndexScan for HnswScan {
         };
         search
             .next(index, rows.open())
-            .map_err(|damage| damaged(*index, damage))
+            .map_err(|e| index_error(*index, e))
     }
 
     fn end(&mut self) {
@@ -136,7 +136,7 @@ impl Search {
         search
             .scan
             .begin(&opened.graph, &opened.pages(index), &search.query, limits)
-            .map_err(|damage| damaged(*index, damage))?;
+            .map_err(|e| index_error(*index, e))?;
         Ok(Some(search))
     }
 

@@ -3,7 +3,7 @@
 use rag_ann::hnsw::{self, Counts};
 use rag_pages::Tid;
 
-use super::{cache, damaged};
+use super::{cache, index_error};
 use crate::{
     error::Error,
     index::am::{BulkDeletion, callbacks::Vacuum},
@@ -27,7 +27,7 @@ pub fn bulk_delete(
     let opened = cache::open(index)?;
     let (pages, ordered) = opened.vacuum_pages(vacuum);
     let removal = hnsw::remove(&opened.graph, &ordered, &pages, is_dead)
-        .map_err(|damage| damaged(*index, damage))?;
+        .map_err(|e| index_error(*index, e))?;
     Ok(BulkDeletion {
         removed: removal.removed,
         remaining: removal.remaining,
@@ -40,10 +40,10 @@ pub fn cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
     let index = vacuum.index();
     let opened = cache::open(index)?;
     let (pages, ordered) = opened.vacuum_pages(vacuum);
-    let counts = hnsw::counts(&pages).map_err(|damage| damaged(*index, damage))?;
+    let counts = hnsw::counts(&pages).map_err(|e| index_error(*index, e))?;
     if counts.repair_due || has_too_many_tombstones(counts) {
         hnsw::repair(&opened.graph, &ordered, &pages, MAX_TOMBSTONES)
-            .map_err(|damage| damaged(*index, damage))?;
+            .map_err(|e| index_error(*index, e))?;
     }
     Ok(())
 }

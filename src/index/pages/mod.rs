@@ -106,7 +106,7 @@ pub struct RelationPages<'a> {
     hints: Option<&'a BufferHints>,
     strategy: ReadStrategy<'a>,
     logging: Logging,
-    /// Whether this is vacuum, which sleeps if it has used too much of the disk's time.
+    /// True if this is vacuum, which sleeps if it has used too much of the disk's time.
     is_vacuum: bool,
 }
 

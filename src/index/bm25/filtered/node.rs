@@ -64,7 +64,7 @@ struct FilteredScan {
     key_count: usize,
     /// Its memory holds the values of the arguments, until the next search.
     key_context: *mut pg_sys::ExprContext,
-    /// Whether the scan has its keys and rows.
+    /// True if the scan has its keys and rows.
     is_started: bool,
     /// Rows of an index that are read without a bitmap.
     found: FoundRows,
@@ -231,12 +231,13 @@ unsafe extern "C-unwind" fn start(state: *mut FilteredScan, bitmap: *mut pg_sys:
             state.scan = executor::begin_index_scan(estate, table, index, counts, conditions, 1);
         }
         let mut given = GivenRows::default();
-        let filled = match bitmap.is_null() {
-            true => state.found.give(&mut given),
-            false => executor::each_block(bitmap, |block, offsets| match offsets {
+        let filled = if bitmap.is_null() {
+            state.found.give(&mut given)
+        } else {
+            executor::each_block(bitmap, |block, offsets| match offsets {
                 Some(offsets) => given.add_rows(block, offsets),
                 None => given.add_block(block),
-            }),
+            })
         };
         if filled.is_err() {
             Error::out_of_memory("the rows of a filter").raise();

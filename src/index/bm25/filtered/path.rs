@@ -230,9 +230,10 @@ unsafe fn bitmap_of(mut plan: *mut pg_sys::Plan) -> *mut pg_sys::Plan {
         while !plan.is_null() && !is_a(plan.cast(), pg_sys::NodeTag::T_BitmapHeapScan) {
             plan = (*plan).lefttree;
         }
-        match plan.is_null() {
-            true => crate::error::Error::internal("a bitmap heap scan has no plan").raise(),
-            false => (*plan).lefttree,
+        if plan.is_null() {
+            crate::error::Error::internal("a bitmap heap scan has no plan").raise()
+        } else {
+            (*plan).lefttree
         }
     }
 }

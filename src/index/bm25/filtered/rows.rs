@@ -172,9 +172,10 @@ unsafe extern "C-unwind" fn make_room(
         let rows = &mut *rows;
         let room = (rows.room * 2).max(FIRST_ROOM).min(limit);
         let bytes = room * size_of::<Tid>();
-        rows.places = match rows.places.is_null() {
-            true => pg_sys::MemoryContextAllocHuge(memory, bytes),
-            false => pg_sys::repalloc_huge(rows.places.cast(), bytes),
+        rows.places = if rows.places.is_null() {
+            pg_sys::MemoryContextAllocHuge(memory, bytes)
+        } else {
+            pg_sys::repalloc_huge(rows.places.cast(), bytes)
         }
         .cast();
         rows.room = room;

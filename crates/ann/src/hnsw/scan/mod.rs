@@ -32,8 +32,8 @@ use crate::{
 /// Nodes expanded for each requested candidate. More nodes make the order more reliable and cost
 /// more.
 const LOOKAHEAD: u64 = 3;
-/// The same for the first [`FEW`] candidates. These are the ones of a query without a filter, for
-/// which `ef` sets the reliability.
+/// Nodes expanded for each of the first [`FEW`] candidates. These are the ones of a query without a
+/// filter, for which `ef` sets the reliability.
 const LOOKAHEAD_OF_FEW: u64 = 2;
 const FEW: u64 = 20;
 /// Minimum number of candidates that are kept in memory.
@@ -45,7 +45,7 @@ const EXPANDED_TOGETHER: usize = 4;
 pub struct ScanLimits {
     /// Number of candidates that the first search keeps, at least 1.
     pub ef: usize,
-    /// Whether to continue when those are used up.
+    /// True if it continues when those are used up.
     pub iterative: bool,
     /// Number of visited nodes after which it does not continue. 0 means no limit.
     pub max_tuples: u64,
@@ -73,7 +73,7 @@ pub struct Scan {
     /// Base slots whose rows were returned.
     returned: Vec<u32>,
     tids: Vec<Tid>,
-    /// Whether the last returned candidate has more rows than `tids`.
+    /// True if the last returned candidate has more rows than `tids`.
     has_more: bool,
     /// The code of a node whose chain is being read.
     code: Vec<u8>,
@@ -99,7 +99,7 @@ enum Phase {
     /// The last key that the sweep before kept, if it could not keep all.
     Sweep(Option<u64>),
     #[default]
-    InsertOutcome,
+    Ended,
 }
 
 impl Scan {
@@ -114,7 +114,7 @@ impl Scan {
         query: &[f32],
         limits: ScanLimits,
     ) -> Result<(), IndexError> {
-        self.phase = Phase::InsertOutcome;
+        self.phase = Phase::Ended;
         self.limits = Some(limits);
         self.left_out.clear();
         self.frontier.clear();
@@ -320,7 +320,7 @@ impl Scan {
         };
         loop {
             match self.phase {
-                Phase::InsertOutcome => return Ok(None),
+                Phase::Ended => return Ok(None),
                 Phase::Beam(at) => {
                     let pool = self.walk.pool.as_slice();
                     let reliable = !limits.iterative || self.wanted() <= pool.len() as u64;
@@ -329,7 +329,7 @@ impl Scan {
                         return Ok(Some(pool[at]));
                     }
                     if !limits.iterative {
-                        self.phase = Phase::InsertOutcome;
+                        self.phase = Phase::Ended;
                         continue;
                     }
                     self.go_outwards(at).map_err(IndexError::of_memory)?;
@@ -355,7 +355,7 @@ impl Scan {
                     if limited || (nearest_is_ready && self.expanded >= self.wanted()) {
                         match self.ready.pop() {
                             Some(Reverse(key)) => return Ok(Some(key)),
-                            None => self.phase = Phase::InsertOutcome,
+                            None => self.phase = Phase::Ended,
                         }
                         continue;
                     }
@@ -364,7 +364,7 @@ impl Scan {
                 Phase::Sweep(kept) => match (self.ready.pop(), kept) {
                     (Some(Reverse(key)), _) => return Ok(Some(key)),
                     (None, Some(last)) => self.sweep(body, store, Some(last))?,
-                    (None, None) => self.phase = Phase::InsertOutcome,
+                    (None, None) => self.phase = Phase::Ended,
                 },
             }
         }
