@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::{
     required,
-    search::{SearchArguments, notify_degraded, own_schema},
+    search::{SearchArguments, notify_degraded},
 };
 use crate::{
     answers::{self, AnswerPart, ChatModel, Question, RunningAnswer},
     catalog::name::canonical,
     error::Error,
-    pg::{calls::CallInfo, compat, json::JsonbText},
+    pg::{compat, json::JsonbText},
     search::rerank::search_and_rerank,
     settings,
 };
@@ -42,7 +42,7 @@ struct BegunAnswer {
 
 impl AnswerArguments<'_> {
     /// Searches, and asks the model.
-    fn begin(self, call: &CallInfo) -> Result<BegunAnswer, Error> {
+    fn begin(self) -> Result<BegunAnswer, Error> {
         let parsed = |name: &str, json: Option<JsonbText>| {
             let parsed = json.map(|json| json.parse()).transpose();
             parsed.map_err(|e| Error::invalid_parameter(format!("{name}: {e}")))
@@ -77,7 +77,7 @@ impl AnswerArguments<'_> {
             query_embedding: None,
         }
         .into_request()?;
-        let found = search_and_rerank(&mut request, self.rerank, &own_schema(call))?;
+        let found = search_and_rerank(&mut request, self.rerank)?;
         if let Some(why) = &found.degraded {
             notify_degraded(&request, found.mode, why);
         }
@@ -116,7 +116,6 @@ fn rag_answer(
     conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
     context: pgrx::default!(Option<JsonbText>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -142,7 +141,7 @@ fn rag_answer(
         context,
         rerank,
     }
-    .begin(&call)?;
+    .begin()?;
     let mut message = String::new();
     let mut metadata = Value::Null;
     while let Some(part) = begun.running.next()? {
@@ -173,7 +172,6 @@ fn rag_answer_stream(
     conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
     context: pgrx::default!(Option<JsonbText>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -196,7 +194,7 @@ fn rag_answer_stream(
         context,
         rerank,
     }
-    .begin(&call)?;
+    .begin()?;
     let BegunAnswer {
         mut running,
         context_used,

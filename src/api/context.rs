@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::{
     required,
-    search::{SearchArguments, notify_degraded, own_schema},
+    search::{SearchArguments, notify_degraded},
 };
 use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{calls::CallInfo, json::JsonbText},
+    pg::json::JsonbText,
     search::context::{CitedDocument, context},
     types::vector::Vector,
 };
@@ -36,7 +36,6 @@ fn rag_context(
     mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     tokenizer: pgrx::default!(Option<&str>, "NULL"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -74,8 +73,7 @@ fn rag_context(
     }
     .into_request()?;
     let tokenizer = EmbeddingModel::usable(tokenizer)?.token_source();
-    let operators = own_schema(&call);
-    let (context, found) = context(&mut request, max_tokens as usize, &tokenizer, &operators)?;
+    let (context, found) = context(&mut request, max_tokens as usize, &tokenizer)?;
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
     }

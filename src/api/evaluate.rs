@@ -4,11 +4,11 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_contract::{MAX_TOP_K, RetrievalSettings};
 use rag_evaluate::{MAX_RESAMPLES, Measure, Measures, Resampling};
 
-use super::{required, search::own_schema};
+use super::required;
 use crate::{
     catalog::collections::Collection,
     error::Error,
-    pg::{calls::CallInfo, json::JsonbText, wait::check_for_interrupts},
+    pg::{json::JsonbText, wait::check_for_interrupts},
     search::{
         evaluate::{JudgedQuery, evaluate, judged_queries},
         retrieval::invalid_request,
@@ -25,7 +25,6 @@ struct Evaluation {
     collection: Collection,
     queries: Vec<JudgedQuery>,
     k: i32,
-    operators: String,
 }
 
 impl Evaluation {
@@ -34,7 +33,6 @@ impl Evaluation {
         queries: Option<JsonbText>,
         qrels: Option<JsonbText>,
         k: Option<i32>,
-        call: &CallInfo,
     ) -> Result<Self, Error> {
         let parse = |name: &str, json: Option<JsonbText>| {
             required(name, json)?
@@ -52,7 +50,6 @@ impl Evaluation {
             collection: super::readable(collection)?,
             queries: judged_queries(&queries, &qrels)?,
             k,
-            operators: own_schema(call),
         })
     }
 
@@ -67,13 +64,7 @@ impl Evaluation {
         };
         let enough = (self.k * CHUNKS_PER_DOCUMENT).min(MAX_TOP_K);
         settings.top_k.get_or_insert(enough);
-        evaluate(
-            &self.collection,
-            &self.queries,
-            &settings,
-            self.k as usize,
-            &self.operators,
-        )
+        evaluate(&self.collection, &self.queries, &settings, self.k as usize)
     }
 }
 
@@ -87,7 +78,6 @@ fn rag_evaluate(
     compare: pgrx::default!(Option<JsonbText>, "NULL"),
     k: pgrx::default!(Option<i32>, "10"),
     resamples: pgrx::default!(Option<i32>, "10000"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -106,7 +96,7 @@ fn rag_evaluate(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(collection, queries, qrels, k, &call)?;
+    let evaluation = Evaluation::new(collection, queries, qrels, k)?;
     let resamples = required("resamples", resamples)?;
     let resampling = match usize::try_from(resamples) {
         Ok(resamples @ 1..=MAX_RESAMPLES) => Resampling { resamples },
@@ -158,7 +148,6 @@ fn rag_evaluate_queries(
     qrels: Option<JsonbText>,
     settings: pgrx::default!(Option<JsonbText>, "NULL"),
     k: pgrx::default!(Option<i32>, "10"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -176,7 +165,7 @@ fn rag_evaluate_queries(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(collection, queries, qrels, k, &call)?;
+    let evaluation = Evaluation::new(collection, queries, qrels, k)?;
     let measured = evaluation.run(settings)?;
     let rows = evaluation.queries.into_iter().zip(measured);
     Ok(TableIterator::new(rows.map(|(query, measures)| {

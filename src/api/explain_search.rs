@@ -2,12 +2,8 @@
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::search::{SearchArguments, own_schema};
-use crate::{
-    pg::{calls::CallInfo, json::JsonbText},
-    search::explain::explain,
-    types::vector::Vector,
-};
+use super::search::SearchArguments;
+use crate::{pg::json::JsonbText, search::explain::explain, types::vector::Vector};
 
 #[pg_extern(stable, parallel_restricted, cost = 100000)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
@@ -26,7 +22,6 @@ fn rag_explain_search(
     mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     distinct_text: pgrx::default!(Option<bool>, "true"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -57,7 +52,7 @@ fn rag_explain_search(
         query_embedding,
     }
     .into_request()?;
-    let steps = explain(&request, &own_schema(&call))?;
+    let steps = explain(&request)?;
     Ok(TableIterator::new(steps.into_iter().map(|step| {
         (
             step.step.to_owned(),

@@ -5,10 +5,10 @@ use pgrx::{JsonB, PgSqlErrorCode, pg_extern, pg_sys::panic::ErrorReport, prelude
 use rag_contract::{DifyError, DifyRequest, KnowledgeRequest, RequestError, RetrieveRequest, dify};
 use serde_json::Value;
 
-use super::{required, search::own_schema};
+use super::required;
 use crate::{
     error::Error,
-    pg::{calls::CallInfo, guc::set_for_transaction, json::JsonbText},
+    pg::{guc::set_for_transaction, json::JsonbText},
     search::{
         SearchQuery,
         retrieval::{
@@ -26,15 +26,15 @@ fn parse<T>(
 }
 
 #[pg_extern(sql = false)]
-fn rag_retrieve(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+fn rag_retrieve(request: Option<JsonbText>) -> Result<JsonB, ErrorReport> {
     let request = required("the request", request)?;
     let request = parse(&request, RetrieveRequest::parse).map_err(invalid_request)?;
-    let found = retrieve_from_all(&request, &own_schema(&call))?;
+    let found = retrieve_from_all(&request)?;
     Ok(JsonB(request.answer(&found)))
 }
 
 #[pg_extern(sql = false)]
-fn rag_dify_retrieval(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+fn rag_dify_retrieval(request: Option<JsonbText>) -> Result<JsonB, ErrorReport> {
     let parsed = match &request {
         Some(request) => parse(request, DifyRequest::parse),
         None => DifyRequest::parse(&Value::Null),
@@ -51,7 +51,6 @@ fn rag_dify_retrieval(request: Option<JsonbText>, call: CallInfo) -> Result<Json
         SearchQuery::of_text(&request.query),
         &request.settings,
         request.filter,
-        &own_schema(&call),
     )?;
     Ok(JsonB(dify::answer(&found)))
 }
@@ -63,10 +62,10 @@ fn refuse(error: &DifyError) -> Result<JsonB, Error> {
 }
 
 #[pg_extern(sql = false)]
-fn rag_knowledge_search(request: Option<JsonbText>, call: CallInfo) -> Result<JsonB, ErrorReport> {
+fn rag_knowledge_search(request: Option<JsonbText>) -> Result<JsonB, ErrorReport> {
     let request = required("the request", request)?;
     let request = parse(&request, KnowledgeRequest::parse).map_err(invalid_request)?;
-    Ok(search_knowledge(request, &call)?)
+    Ok(search_knowledge(request)?)
 }
 
 #[pg_extern(
@@ -80,7 +79,6 @@ fn knowledge_search_by_arguments(
     n: pgrx::default!(Option<i32>, "5"),
     category: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
-    call: CallInfo,
 ) -> Result<JsonB, ErrorReport> {
     let q = required("q", q)?;
     let request =
@@ -95,16 +93,15 @@ fn knowledge_search_by_arguments(
         .set_hint("To send the request, write ::jsonb after it.")
         .report(PgLogLevel::NOTICE);
     }
-    Ok(search_knowledge(request, &call)?)
+    Ok(search_knowledge(request)?)
 }
 
-fn search_knowledge(request: KnowledgeRequest, call: &CallInfo) -> Result<JsonB, Error> {
+fn search_knowledge(request: KnowledgeRequest) -> Result<JsonB, Error> {
     let found = retrieve(
         knowledge_base(&request.collection)?,
         SearchQuery::of_text(&request.query),
         &request.settings(),
         request.filter.clone(),
-        &own_schema(call),
     )?;
     Ok(JsonB(request.answer(&found)))
 }

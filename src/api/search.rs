@@ -9,7 +9,7 @@ use rag_filter::Filter;
 
 use crate::{
     error::Error,
-    pg::{calls::CallInfo, json::JsonbText},
+    pg::json::JsonbText,
     search::{SearchQuery, SearchRequest, rerank::search_and_rerank},
     types::vector::Vector,
 };
@@ -32,7 +32,6 @@ fn rag_search(
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
     distinct_text: pgrx::default!(Option<bool>, "true"),
-    call: CallInfo,
 ) -> Result<
     TableIterator<
         'static,
@@ -85,7 +84,7 @@ fn rag_search(
         query_embedding,
     }
     .into_request()?;
-    let found = search_and_rerank(&mut request, rerank, &own_schema(&call))?;
+    let found = search_and_rerank(&mut request, rerank)?;
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
     }
@@ -217,10 +216,4 @@ pub(super) fn notify_degraded(request: &SearchRequest, used: RetrievalMode, why:
         "rag",
     )
     .report(PgLogLevel::NOTICE);
-}
-
-/// Returns the quoted name of the schema of the running function, which is also the schema of the
-/// operators.
-pub(super) fn own_schema(call: &CallInfo) -> String {
-    pgrx::spi::quote_identifier(call.schema().unwrap_or_default())
 }

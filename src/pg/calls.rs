@@ -13,7 +13,7 @@ use pgrx::{
     },
 };
 
-use super::{hooks, lookup};
+use super::hooks;
 use crate::error::Error;
 
 /// Defines the entry point of a background worker, which calls a function without arguments.
@@ -147,12 +147,6 @@ pub unsafe fn handle_support(
 pub struct CallInfo(pg_sys::FunctionCallInfo);
 
 impl CallInfo {
-    /// Returns the schema of the running function.
-    pub fn schema(&self) -> Option<String> {
-        // SAFETY: the call information of the running function.
-        lookup::schema_of_function(unsafe { (*(*self.0).flinfo).fn_oid })
-    }
-
     /// Returns a value that is kept between the calls of one place in a statement. A function that
     /// returns a set cannot use it.
     pub fn kept<T: Any + Default>(&mut self) -> &mut T {

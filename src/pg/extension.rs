@@ -1,11 +1,16 @@
 //! The extension's own objects in the system catalogs: its schemas, owner and types.
 
-use std::collections::HashSet;
+use std::{cell::Cell, collections::HashSet};
 
 use pgrx::pg_sys;
 
 use super::{lookup, security::with_safe_search_path, spi::query};
 use crate::error::Error;
+
+thread_local! {
+    /// The extension and the schema that its functions are in, which it cannot leave.
+    static OWN_SCHEMA: Cell<Option<(pg_sys::Oid, pg_sys::Oid)>> = const { Cell::new(None) };
+}
 
 /// Returns the OID of the type `rag_types.vector`. Functions that ask exist only if the type does.
 pub fn vector_type() -> pg_sys::Oid {
@@ -61,6 +66,33 @@ pub fn owner() -> pg_sys::Oid {
         Some(owner) => owner,
         None => Error::internal("schema rag has vanished").raise(),
     }
+}
+
+/// Returns the quoted name of the schema of the extension's functions and operators.
+pub fn own_schema() -> Result<String, Error> {
+    let extension = lookup::extension(c"rag").ok_or_else(|| Error::internal("rag has vanished"))?;
+    let schema = match OWN_SCHEMA.get() {
+        Some((known, schema)) if known == extension => schema,
+        _ => {
+            let schema = read_own_schema(extension)?;
+            OWN_SCHEMA.set(Some((extension, schema)));
+            schema
+        }
+    };
+    let name = lookup::schema_name(schema).ok_or_else(|| Error::internal("rag has no schema"))?;
+    Ok(pgrx::spi::quote_identifier(name))
+}
+
+fn read_own_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, Error> {
+    let found = with_safe_search_path(|| {
+        query(
+            "SELECT extnamespace FROM pg_catalog.pg_extension WHERE oid = $1",
+            &[extension.into()],
+            |row| row.required::<pg_sys::Oid>(1),
+        )
+    })?;
+    let schema = found.into_iter().next();
+    schema.ok_or_else(|| Error::internal("rag has no schema"))
 }
 
 /// Returns the OIDs of the cluster's databases.

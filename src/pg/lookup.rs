@@ -96,10 +96,10 @@ pub fn type_in_schema(name: &CStr, schema: pg_sys::Oid) -> pg_sys::Oid {
     }
 }
 
-/// Returns the name of the schema that a function is in.
-pub fn schema_of_function(function: pg_sys::Oid) -> Option<String> {
-    // SAFETY: look-ups; the name is null or copied.
-    copied(unsafe { pg_sys::get_namespace_name(pg_sys::get_func_namespace(function)) })
+/// Returns the name of a schema.
+pub fn schema_name(schema: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a look-up; the name is null or copied.
+    copied(unsafe { pg_sys::get_namespace_name(schema) })
 }
 
 /// Returns the OID of a function in a schema.
@@ -186,7 +186,7 @@ pub fn relation_on_path(name: &CStr) -> Option<pg_sys::Oid> {
     })
 }
 
-/// Has the look-ups that follow see what other transactions have committed by now. Statements do
+/// Reads what other transactions have committed by now, for the look-ups that follow. Statements do
 /// that when they lock their tables, and not when they have waited for a row.
 pub fn accept_changes() {
     // SAFETY: as when a lock on a relation is acquired.
@@ -289,7 +289,7 @@ pub fn whole_index(table: pg_sys::Oid, access_method: &CStr) -> Option<pg_sys::O
     find_whole_index(table, access_method, None)
 }
 
-/// Does the same for an index whose first column has an operator family of this name.
+/// Returns such an index whose first column has an operator family of this name.
 pub fn whole_index_of(
     table: pg_sys::Oid,
     access_method: &CStr,

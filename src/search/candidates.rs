@@ -13,6 +13,7 @@ use super::{
     find::Query,
     notice::Notice,
     statements::{FoundRow, Statements},
+    trace::Event,
 };
 use crate::{
     catalog::{access::sees_partition, storage_changes},
@@ -46,9 +47,7 @@ impl Query<'_> {
         let name = collection.name.as_str();
         let changed = storage_changes::documents(name, MAX_CHANGED + 1)?;
         if changed.len() > MAX_CHANGED {
-            self.trace.note(|| {
-                format!("more than {MAX_CHANGED} documents have changed since the server was told")
-            });
+            self.trace.note(|| Event::ManyChanged(MAX_CHANGED));
             return Ok(None);
         }
         let vector = Vec::from(embedding.clone());
@@ -81,13 +80,10 @@ impl Query<'_> {
             }
             // the numbers would tell of rows that policies hide
             if sees_partition(collection) {
-                self.trace.note(|| {
-                    format!(
-                        "candidates of the server: {named}; changed documents: {}; of both \
-                         are found: {}",
-                        changed.len(),
-                        rows.len()
-                    )
+                self.trace.note(|| Event::OfServer {
+                    named,
+                    changed: changed.len(),
+                    found: rows.len(),
                 });
             }
             // these are all that the server has
@@ -95,8 +91,7 @@ impl Query<'_> {
                 return Ok(Some(rows));
             }
             if limit_of_server == MAX_CANDIDATES {
-                self.trace
-                    .note(|| "too few candidates pass, so all chunks are read".to_owned());
+                self.trace.note(|| Event::FewOfServer);
                 return Ok(None);
             }
             limit_of_server = limit_of_server.saturating_mul(GROWTH).min(MAX_CANDIDATES);

@@ -54,7 +54,7 @@ impl CitedDocument {
 }
 
 /// Runs a search, and quotes the best of what it has found, as much as fits into `max_tokens`
-/// tokens of `tokenizer`. `operators` is the quoted name of the schema of the operators.
+/// tokens of `tokenizer`.
 ///
 /// # Errors
 /// The search fails, or the engine cannot count tokens.
@@ -62,10 +62,9 @@ pub fn context(
     request: &mut SearchRequest,
     max_tokens: usize,
     tokenizer: &TokenSource,
-    operators: &str,
 ) -> Result<(Context, SearchResult), Error> {
     let neighbours = std::mem::take(&mut request.neighbours);
-    let result = search(request, operators)?;
+    let result = search(request)?;
     let found = Found {
         hits: &result.hits,
         chunks: read_neighbours(request, &result.hits, neighbours)?,

@@ -321,9 +321,10 @@ fn missing_key(collection: &str, usage: &Usage, known: &[String]) -> Notice {
     let columns = rag_filter::columns().map(|name| -> &str { name });
     let keys = known.iter().map(String::as_str);
     let near = near(key, columns.chain(keys));
-    match near.is_empty() {
-        true => notice,
-        false => notice.hint(format!("Similar keys: {}.", near.join(", "))),
+    if near.is_empty() {
+        notice
+    } else {
+        notice.hint(format!("Similar keys: {}.", near.join(", ")))
     }
 }
 

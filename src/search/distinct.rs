@@ -10,7 +10,7 @@ use super::{
     find::Query,
     hits::{join_neighbours, read_hits},
     notice::Notice,
-    trace::Part,
+    trace::{Event, Part},
 };
 use crate::error::Error;
 
@@ -35,9 +35,8 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
         let found = results.len();
         let mut hits = trace.measure(Part::Results, || {
             trace.rows(found);
-            trace.note(|| match request.neighbours {
-                0 => "chunks read".to_owned(),
-                distance => format!("chunks read, with neighbours: {distance}"),
+            trace.note(|| Event::Read {
+                neighbours: request.neighbours,
             });
             read_hits(request, &results)
         })?;
@@ -46,7 +45,7 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
         }
         let copies = fold(&mut hits);
         if copies > 0 {
-            trace.note(|| format!("chunks with the text of another one: {copies}"));
+            trace.note(|| Event::Copies(copies));
         }
         if copies == 0 || hits.len() >= wanted || found < limit {
             break hits;

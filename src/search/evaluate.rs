@@ -102,7 +102,6 @@ pub fn evaluate(
     queries: &[JudgedQuery],
     settings: &RetrievalSettings,
     k: usize,
-    operators: &str,
 ) -> Result<Vec<Measures>, Error> {
     let every_document = rag_filter::parse(&Value::Null)
         .map_err(|e| Error::internal(format!("no filter is an invalid filter: {e}")))?;
@@ -115,7 +114,7 @@ pub fn evaluate(
             settings,
             every_document.clone(),
         )?;
-        let found = search(&request, operators)?;
+        let found = search(&request)?;
         let mut ranking: Vec<String> = vec![];
         for hit in &found.hits {
             let document = name_of(hit, &query.judgements);
@@ -134,8 +133,9 @@ fn name_of(hit: &SearchHit, judgements: &Judgements<String>) -> String {
     let decoded = rag_protocol::uri::file_name(&hit.uri).into_owned();
     let names = [hit.document_id.to_string(), file.to_owned(), decoded];
     let mut judged = names.into_iter().filter(|name| judgements.of(name) > 0.0);
-    match judgements.of(&hit.uri) > 0.0 {
-        true => hit.uri.clone(),
-        false => judged.next().unwrap_or_else(|| hit.uri.clone()),
+    if judgements.of(&hit.uri) > 0.0 {
+        hit.uri.clone()
+    } else {
+        judged.next().unwrap_or_else(|| hit.uri.clone())
     }
 }

@@ -1,14 +1,19 @@
 //! Explains a search: runs it, and tells what each of its parts did.
 
-use std::time::{Duration, Instant};
+use std::{
+    iter,
+    time::{Duration, Instant},
+};
 
-use rag_contract::{Fusion, RetrievalMode};
+use rag_contract::{Fusion, RetrievalMode, VectorMetric};
+use rag_fusion::{Method, Weights};
 
 use super::{
     SearchRequest,
     notice::Notice,
     run,
-    trace::{Step, Trace},
+    trace::{Event, Step, Trace},
+    words::NoKeywords,
 };
 use crate::{
     catalog::{access::sees_every_row, chunks::query_chunks},
@@ -25,12 +30,11 @@ pub struct ExplainedStep {
     pub milliseconds: Option<f64>,
 }
 
-/// Runs a search, and returns what its parts did, in their order. `operators` is the quoted name of
-/// the schema of the operators.
+/// Runs a search, and returns what its parts did, in their order.
 ///
 /// # Errors
 /// The search fails.
-pub fn explain(request: &SearchRequest, operators: &str) -> Result<Vec<ExplainedStep>, Error> {
+pub fn explain(request: &SearchRequest) -> Result<Vec<ExplainedStep>, Error> {
     let mut steps = vec![ExplainedStep {
         step: "request",
         detail: describe(request),
@@ -41,7 +45,7 @@ pub fn explain(request: &SearchRequest, operators: &str) -> Result<Vec<Explained
     steps.extend(filter_step(request)?);
     let trace = Trace::of_steps();
     let (started, pages) = (Instant::now(), pages_read());
-    let result = run(request, operators, &trace)?;
+    let result = run(request, &trace)?;
     trace.take_notices().into_iter().for_each(Notice::raise);
     let total = ExplainedStep {
         step: "total",
@@ -53,19 +57,126 @@ pub fn explain(request: &SearchRequest, operators: &str) -> Result<Vec<Explained
         pages: Some(pages_read() - pages),
         milliseconds: Some(milliseconds(started.elapsed())),
     };
+    let explained = |step| explained(step, request);
     steps.extend(trace.into_steps().into_iter().map(explained));
     steps.push(total);
     Ok(steps)
 }
 
-fn explained(step: Step) -> ExplainedStep {
+fn explained(step: Step, request: &SearchRequest) -> ExplainedStep {
+    let events = step.events.iter();
+    let phrases: Vec<String> = events.flat_map(|event| phrases(event, request)).collect();
     ExplainedStep {
         step: step.part.name(),
-        detail: step.details.join("; "),
+        detail: phrases.join("; "),
         rows: step.rows.map(|rows| rows as i64),
         pages: Some(step.pages),
         milliseconds: Some(milliseconds(step.time)),
     }
+}
+
+/// Says in English what a part of a search does.
+fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
+    let phrase = match event {
+        Event::EmbeddingGiven => "given".to_owned(),
+        Event::EmbeddedBy(model) => format!("by model \"{model}\""),
+        Event::Words(words) => {
+            let words = words.iter().map(|(word, count)| match count {
+                Some(count) => format!("{word} in {count}"),
+                None => word.clone(),
+            });
+            format!("words: {}", words.collect::<Vec<_>>().join(", "))
+        }
+        Event::NoWords => NoKeywords::NoWords.reason().to_owned(),
+        Event::WordsInTable => "the words are searched for in the table".to_owned(),
+        Event::Path { ef_search, scans } => {
+            let search = match ef_search {
+                Some(ef_search) => format!("index search with ef_search {ef_search}"),
+                None => "exact search".to_owned(),
+            };
+            return iter::once(search).chain(scans.iter().cloned()).collect();
+        }
+        Event::ManyChanged(limit) => {
+            format!("more than {limit} documents have changed since the server was told")
+        }
+        Event::OfServer {
+            named,
+            changed,
+            found,
+        } => format!(
+            "candidates of the server: {named}; changed documents: {changed}; of both are found: \
+             {found}"
+        ),
+        Event::FewOfServer => "too few candidates pass, so all chunks are read".to_owned(),
+        Event::NamedByIndex { chunks, steps } => {
+            format!("chunks named by the index: {chunks} in {steps} steps")
+        }
+        Event::FoundByWords(chunks) => format!("of these are found: {chunks}"),
+        Event::ScoredByWords(chunks) => {
+            format!("chunks of the vector list that are scored: {chunks}")
+        }
+        Event::ExpectedToPass(chunks) => {
+            format!("chunks expected to pass the filter: {chunks:.0}")
+        }
+        Event::ManyExpected(limit) => format!("more than {limit}, so the best are searched for"),
+        Event::ManyPass(limit) => format!("more than {limit} pass, so the best are searched for"),
+        Event::FewPass => "few, so all are scored".to_owned(),
+        Event::Scored(chunks) => format!("chunks that are scored: {chunks}"),
+        Event::Chosen {
+            method,
+            baseline,
+            candidates,
+            below_threshold,
+            needs_more,
+        } => {
+            let mut phrases = vec![score(*method, *baseline, request)];
+            phrases.push(format!("candidates: {candidates}"));
+            phrases.extend(choice(request, *below_threshold));
+            if *needs_more {
+                phrases.push("too few documents, so longer lists are needed".to_owned());
+            }
+            return phrases;
+        }
+        Event::Read { neighbours: 0 } => "chunks read".to_owned(),
+        Event::Read { neighbours } => format!("chunks read, with neighbours: {neighbours}"),
+        Event::Copies(chunks) => format!("chunks with the text of another one: {chunks}"),
+    };
+    vec![phrase]
+}
+
+/// Says how a result gets its score. `baseline` is the cosine similarity that counts as 0.
+fn score(method: Method, baseline: f64, request: &SearchRequest) -> String {
+    match method {
+        Method::Vector => match request.collection.storage.metric {
+            VectorMetric::Cosine => "score: cosine similarity".to_owned(),
+            VectorMetric::L2 => "score: 1 / (1 + Euclidean distance)".to_owned(),
+            VectorMetric::InnerProduct => "score: from the inner product".to_owned(),
+        },
+        Method::Keyword => "score: BM25, divided by the best".to_owned(),
+        Method::Weighted(Weights { vector, keyword }) => match baseline {
+            0.0 => format!("score: {vector} * vector_score + {keyword} * keyword_score"),
+            mu => format!(
+                "score: {vector} * (vector_score - {mu:.3}) / (1 - {mu:.3}) + {keyword} * \
+                 keyword_score"
+            ),
+        },
+        Method::ReciprocalRank => "score: reciprocal ranks, k = 60".to_owned(),
+    }
+}
+
+/// Says what the results are chosen by, besides their scores.
+fn choice(request: &SearchRequest, below_threshold: Option<usize>) -> Vec<String> {
+    let mut phrases = vec![];
+    if let (Some(threshold), Some(below)) = (request.threshold, below_threshold) {
+        phrases.push(format!("below score_threshold {threshold}: {below}"));
+    }
+    if let Some(limit) = request.per_document {
+        phrases.push(format!("at most {limit} of a document"));
+    }
+    if let Some(lambda) = request.mmr_lambda {
+        phrases.push(format!("chosen for diversity, mmr_lambda {lambda}"));
+    }
+    phrases
 }
 
 /// Returns a time in milliseconds, rounded to microseconds.

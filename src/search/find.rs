@@ -12,7 +12,7 @@ use super::{
     SearchRequest,
     hits::read_embeddings,
     statements::{FoundRow, Statement, Statements},
-    trace::{Part, Trace},
+    trace::{Event, Part, Trace},
     words::QueryWords,
 };
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
     error::Error,
     pg::{
         explain::{explain, scans},
+        extension,
         guc::with_settings,
     },
     settings,
@@ -54,8 +55,6 @@ pub struct Query<'a> {
     pub mode: RetrievalMode,
     pub embedding: Option<&'a OwnedVector>,
     pub words: Option<&'a QueryWords>,
-    /// The quoted name of the schema of the operators.
-    pub operators: &'a str,
     pub trace: &'a Trace,
     pub indexes: IndexUse,
 }
@@ -97,45 +96,20 @@ impl Query<'_> {
                 choose(&ranked, limits, |one, other| vectors.similarity(one, other))
             }
         };
-        self.note_choice(&ranked, &chosen);
-        Ok(chosen)
-    }
-
-    fn note_choice(&self, ranked: &[Ranked], chosen: &Chosen) {
-        let trace = self.trace;
-        let request = self.request;
-        trace.rows(chosen.results.len());
-        trace.note(|| match self.method() {
-            Method::Vector => match request.collection.storage.metric {
-                VectorMetric::Cosine => "score: cosine similarity".to_owned(),
-                VectorMetric::L2 => "score: 1 / (1 + Euclidean distance)".to_owned(),
-                VectorMetric::InnerProduct => "score: from the inner product".to_owned(),
-            },
-            Method::Keyword => "score: BM25, divided by the best".to_owned(),
-            Method::Weighted(Weights { vector, keyword }) => match self.baseline() {
-                0.0 => format!("score: {vector} * vector_score + {keyword} * keyword_score"),
-                mu => format!(
-                    "score: {vector} * (vector_score - {mu:.3}) / (1 - {mu:.3}) + \
-                         {keyword} * keyword_score"
-                ),
-            },
-            Method::ReciprocalRank => "score: reciprocal ranks, k = 60".to_owned(),
+        self.trace.rows(chosen.results.len());
+        self.trace.note(|| Event::Chosen {
+            method: self.method(),
+            baseline: self.baseline(),
+            candidates: ranked.len(),
+            below_threshold: limits.threshold.map(|threshold| {
+                ranked
+                    .iter()
+                    .filter(|chunk| chunk.score < threshold)
+                    .count()
+            }),
+            needs_more: chosen.needs_more,
         });
-        trace.note(|| format!("candidates: {}", ranked.len()));
-        if let Some(threshold) = request.threshold {
-            let below = ranked.iter().filter(|chunk| chunk.score < threshold);
-            let below = below.count();
-            trace.note(|| format!("below score_threshold {threshold}: {below}"));
-        }
-        if let Some(limit) = request.per_document {
-            trace.note(|| format!("at most {limit} of a document"));
-        }
-        if let Some(lambda) = request.mmr_lambda {
-            trace.note(|| format!("chosen for diversity, mmr_lambda {lambda}"));
-        }
-        if chosen.needs_more {
-            trace.note(|| "too few documents, so longer lists are needed".to_owned());
-        }
+        Ok(chosen)
     }
 
     /// Returns the cosine similarity that counts as 0 in a weighted sum.
@@ -145,9 +119,10 @@ impl Query<'_> {
         }
         let model = self.request.collection.model.as_ref();
         let baseline = model.map_or(0.0, |model| f64::from(model.baseline));
-        match baseline >= MIN_BASELINE {
-            true => baseline.min(MAX_BASELINE),
-            false => 0.0,
+        if baseline >= MIN_BASELINE {
+            baseline.min(MAX_BASELINE)
+        } else {
+            0.0
         }
     }
 
@@ -172,26 +147,27 @@ impl Query<'_> {
             ..
         } = *self.request;
         let is_plain = self.mode != RetrievalMode::Hybrid && mmr_lambda.is_none();
-        match is_plain && per_document.is_none() {
-            true => top_k,
-            false => top_k.max(MIN_POOL),
+        if is_plain && per_document.is_none() {
+            top_k
+        } else {
+            top_k.max(MIN_POOL)
         }
     }
 
-    fn statements(&self) -> Statements<'_> {
-        Statements {
+    fn statements(&self) -> Result<Statements<'_>, Error> {
+        Ok(Statements {
             request: self.request,
             embedding: self.embedding,
-            operators: self.operators,
+            operators: extension::own_schema()?,
             // a filter has a plan of its own, by its values
             keeps_plans: self.indexes == IndexUse::Allowed && !self.is_restricted(),
-        }
+        })
     }
 
     /// Returns the candidates, and whether a search may have more than `pool`. All scores that the
     /// mode uses are known of each candidate.
     fn candidates(&self, pool: usize) -> Result<(Candidates, bool), Error> {
-        let statements = self.statements();
+        let statements = self.statements()?;
         if let Some(words) = self.words
             && self.is_filtered()
         {
@@ -246,14 +222,11 @@ impl Query<'_> {
             }
             nearest.retain(|row| candidates.lacks_keyword(row.key));
             // if all rows that match were found, the others do not match
-            let scores = match has_more {
-                true => {
-                    let others = nearest.len();
-                    self.trace
-                        .note(|| format!("chunks of the vector list that are scored: {others}"));
-                    self.keyword_scores(words, &nearest)?
-                }
-                false => vec![0.0; nearest.len()],
+            let scores = if has_more {
+                self.trace.note(|| Event::ScoredByWords(nearest.len()));
+                self.keyword_scores(words, &nearest)?
+            } else {
+                vec![0.0; nearest.len()]
             };
             for (row, score) in nearest.iter().zip(scores) {
                 candidates.set_keyword(row.key, score);
@@ -275,10 +248,10 @@ impl Query<'_> {
     ) -> Result<(Vec<(FoundRow, f64)>, bool), Error> {
         let known: HashMap<Tid, &FoundRow> = nearest.iter().map(|row| (row.tid, row)).collect();
         let mut found: Vec<(FoundRow, f64)> = vec![];
-        let (mut batches, mut named) = (0, 0);
+        let (mut steps, mut named) = (0, 0);
         as_reader(&self.request.collection, || {
             words.each_batch(limit, |batch| {
-                batches += 1;
+                steps += 1;
                 named += batch.len();
                 let mut scores: HashMap<Tid, f64> = HashMap::new();
                 for (tid, score) in batch {
@@ -293,19 +266,21 @@ impl Query<'_> {
                     let scored = |row: FoundRow| Some((row, *scores.get(&row.tid)?));
                     found.extend(rows.into_iter().filter_map(scored));
                 }
-                Ok(match found.len() >= limit {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                Ok(if found.len() >= limit {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 })
             })
         })?;
         // the number of rows that policies hide would tell that the words are in them
         if self.trace.records_steps() && sees_partition(&self.request.collection) {
-            self.trace
-                .note(|| format!("chunks named by the index: {named} in {batches} steps"));
+            self.trace.note(|| Event::NamedByIndex {
+                chunks: named,
+                steps,
+            });
         }
-        self.trace
-            .note(|| format!("of these are found: {}", found.len()));
+        self.trace.note(|| Event::FoundByWords(found.len()));
         let has_more = found.len() >= limit;
         Ok((found, has_more))
     }
@@ -352,14 +327,11 @@ impl Query<'_> {
             explain(&statement.text, &statement.args)
         })?;
         let scans = scans(&plan);
-        self.trace
-            .note(|| match scans.iter().any(|scan| scan.is_ordered) {
-                true => format!("index search with ef_search {ef_search}"),
-                false => "exact search".to_owned(),
-            });
-        for scan in scans {
-            self.trace.note(|| scan.description);
-        }
+        let is_ordered = scans.iter().any(|scan| scan.is_ordered);
+        self.trace.note(|| Event::Path {
+            ef_search: is_ordered.then_some(ef_search),
+            scans: scans.into_iter().map(|scan| scan.description).collect(),
+        });
         Ok(())
     }
 
@@ -391,21 +363,18 @@ impl Query<'_> {
         let estimate = as_reader(&self.request.collection, || {
             estimated_rows(&every_row.text, &every_row.args)
         })?;
-        self.trace
-            .note(|| format!("chunks expected to pass the filter: {estimate:.0}"));
+        self.trace.note(|| Event::ExpectedToPass(estimate));
         if estimate > limit as f64 {
-            self.trace
-                .note(|| format!("more than {limit}, so the best are searched for"));
+            self.trace.note(|| Event::ManyExpected(limit));
             return Ok(None);
         }
         let rows = statements.run(&statements.filtered(Some(limit + 1)))?;
         if rows.len() > limit {
-            self.trace
-                .note(|| format!("more than {limit} pass, so the best are searched for"));
+            self.trace.note(|| Event::ManyPass(limit));
             return Ok(None);
         }
         self.trace.rows(rows.len());
-        self.trace.note(|| "few, so all are scored".to_owned());
+        self.trace.note(|| Event::FewPass);
         Ok(Some(rows))
     }
 
@@ -422,8 +391,7 @@ impl Query<'_> {
         pool: usize,
     ) -> Result<(Candidates, bool), Error> {
         let scores = self.keyword_scores(words, rows)?;
-        self.trace
-            .note(|| format!("chunks that are scored: {}", rows.len()));
+        self.trace.note(|| Event::Scored(rows.len()));
         let scored = || rows.iter().map(|row| row.key).zip(scores.iter().copied());
         let matches: Vec<_> = scored().filter(|(_, score)| *score > 0.0).collect();
         self.trace.rows(matches.len());

@@ -9,6 +9,21 @@
 //!
 //! All statements of a search have the snapshot of the calling one, so that it sees whole documents
 //! only. What cannot answer (words, model, index) is left out, if the other half can.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`request`] | arguments, completed by the retriever and checked |
+//! | [`words`] | the words of the query in the keyword index |
+//! | [`find`], [`statements`] | candidates of both searches, and their scores |
+//! | [`candidates`] | candidates of a server that searches vectors |
+//! | [`distinct`] | results with equal texts become one |
+//! | [`hits`], [`citation`] | the rows of the results, and how people cite them |
+//! | [`notice`], [`diagnosis`] | what the caller is told besides, and why nothing was found |
+//! | [`trace`], [`explain`] | what a search does, and how that is shown |
+//! | [`rerank`], [`context`] | what follows a search: a reranker, a context for a language model |
+//! | [`evaluate`] | searches whose relevant documents are known |
+//! | [`retrieval`] | requests of applications |
+//! | [`file_name`] | names of files in URIs, for filters |
 
 mod candidates;
 mod citation;
@@ -40,7 +55,7 @@ use rag_protocol::{
 use self::{
     find::Query,
     notice::Notice,
-    trace::{Part, Trace},
+    trace::{Event, Part, Trace},
     words::QueryWords,
 };
 pub use self::{
@@ -69,30 +84,25 @@ pub struct SearchResult {
     pub hits: Vec<SearchHit>,
 }
 
-/// Runs a search, and raises its notices. `operators` is the quoted name of the schema of the
-/// operators.
+/// Runs a search, and raises its notices.
 ///
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.
-pub fn search(request: &SearchRequest, operators: &str) -> Result<SearchResult, Error> {
-    let (result, notices) = search_quietly(request, operators)?;
+pub fn search(request: &SearchRequest) -> Result<SearchResult, Error> {
+    let (result, notices) = search_quietly(request)?;
     notices.into_iter().for_each(Notice::raise);
     Ok(result)
 }
 
-/// Runs a search. Returns its notices with the result. `operators` is the quoted name of the schema
-/// of the operators.
+/// Runs a search. Returns its notices with the result.
 ///
 /// # Errors
 /// The query cannot be embedded, or has another number of dimensions than the collection.
-fn search_quietly(
-    request: &SearchRequest,
-    operators: &str,
-) -> Result<(SearchResult, Vec<Notice>), Error> {
+fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>), Error> {
     let counted = Counted::begin(request.collection.name.as_str(), request.mode);
     let started = Instant::now();
     let trace = Trace::default();
-    let result = match run(request, operators, &trace) {
+    let result = match run(request, &trace) {
         // a rebuild has replaced the storage since the snapshot was taken
         Err(error)
             if error.code == PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE
@@ -104,7 +114,7 @@ fn search_quietly(
                     collection,
                     ..request.clone()
                 };
-                run(&request, operators, &trace)
+                run(&request, &trace)
             })?
         }
         result => result?,
@@ -124,7 +134,7 @@ fn search_quietly(
     Ok((result, trace.take_notices()))
 }
 
-fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<SearchResult, Error> {
+fn run(request: &SearchRequest, trace: &Trace) -> Result<SearchResult, Error> {
     let Some(stored) = &request.collection.model else {
         return Ok(SearchResult {
             mode: request.mode,
@@ -146,7 +156,6 @@ fn run(request: &SearchRequest, operators: &str, trace: &Trace) -> Result<Search
             mode: query.mode,
             embedding: query.embedding,
             words: query.words.as_ref(),
-            operators,
             trace,
             indexes,
         })?;
@@ -261,8 +270,8 @@ impl QueryEmbedding<'_> {
         }
         let computed = self.trace.measure(Part::Embedding, || {
             self.trace.note(|| match request.query.embedding {
-                Some(_) => "given".to_owned(),
-                None => format!("by model \"{}\"", stored.name),
+                Some(_) => Event::EmbeddingGiven,
+                None => Event::EmbeddedBy(stored.name.clone()),
             });
             embed(request, stored, self.trace)
         })?;

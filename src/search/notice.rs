@@ -63,9 +63,12 @@ impl Notice {
             ..
         } = self;
         let more = [detail, hint].into_iter().flatten();
-        more.fold(message, |line, part| match line.ends_with('.') {
-            true => format!("{line} {part}"),
-            false => format!("{line}. {part}"),
+        more.fold(message, |line, part| {
+            if line.ends_with('.') {
+                format!("{line} {part}")
+            } else {
+                format!("{line}. {part}")
+            }
         })
     }
 }

@@ -27,10 +27,9 @@ const LATE_WEIGHT: f64 = 0.75;
 pub fn search_and_rerank(
     request: &mut SearchRequest,
     model: Option<&str>,
-    operators: &str,
 ) -> Result<SearchResult, Error> {
     let Some(name) = model else {
-        return search(request, operators);
+        return search(request);
     };
     let Some(query) = request.query.text.clone() else {
         return Err(Error::null_not_allowed(
@@ -41,7 +40,7 @@ pub fn search_and_rerank(
     let settings = model.settings()?;
     let wanted = request.top_k;
     request.top_k = settings.candidates.max(wanted);
-    let mut result = search(request, operators)?;
+    let mut result = search(request)?;
     if result.hits.len() > 1 {
         match scores(&model, &query, result.hits.iter().map(text_of).collect()) {
             Ok(scores) if settings.is_late => {

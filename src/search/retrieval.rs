@@ -60,21 +60,19 @@ pub fn check_retriever(collection: &Collection, wanted: &str) -> Result<(), Erro
     .hint("Name that retriever, or none."))
 }
 
-/// Finds the chunks of a collection for a query. `operators` is the quoted name of the schema of
-/// the vector operators.
+/// Finds the chunks of a collection for a query.
 pub fn retrieve(
     collection: Collection,
     query: SearchQuery,
     settings: &RetrievalSettings,
     filter: Filter,
-    operators: &str,
 ) -> Result<SearchOutcome, Error> {
     let request = SearchRequest::new(collection, query, settings, filter)?;
-    outcome(&request, operators)
+    outcome(&request)
 }
 
-fn outcome(request: &SearchRequest, operators: &str) -> Result<SearchOutcome, Error> {
-    let (found, notices) = search_quietly(request, operators)?;
+fn outcome(request: &SearchRequest) -> Result<SearchOutcome, Error> {
+    let (found, notices) = search_quietly(request)?;
     let collection = request.collection.name.as_str();
     let chunks = found.hits.into_iter();
     Ok(SearchOutcome {
@@ -89,10 +87,7 @@ fn outcome(request: &SearchRequest, operators: &str) -> Result<SearchOutcome, Er
 ///
 /// # Errors
 /// One of the knowledge bases does not exist, or the caller may not read it.
-pub fn retrieve_from_all(
-    request: &RetrieveRequest,
-    operators: &str,
-) -> Result<SearchOutcome, Error> {
+pub fn retrieve_from_all(request: &RetrieveRequest) -> Result<SearchOutcome, Error> {
     let query = request.hints.vector_text.as_deref();
     let query = SearchQuery {
         hinted_words: match &request.hints {
@@ -117,7 +112,7 @@ pub fn retrieve_from_all(
         let (settings, filter) = (&request.settings, request.filter.clone());
         let search = SearchRequest::new(collection, query.clone(), settings, filter)?;
         limit = limit.max(search.top_k);
-        outcomes.push(outcome(&search, operators)?);
+        outcomes.push(outcome(&search)?);
     }
     SearchOutcome::merged(outcomes, limit)
         .ok_or_else(|| Error::internal("a request names no knowledge base"))

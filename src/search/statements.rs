@@ -34,7 +34,7 @@ pub struct Statements<'a> {
     pub request: &'a SearchRequest,
     pub embedding: Option<&'a OwnedVector>,
     /// The quoted name of the schema of the operators.
-    pub operators: &'a str,
+    pub operators: String,
     /// Plans are kept for the next search of the session.
     pub keeps_plans: bool,
 }
@@ -107,7 +107,7 @@ impl Statements<'_> {
     ) -> Statement {
         let Self {
             request, operators, ..
-        } = *self;
+        } = self;
         let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
         let distance = match self.embedding {
             Some(_) => {
@@ -134,9 +134,10 @@ impl Statements<'_> {
         let Statement { text, args } = statement;
         let collection = &self.request.collection;
         let metric = collection.storage.metric;
-        match self.keeps_plans {
-            true => query_chunks_prepared(collection, text, args, |row| found(&row, metric)),
-            false => query_chunks(collection, text, args, |row| found(&row, metric)),
+        if self.keeps_plans {
+            query_chunks_prepared(collection, text, args, |row| found(&row, metric))
+        } else {
+            query_chunks(collection, text, args, |row| found(&row, metric))
         }
     }
 }

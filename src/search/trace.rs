@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rag_fusion::Method;
+
 use super::notice::Notice;
 use crate::pg::process::pages_read;
 
@@ -35,12 +37,79 @@ impl Part {
     }
 }
 
+/// What a part of a search does. `explain` says it in English.
+#[derive(Debug)]
+pub enum Event {
+    /// The caller has given the embedding of the query.
+    EmbeddingGiven,
+    /// The query is embedded by a model of this name.
+    EmbeddedBy(String),
+    /// The words of the query, with the number of chunks that have them, if the caller may know it.
+    Words(Vec<(String, Option<u64>)>),
+    NoWords,
+    /// The words are searched for in the table, because an index is corrupted.
+    WordsInTable,
+    /// How the planner finds the nearest chunks.
+    Path {
+        /// The candidates that the index keeps. None without an index.
+        ef_search: Option<usize>,
+        /// As EXPLAIN writes them.
+        scans: Vec<String>,
+    },
+    /// More documents have changed since the server was told than this number.
+    ManyChanged(usize),
+    /// The candidates of a server, the documents that it was not told of, and the chunks that are
+    /// found of both.
+    OfServer {
+        named: usize,
+        changed: usize,
+        found: usize,
+    },
+    /// Too few of the most candidates that a server may name pass the filter.
+    FewOfServer,
+    /// Chunks that the keyword index has named, in a number of steps.
+    NamedByIndex {
+        chunks: usize,
+        steps: usize,
+    },
+    /// Chunks of those that may be found.
+    FoundByWords(usize),
+    /// Chunks of the vector list whose keyword scores are computed.
+    ScoredByWords(usize),
+    /// Chunks that the planner expects to pass the filter.
+    ExpectedToPass(f64),
+    /// More chunks than this number are expected to pass.
+    ManyExpected(usize),
+    /// More chunks than this number pass.
+    ManyPass(usize),
+    /// So few chunks pass that all are scored.
+    FewPass,
+    /// Chunks whose scores are computed, because few pass.
+    Scored(usize),
+    /// The results were chosen.
+    Chosen {
+        method: Method,
+        /// The cosine similarity that counts as 0.
+        baseline: f64,
+        candidates: usize,
+        /// The number below the threshold of the request, if it has one.
+        below_threshold: Option<usize>,
+        /// Too few documents: longer lists are needed.
+        needs_more: bool,
+    },
+    /// The chunks of the results are read, with their neighbours within a distance.
+    Read {
+        neighbours: i32,
+    },
+    /// Chunks with the text of another one.
+    Copies(usize),
+}
+
 /// What a part of a search has done.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Step {
     pub part: Part,
-    /// Phrases in English.
-    pub details: Vec<String>,
+    pub events: Vec<Event>,
     /// The number of rows that it has returned, if that is known.
     pub rows: Option<usize>,
     /// The number of pages of tables and indexes that it has read, in memory or not.
@@ -61,7 +130,7 @@ pub struct Trace {
 struct Steps {
     ended: Vec<Step>,
     /// Of the step in progress.
-    details: Vec<String>,
+    events: Vec<Event>,
     rows: Option<usize>,
 }
 
@@ -90,7 +159,7 @@ impl Trace {
             let mut steps = steps.borrow_mut();
             let step = Step {
                 part,
-                details: std::mem::take(&mut steps.details),
+                events: std::mem::take(&mut steps.events),
                 rows: steps.rows.take(),
                 pages: pages_read() - pages,
                 time: elapsed,
@@ -105,9 +174,9 @@ impl Trace {
     }
 
     /// Records what the step in progress does.
-    pub fn note(&self, detail: impl FnOnce() -> String) {
+    pub fn note(&self, event: impl FnOnce() -> Event) {
         if let Some(steps) = &self.steps {
-            steps.borrow_mut().details.push(detail());
+            steps.borrow_mut().events.push(event());
         }
     }
 

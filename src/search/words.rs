@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 use rag_bm25::Terms;
 use rag_pages::Tid;
 
-use super::trace::Trace;
+use super::trace::{Event, Trace};
 use crate::{
     catalog::{access::sees_partition, collections::Collection, keyword_index},
     error::Error,
@@ -57,24 +57,17 @@ impl NoKeywords {
 }
 
 fn no_words(trace: &Trace) -> NoKeywords {
-    trace.note(|| NoKeywords::NoWords.reason().to_owned());
+    trace.note(|| Event::NoWords);
     NoKeywords::NoWords
 }
 
 /// Returns the words of a query, with the numbers of chunks that have them.
-fn described(terms: &Terms, counts: Option<&Vec<u64>>) -> String {
-    let words: Vec<String> = terms
-        .iter()
-        .enumerate()
-        .map(|(n, (term, _))| {
-            let word = String::from_utf8_lossy(term);
-            match counts.and_then(|counts| counts.get(n)) {
-                Some(count) => format!("{word} in {count}"),
-                None => word.into_owned(),
-            }
-        })
-        .collect();
-    words.join(", ")
+fn described(terms: &Terms, counts: Option<&Vec<u64>>) -> Vec<(String, Option<u64>)> {
+    let count = |n: usize| counts.and_then(|counts| counts.get(n)).copied();
+    let words = terms.iter().enumerate();
+    words
+        .map(|(n, (term, _))| (String::from_utf8_lossy(term).into_owned(), count(n)))
+        .collect()
 }
 
 impl QueryWords {
@@ -96,7 +89,7 @@ impl QueryWords {
         }
         trace.note(|| {
             let counts = sees_partition(collection).then_some(&ranking.statistics.frequencies);
-            format!("words: {}", described(&ranking.terms, counts))
+            Event::Words(described(&ranking.terms, counts))
         });
         Ok(Ok(Self {
             text: text.to_owned(),
@@ -105,8 +98,8 @@ impl QueryWords {
         }))
     }
 
-    /// Does the same without the index: reads all texts of the partition. Scores are those that the
-    /// index would give.
+    /// Returns the words without the index: reads all texts of the partition. Scores are those that
+    /// the index would give.
     ///
     /// # Errors
     /// The table is corrupted.
@@ -135,7 +128,7 @@ impl QueryWords {
         found.sort_by(|(one, of_one), (other, of_other)| {
             of_other.total_cmp(of_one).then(one.cmp(other))
         });
-        trace.note(|| "the words are searched for in the table".to_owned());
+        trace.note(|| Event::WordsInTable);
         Ok(Ok(Self {
             text: text.to_owned(),
             from: WordsFrom::Table(found),
