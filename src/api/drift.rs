@@ -36,7 +36,7 @@ fn rag_check_drift(
         FollowUp::RunExpected => {
             pgrx::notice!("{name}: a queued run or retry will index the drifted documents again");
         }
-        _ if findings.drifted => {
+        _ if findings.has_drifted() => {
             pgrx::notice!(
                 "{name}: the next run will index the drifted documents again; start it with \
                  SELECT rag_sync('{name}')"
@@ -47,7 +47,7 @@ fn rag_check_drift(
     Ok(TableIterator::once((
         findings.expected,
         findings.actual,
-        findings.drifted,
-        JsonB(findings.detail),
+        findings.has_drifted(),
+        JsonB(findings.detail()),
     )))
 }

@@ -14,10 +14,12 @@
 //! run or another change in between does no harm. One SQL function computes the digests for writing
 //! and for checking (`sql/drift.sql`).
 
-use std::time::Duration;
+mod findings;
 
-use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, time::Duration};
 
+pub use self::findings::DriftFindings;
+use self::findings::ServerDifference;
 use crate::{
     catalog::{
         collections::Collection,
@@ -37,36 +39,14 @@ use crate::{
 
 /// Maximum number of documents of each kind that a check lists.
 const MAX_LISTED: i64 = 100;
-/// Maximum number of documents that the condition lists.
-const MAX_IN_MESSAGE: usize = 3;
 
 // -- checks
-
-/// What a check found.
-#[derive(Debug, Clone)]
-pub struct DriftFindings {
-    /// Number of documents that there should be, or `None` if no run has completed yet.
-    pub expected: Option<i64>,
-    pub actual: i64,
-    pub drifted: bool,
-    /// `missing`, `changed`, `lost_chunks`, `unexpected`: the drifted documents, at most
-    /// [`MAX_LISTED`] of each; `counts`: their numbers. `server`: the numbers of chunks here and at
-    /// the server of the collection, if they differ.
-    pub detail: Value,
-}
 
 /// Runs `f`, which compares, as the extension's owner and without JIT: compiling its statement
 /// would take longer than running it.
 pub fn without_jit<R>(f: impl FnOnce() -> R) -> R {
     as_owner(|| with_settings(&[(c"jit", c"off")], f))
 }
-
-const KINDS: [(&str, &str); 4] = [
-    ("missing", "missing"),
-    ("changed", "changed"),
-    ("lost_chunks", "with lost chunks"),
-    ("unexpected", "unexpected"),
-];
 
 /// Compares the stored documents of a source with what its runs have indexed. The caller holds the
 /// source's lock.
@@ -117,95 +97,24 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
         .into_iter()
         .next()
         .ok_or_else(|| Source::missing(source.name.as_str()))?;
-    let Some(expected) = expected else {
-        let detail = json!({"note": "no run of the source has completed yet"});
-        return Ok(DriftFindings {
-            expected: None,
-            actual,
-            drifted: false,
-            detail,
-        });
+    if expected.is_none() {
+        return Ok(DriftFindings::without_run(actual));
+    }
+    let documents = match found {
+        Some(found) => serde_json::from_value(found.0)
+            .map_err(|e| Error::internal(format!("the findings cannot be read: {e}")))?,
+        None => BTreeMap::new(),
     };
-    let found = found.map_or(Value::Null, |json| json.0);
-    let (mut detail, mut counts) = (Map::new(), Map::new());
-    for (kind, _) in KINDS {
-        let of_kind = &found[kind];
-        detail.insert(
-            kind.into(),
-            if of_kind.is_null() {
-                json!([])
-            } else {
-                of_kind["named"].clone()
-            },
-        );
-        counts.insert(kind.into(), json!(of_kind["count"].as_i64().unwrap_or(0)));
-    }
-    detail.insert("counts".into(), Value::Object(counts));
     let difference = changes::difference(&Collection::get(source.collection.as_str())?)?;
-    if let Some((chunks, server_chunks)) = difference {
-        let both = json!({"chunks": chunks, "server_chunks": server_chunks});
-        detail.insert("server".into(), both);
-    }
-    let drifted = expected != actual || !found.is_null() || difference.is_some();
     Ok(DriftFindings {
-        expected: Some(expected),
+        expected,
         actual,
-        drifted,
-        detail: Value::Object(detail),
+        documents,
+        server: difference.map(|(chunks, server_chunks)| ServerDifference {
+            chunks,
+            server_chunks,
+        }),
     })
-}
-
-impl DriftFindings {
-    /// Returns true if stored documents differ from what was indexed, or the server of the
-    /// collection from what is stored, whatever the number of documents.
-    fn has_differences(&self) -> bool {
-        let has_documents = |kind: &str| self.detail["counts"][kind].as_i64().unwrap_or(0) > 0;
-        KINDS.iter().any(|(kind, _)| has_documents(kind)) || self.detail["server"].is_object()
-    }
-
-    /// Returns the findings in one sentence, with the first documents.
-    fn message(&self) -> String {
-        let counts = &self.detail["counts"];
-        let mut parts: Vec<String> = KINDS
-            .iter()
-            .filter_map(|(kind, words)| {
-                let count = counts[*kind].as_i64().filter(|count| *count > 0)?;
-                Some(format!(
-                    "{count} {} {words}",
-                    if count == 1 { "document" } else { "documents" }
-                ))
-            })
-            .collect();
-        if let Value::Object(server) = &self.detail["server"] {
-            parts.push(format!(
-                "the server has {} chunks instead of {}",
-                server["server_chunks"], server["chunks"]
-            ));
-        }
-        if parts.is_empty() {
-            parts.push(format!(
-                "{} documents are stored and {} were indexed",
-                self.actual,
-                self.expected.unwrap_or(0)
-            ));
-        }
-        let uris: Vec<&str> = KINDS
-            .iter()
-            .flat_map(|(kind, _)| self.detail[*kind].as_array().into_iter().flatten())
-            .filter_map(|entry| entry.as_str().or_else(|| entry["uri"].as_str()))
-            .take(MAX_IN_MESSAGE)
-            .collect();
-        let total: i64 = KINDS
-            .iter()
-            .filter_map(|(kind, _)| counts[*kind].as_i64())
-            .sum();
-        let more = total - uris.len() as i64;
-        match (uris.is_empty(), more) {
-            (true, _) => parts.join(", "),
-            (false, 0) => format!("{}: {}", parts.join(", "), uris.join(", ")),
-            (false, more) => format!("{}: {} and {more} more", parts.join(", "), uris.join(", ")),
-        }
-    }
 }
 
 /// What follows a check.
@@ -231,19 +140,20 @@ pub fn record_findings(
         return Ok(FollowUp::Nothing);
     }
     let changes = ConditionChanges::at(source.generation);
-    let changes = match findings.drifted {
-        true => changes.set(
+    let changes = if findings.has_drifted() {
+        changes.set(
             ConditionType::DriftDetected,
             Some(true),
             "DriftDetected",
             findings.message(),
-        ),
-        false => changes.set(
+        )
+    } else {
+        changes.set(
             ConditionType::DriftDetected,
             Some(false),
             "NoDrift",
             "the stored documents are those that were indexed",
-        ),
+        )
     };
     as_owner(|| {
         execute(
@@ -258,7 +168,7 @@ pub fn record_findings(
         )
     })?;
     let is_repaired = is_scheduled && source.drift_policy == DriftPolicy::Auto && !source.suspend;
-    if findings.drifted && is_repaired {
+    if findings.has_drifted() && is_repaired {
         queue_repair(source)
     } else {
         Ok(FollowUp::Nothing)
@@ -333,24 +243,23 @@ pub fn record_after_run(
     let has_drifted = if completed {
         findings.has_differences()
     } else {
-        findings.drifted
+        findings.has_drifted()
     };
-    let changes = match has_drifted {
-        false => {
-            let message = format!("run {run_id} restored the drifted documents");
-            changes.set(
-                ConditionType::DriftDetected,
-                Some(false),
-                "Reindexed",
-                message,
-            )
-        }
-        true => changes.set(
+    let changes = if has_drifted {
+        changes.set(
             ConditionType::DriftDetected,
             Some(true),
             "DriftDetected",
             findings.message(),
-        ),
+        )
+    } else {
+        let message = format!("run {run_id} restored the drifted documents");
+        changes.set(
+            ConditionType::DriftDetected,
+            Some(false),
+            "Reindexed",
+            message,
+        )
     };
     as_owner(|| {
         execute(
