@@ -1,39 +1,37 @@
 #!/usr/bin/env python3
-"""Prints which room of src/ uses which, and fails on an arrow that points up.
+"""Prints which room of src/ uses which. Fails on an arrow that points up, and on maps that are wrong.
 
-A room is a folder or file directly in src/. It may use the rooms that stand below it in ROOMS.
+A room is a folder or file directly in src/. It may use the rooms below it in the table of src/lib.rs.
+The table in docs/architecture.md has the same rooms in the same order. A mod.rs with more than six
+modules has a table that names them. Files that prose and comments name exist.
 """
 
 import re
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src"
+MOST_WITHOUT_TABLE = 6
+# A file in prose: a path of a repository's folder, or a file of Rust.
+NAMED_FILE = re.compile(r"(?<![\w/.~$<>:*{-])(?:\.\.?/)*([\w./-]+\.(?:rs|sql|md|sh|py|pl|pm))\b")
+COMMENT = {".rs": "//", ".sql": "--", ".sh": "#", ".pl": "#", ".pm": "#", ".py": "#", ".md": ""}
+# Files of examples: documents of a user, and what a recipe creates.
+EXAMPLE = re.compile(
+    r"docs/(keys|example|docker|\.notes|api/a)\.md|\bs3\.|source-s3|module\.rs|example\.com/"
+)
+
+
+def tabled(text, cell):
+    """Returns what the rows of a table in a comment or in Markdown name in their first cells."""
+    rows = re.findall(r"^(?://! )?\| ([^|]*) \|", text, re.MULTILINE)
+    return [name for row in rows for name in re.findall(cell, row)]
+
+
 # From the top down. `lib` is the root, where everything is put together.
-ROOMS = [
-    "lib",
-    "api",
-    "workers",
-    "bundle",
-    "sync",
-    "source",
-    "run",
-    "drift",
-    "answers",
-    "search",
-    "storage",
-    "models",
-    "index",
-    "secrets",
-    "engine",
-    "cluster",
-    "catalog",
-    "types",
-    "settings",
-    "pg",
-    "error",
-]
-SRC = Path(__file__).parent.parent / "src"
+ROOMS = ["lib", *tabled((SRC / "lib.rs").read_text(), r"\[`(\w+)`\]")]
 
 
 def split_tree(text):
@@ -106,21 +104,51 @@ def arrows():
     return found
 
 
-def main():
+def wrong_maps():
+    """Yields what the tables of rooms and modules lack."""
     rooms = {module_of(path)[0] for path in SRC.rglob("*.rs")}
-    unknown = rooms - set(ROOMS)
-    if unknown:
-        sys.exit(f"rooms.py: {', '.join(sorted(unknown))}: not in the list of rooms")
+    for room in sorted(rooms ^ set(ROOMS)):
+        yield f"src/lib.rs: its table and src/ differ in {room}"
+    text = (ROOT / "docs/architecture.md").read_text()
+    mapped = tabled(text, r"\(\.\./src/(\w+)(?:/mod)?\.rs\)")
+    if list(dict.fromkeys(mapped)) != ROOMS[1:]:
+        yield "docs/architecture.md: its rooms are not those of src/lib.rs, in their order"
+    for path in sorted(SRC.rglob("mod.rs")):
+        text = path.read_text()
+        modules = re.findall(r"^(?:pub(?:\([^)]*\))? )?mod (\w+);", text, re.MULTILINE)
+        missing = set(modules) - set(tabled(text, r"\[`(\w+)`\]"))
+        if len(modules) > MOST_WITHOUT_TABLE and missing:
+            yield f"{path.relative_to(ROOT)}: its table lacks {', '.join(sorted(missing))}"
+
+
+def missing_files():
+    """Yields the files that prose and comments name and that are not tracked."""
+    listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split("\n")
+    ends = {"/".join(p.split("/")[i:]) for p in listed for i in range(p.count("/") + 1)}
+    folders = {p.split("/")[0] for p in ends if "/" in p}
+    for path in (Path(p) for p in listed if Path(p).suffix in COMMENT):
+        for number, line in enumerate((ROOT / path).read_text().split("\n"), 1):
+            mark = COMMENT[path.suffix]
+            for name in NAMED_FILE.findall(line.partition(mark)[2] if mark else line):
+                is_ours = name.split("/")[0] in folders or name.endswith(".rs")
+                if is_ours and name not in ends and not EXAMPLE.search(name):
+                    yield f"{path}:{number}: {name} does not exist"
+
+
+def main():
     found = arrows()
     for room in ROOMS:
         below = [to for to in ROOMS if (room, to) in found]
         print(f"{room:9} -> {', '.join(below)}")
-    upward = {
-        (a, b): files for (a, b), files in found.items() if ROOMS.index(a) > ROOMS.index(b)
-    }
-    for (a, b), files in sorted(upward.items()):
-        print(f"points up: {a} -> {b}: {', '.join(sorted(files))}", file=sys.stderr)
-    return 1 if upward else 0
+    problems = [
+        f"points up: {a} -> {b}: {', '.join(sorted(files))}"
+        for (a, b), files in sorted(found.items())
+        if ROOMS.index(a) > ROOMS.index(b)
+    ]
+    problems += [*wrong_maps(), *missing_files()]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

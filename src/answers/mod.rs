@@ -87,7 +87,8 @@ impl ChatModel {
     /// database can. So a superuser does not use it by being one.
     ///
     /// # Errors
-    /// As [`ChatModel::find`]; or the model belongs to somebody else, who has not granted it.
+    /// The model cannot be used ([`ChatModel::find`]), or belongs to somebody else, who has not
+    /// granted it.
     pub fn of_setting(name: &str) -> Result<Self, Error> {
         let chat = Self::find(name)?;
         if !chat.model.was_granted_to(roles::current()) {
@@ -156,8 +157,8 @@ pub fn begin(
     let search_query = question.search_query();
     let settings = &chat.settings;
     let is_asked = !hits.is_empty() || settings.answer_without_context;
-    let call = match is_asked {
-        true => Some(ModelCall::begin(
+    let call = if is_asked {
+        Some(ModelCall::begin(
             &chat.model,
             settings,
             CallRequest::Chat {
@@ -167,8 +168,9 @@ pub fn begin(
                 stream: settings.stream,
             },
             settings.timeout,
-        )?),
-        false => None,
+        )?)
+    } else {
+        None
     };
     Ok(RunningAnswer {
         text: call.is_none().then(|| settings.nothing_found.clone()),

@@ -1,5 +1,22 @@
 //! The SQL functions, one file for each noun. A function converts its arguments, calls the domain,
 //! and converts the result. `sql/privileges.sql` has the comments and grants of all functions.
+//!
+//! | file | functions for |
+//! |---|---|
+//! | [`collection`], [`access`], [`rebuild`] | collections, their owners and grants, rebuilds |
+//! | [`document`], [`chunks`], [`knowledge`], [`bundle`] | documents, chunks and knowledge items that users add; bundles |
+//! | [`source`], [`run`], [`schedule`], [`drift`] | sources, their runs, schedules and drift |
+//! | [`retriever`], [`storage`] | retrievers, and storage on other servers |
+//! | [`search`], [`explain_search`], [`search_stats`] | `rag_search`, its explanation and statistics |
+//! | [`context`], [`answer`], [`rerank`] | what follows a search: contexts, answers, reranking |
+//! | [`evaluate`] | measures of searches |
+//! | [`retrieval`] | requests of applications in JSON |
+//! | [`model`], [`models`] | `rag_embed`; definitions of models |
+//! | [`index`], [`bm25`] | indexes of the access methods |
+//! | [`secret`] | secrets and their keys |
+//! | [`manifest`] | manifests |
+//! | [`language`] | languages of texts |
+//! | [`status`], [`operation_stats`] | `rag_status()`, `rag.metrics` |
 
 mod access;
 mod answer;

@@ -11,6 +11,14 @@
 //! from the caller. The rows are read with the rights of the extension's owner then. Files need the
 //! roles of PostgreSQL for files of the server, and a folder in `rag.bundle_folders`. A table is
 //! read with the caller's rights. What is imported belongs to the caller.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`export`], [`import`] | the files of a bundle from rows, and rows from them |
+//! | [`folder`], [`blocks`] | bundles in folders of the server, and in rows of a table |
+//! | [`info`] | what a bundle is of |
+//! | [`rename`] | ids under another name |
+//! | [`retriever`] | the retriever of a bundle |
 
 mod blocks;
 mod export;

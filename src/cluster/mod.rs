@@ -1,5 +1,14 @@
 //! What the processes of the cluster know of each other: shared memory, slots for runs, locks, and
 //! the news that a commit sends to the workers.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`shared`] | shared memory: databases, due times, signals to the launcher |
+//! | [`slots`] | places for runs, shared between databases and owners |
+//! | [`lock`] | locks that show what other processes do |
+//! | [`news`] | what a commit tells the workers |
+//! | [`search_stats`], [`operation_stats`], [`count_table`] | counts of searches and operations |
+//! | [`backoff`] | delays between attempts |
 
 pub mod backoff;
 mod count_table;

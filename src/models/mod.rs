@@ -12,6 +12,16 @@
 //! of `rag-engine` of its own: nothing else of the session speaks to the network. Models on this
 //! server run in `rag-engine embed`. [`embedding`] hides where a model runs; [`local`] has
 //! rerankers.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`definition`] | create, alter, drop, grant |
+//! | [`users`] | collections and retrievers that name a model |
+//! | [`embedding`] | texts to vectors, wherever the model runs |
+//! | [`local`] | rerankers on this server |
+//! | [`call`] | a call of a model on another server |
+//! | [`usage`] | counts of calls and tokens |
+//! | [`test`] | `rag_test_model` |
 
 pub mod call;
 pub mod definition;

@@ -19,8 +19,17 @@
 //! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
 //! | [`words`] | the lexemes of many texts |
 //!
-//! The other files build on them: [`roles`], [`security`] and [`extension`] on look-ups, [`spi`]
-//! runs SQL, [`guc`] reads settings, [`wait`] sleeps, [`worker`] describes the background workers.
+//! The other files build on them:
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`roles`], [`security`] | roles, and code with the rights of another one |
+//! | [`extension`], [`install`] | the extension's objects in the catalogs, and its files |
+//! | [`spi`], [`sqlstate`] | statements, and SQLSTATEs as text |
+//! | [`explain`] | plans of statements |
+//! | [`guc`] | settings |
+//! | [`wait`], [`worker`] | waits that can be interrupted, and background workers |
+//! | [`disk_space`] | room for what is about to be written |
 
 pub mod calls;
 pub mod compat;

@@ -21,9 +21,14 @@
 //! other crosswise. A transaction that was left open may hold that lock for long. Workers never
 //! wait for it (`sources::lock_at_once`), as they would delay other sources.
 //!
-//! [`process`] starts the runner, the process of a run; `workers/runner.rs` is what it does.
-//! [`request`] decides what rag_sync, rag_wait and rag_cancel_run do, and [`session`] starts runs
-//! and waits for them. [`schedule`] computes when a source is due.
+//! | file | contents |
+//! |---|---|
+//! | [`schedule`] | when a source is due |
+//! | [`request`] | what `rag_sync`, `rag_wait` and `rag_cancel_run` do |
+//! | [`session`] | sessions that start runs and wait for them |
+//! | [`process`] | how the process of a run is started; `workers/runner.rs` is what it does |
+//! | [`start`], [`end`], [`retry`] | the start, the end, and the next attempt |
+//! | [`drift_check`] | a drift check that a session requests |
 
 pub mod drift_check;
 pub mod end;

@@ -165,12 +165,15 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
 /// # Errors
 /// Sources or models use it.
 fn check_unused(what: &str, users: &SecretUsers) -> Result<(), Error> {
-    let of = |kind: &str, names: &[String]| match names.is_empty() {
-        true => None,
-        false => Some((
-            kind.to_lowercase(),
-            format!("{kind}: {}.", names.join(", ")),
-        )),
+    let of = |kind: &str, names: &[String]| {
+        if names.is_empty() {
+            None
+        } else {
+            Some((
+                kind.to_lowercase(),
+                format!("{kind}: {}.", names.join(", ")),
+            ))
+        }
     };
     let kinds = [
         of("Sources", &users.sources),
@@ -352,9 +355,10 @@ pub fn check_value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<(), Erro
     let name = named.secret.as_str();
     let key = named.key.as_deref().unwrap_or(TOKEN);
     let entries = secrets::entries(name)?;
-    match entries.iter().any(|entry| entry.key == key) {
-        true => Ok(()),
-        false => Err(missing_key(name, key, &entries)),
+    if entries.iter().any(|entry| entry.key == key) {
+        Ok(())
+    } else {
+        Err(missing_key(name, key, &entries))
     }
 }
 

@@ -1,4 +1,18 @@
 //! Sources: their definitions and the errors in them, permissions, manifests, and the kind `table`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`definition`], [`alter`] | create and alter a source |
+//! | [`check`], [`errors`] | all checks of a definition, and the errors that they collect |
+//! | [`rights`] | what the owner of a source may read |
+//! | [`presence`], [`collection_state`] | warnings: what a source names and does not exist yet |
+//! | [`timing`] | the next run, and the conditions that follow from a schedule |
+//! | [`manage`] | who may manage a source |
+//! | [`drop`], [`rename`] | drop and rename |
+//! | [`collection`] | settings of collections |
+//! | [`retriever`] | retrievers |
+//! | [`manifest`] | manifests of sources and retrievers |
+//! | [`table`] | the kind `table` |
 
 pub mod alter;
 pub mod check;

@@ -1,5 +1,5 @@
 //! Where each field of a page is. No other file knows an offset, except
-//! [`segment/format.rs`](crate::segment) for the pages inside of a segment.
+//! [`segment/layout.rs`](crate::segment) for the pages inside of a segment.
 //!
 //! Each struct lists its fields in the order of their bytes. A field is an array of bytes, its
 //! numbers are little-endian: so there is no padding, and `offset_of!` gives a field's place on
