@@ -168,7 +168,7 @@ like(
 		FROM parted ORDER BY v <=> (SELECT v FROM query LIMIT 1) LIMIT 5"
 	),
 	qr/Merge Append\n.*Index Scan using parted_0_v_idx.*Index Scan using parted_2_v_idx/s,
-	'merged');
+	'the scans of the indexes of all partitions are merged');
 
 # -- dump and restore
 # ----------------------------------------

@@ -45,7 +45,8 @@ subtest 'progress, and a cancel' => sub {
 		'default|knowledge|1|3|t', 'another session sees the progress');
 	is(scalar(() = engines($node, 'ingest')), 1, 'one process reads the items');
 	error_like(run_sql($node, 'SELECT rag_index_all()'),
-		'55006', 'are being indexed by another session', 'rag.progress', 'a second call');
+		'55006', 'are being indexed by another session', 'rag.progress',
+		'a second call of rag_index_all is rejected');
 	ask($node, 'SELECT pg_cancel_backend(' . $call->backend . ')');
 	error_like($call->finish, '57014', 'canceling statement due to user request',
 		undef, 'rag_index_all can be cancelled');
@@ -78,7 +79,7 @@ subtest 'inside a transaction' => sub {
 		"BEGIN; SELECT rag_create_knowledge(4, NULL, '$files[2]') IS NULL;
 		SELECT s ->> 'total_items' FROM rag_index_all('error') s;
 		SELECT s ->> 'total_items' FROM rag_index_all('active') s; ROLLBACK");
-	is($result->{rc}, 0, 'it works') or diag($result->{err});
+	is($result->{rc}, 0, 'rag_index_all works inside of a transaction') or diag($result->{err});
 	is($result->{out}, "f\n1\n3", 'it indexes what is committed');
 	like($result->{err}, qr/NOTICE:.*are not committed: 1/, 'and tells the rest');
 	is(ask($node, $statuses), '1 active, 2 active, 3 active', 'a rollback does not undo it');
@@ -91,7 +92,7 @@ subtest 'items that change meanwhile' => sub {
 	RagHold::release('slow');
 	is($call->finish->{out}, '1|2', 'they are not stored');
 	is(ask($node, 'SELECT count(*) FROM rag.knowledge WHERE error LIKE $$%changed meanwhile$$'),
-		'2', 'they say why');
+		'2', 'items that have changed meanwhile say why they are not stored');
 	is($node->safe_psql('postgres', $index), '3|0', 'another call indexes them');
 	is( ask($node, 'SELECT uri FROM rag.documents WHERE knowledge_id = 3'),
 		"file://$files[2]", 'with what they are now');

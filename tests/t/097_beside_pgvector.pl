@@ -57,7 +57,7 @@ is( $sql->(
 	'relaxed_order',
 	"rag.iterative_scan accepts the names of pgvector");
 is($sql->(q{SELECT rag_functions.binary_quantize('[1,0,-1,2,3,4,5,6,7]')}),
-	'100111111', 'binary_quantize');
+	'100111111', 'binary_quantize returns the signs of the elements');
 is( $sql->(
 		q{SELECT rag_functions.binary_quantize('[0.5]')::bit(3) || B'', count(*)
 			FROM generate_series(1, 3)}

@@ -130,10 +130,10 @@ sub test_wegent
 		'a record has the fields of the design');
 	my $metadata = $file->{metadata};
 	is($metadata->{year}, 2021, 'the metadata has what the document says of itself');
-	is($metadata->{source}, 'files', 'and the source');
-	is_deeply($metadata->{tags}, [qw(docker production)], 'and the tags');
-	is($metadata->{document_id}, $file->{doc_ref}, 'and the document');
-	is_deeply($metadata->{heading_path}, ['Dify'], 'and the headings')
+	is($metadata->{source}, 'files', 'the metadata has the source');
+	is_deeply($metadata->{tags}, [qw(docker production)], 'the metadata has the tags');
+	is($metadata->{document_id}, $file->{doc_ref}, 'the metadata has the id of the document');
+	is_deeply($metadata->{heading_path}, ['Dify'], 'the metadata has the headings')
 	  or diag explain $metadata;
 	like($metadata->{$_}, qr/^\d{4}-\d\d-\d\dT/, "$_ is a time in ISO 8601")
 	  for qw(indexed_at fetched_at);
@@ -168,7 +168,8 @@ sub test_wegent
 	{
 		my $request = qq({"knowledge_id": "kb_123", "query": "a", "retrieval_setting":
 		{"top_k": 20}, "metadata_condition": $condition});
-		is(files(answer('rag_retrieve', $request)), $selected{$condition}, "found: $condition");
+		is(files(answer('rag_retrieve', $request)), $selected{$condition},
+			"documents are found by $condition");
 	}
 	return;
 }
@@ -205,13 +206,14 @@ sub one
 sub test_dify
 {
 	my $found = dify(undef);
-	is(uris($found), '1 2 3 compose.md example.md lunch.txt tea.md', 'no condition');
+	is(uris($found), '1 2 3 compose.md example.md lunch.txt tea.md',
+		'without a condition all documents are found');
 	for my $record (@{ $found->{records} })
 	{
 		is(sorted(keys %$record), 'content metadata score title', 'a record has four fields');
 		ok(defined $record->{title} && !ref $record->{title}, 'its title is a text');
 		is(ref $record->{metadata}, 'HASH', 'its metadata is an object');
-		ok($record->{metadata}{document_id}, 'with the document');
+		ok($record->{metadata}{document_id}, 'its metadata has the id of the document');
 	}
 	my ($untitled) = grep { $_->{metadata}{uri} =~ m{/3$} } @{ $found->{records} };
 	is($untitled->{title}, 'articles 3', 'also that of a row without one');
@@ -261,9 +263,12 @@ sub status
 
 sub test_status
 {
-	is(status('{"knowledge_id": "kb_123", "query": "tea"}'), '1 200', 'records: 200');
-	is(status('{"knowledge_id": "nowhere", "query": "tea"}'), '1 404', 'unknown: 404');
-	is(status('{"knowledge_id": "kb_123", "query": ""}'), '1 400', 'invalid: 400');
+	is(status('{"knowledge_id": "kb_123", "query": "tea"}'), '1 200',
+		'a request that finds records has the status 200');
+	is(status('{"knowledge_id": "nowhere", "query": "tea"}'), '1 404',
+		'an unknown knowledge base has the status 404');
+	is(status('{"knowledge_id": "kb_123", "query": ""}'), '1 400',
+		'an invalid request has the status 400');
 	return;
 }
 
@@ -303,7 +308,7 @@ JSON
 		sorted(qw(content knowledge_id title uri score chunk_index)),
 		'a result has the fields of the service');
 	is($result->{knowledge_id}, 3, 'the item is named');
-	is($result->{title}, 'Configuration Guide', 'with its title');
+	is($result->{title}, 'Configuration Guide', 'the title of the item is named');
 	my %selected = (
 		'{"query": "authentication", "category": "Engineering/Security"}' => '7',
 		'{"query": "deployment steps", "tags": ["docker", "production"]}' => '3',

@@ -34,7 +34,7 @@ sub test_model
 # -- models that answer
 create_model('open', 'chat', 'openai', "$spec, \"max_tokens\": 5, \"temperature\": 0", '/v1/');
 my $answered = 't|the model answered, with 5 tokens sent and 5 received';
-is(test_model('open'), $answered, 'openai');
+is(test_model('open'), $answered, 'a chat model of provider openai answers');
 my ($request) = RagLlm::requests('open');
 is_deeply(
 	$request,
@@ -51,7 +51,7 @@ is_deeply(
 			stream_options => { include_usage => JSON::PP::true }
 		}
 	},
-	'openai: the request');
+	'openai: the request has path, key and settings');
 
 create_model('whole', 'chat', 'openai',
 	'"model": "tiny", "stream": false,
@@ -64,19 +64,19 @@ is_deeply([ sort keys %{ $request->{body} } ],
 is($request->{authorization}, undef, 'no key, no header');
 
 create_model('ollama', 'chat', 'ollama', '"model": "tiny"');
-is(test_model('ollama'), $answered, 'ollama');
+is(test_model('ollama'), $answered, 'a chat model of provider ollama answers');
 ($request) = RagLlm::requests('ollama');
-is($request->{path}, '/api/chat', 'ollama: the path');
+is($request->{path}, '/api/chat', 'ollama: the path is that of chats');
 is_deeply($request->{body}{options}, { temperature => 0.7, num_predict => 16 },
-	'ollama: the options');
+	'ollama: the options have temperature and length');
 
 create_model('cohere', 'rerank', 'cohere', $spec, '/v2');
-is(test_model('cohere'), 't|the model scored 2 documents', 'cohere');
+is(test_model('cohere'), 't|the model scored 2 documents', 'a reranker of provider cohere scores');
 ($request) = RagLlm::requests('cohere');
-is($request->{path}, '/v2/rerank', 'cohere: the path');
+is($request->{path}, '/v2/rerank', 'cohere: the path is that of rerankers');
 is($request->{body}{top_n}, 2, 'cohere: all documents are scored');
 create_model('tei', 'rerank', 'tei', '"timeout": 10');
-is(test_model('tei'), 't|the model scored 2 documents', 'tei');
+is(test_model('tei'), 't|the model scored 2 documents', 'a reranker of provider tei scores');
 
 # -- models that fail
 my $invalid = qr/sent an invalid answer/;
@@ -103,8 +103,8 @@ for my $failure (@failures)
 	my ($name, $provider, $message, $requests) = @$failure;
 	create_model($name, 'chat', $provider, $spec);
 	my $result = test_model($name);
-	like($result, qr/^f\|.*$message/, "$name: the error");
-	unlike($result, qr/sees-4711|sk-own-4711/, "$name: no key");
+	like($result, qr/^f\|.*$message/, "$name: the error tells what is wrong");
+	unlike($result, qr/sees-4711|sk-own-4711/, "$name: the error does not contain the key");
 	is(RagLlm::count($name), $requests, "$name: the number of requests");
 }
 for my $name (qw(throttled flaky))
@@ -135,7 +135,7 @@ for my $host ('10.0.0.1', '169.254.169.254', '[::1]')
 	like(
 		test_model('inside'),
 		qr/^f\|could not call model "inside": connections to .* are not allowed/,
-		"$host is refused");
+		"a model at $host is refused");
 }
 $node->safe_psql('postgres',
 	q{SELECT rag_alter_model('inside', '{"base_url": "http://example.org/v1", "model": "m",
@@ -148,12 +148,12 @@ create_model('silent-long', 'chat', 'openai', '"model": "m", "timeout": 100');
 my $statement = "SELECT * FROM rag_test_model('silent-long')";
 my $session = start_sql($node, $statement);
 $session->await_waiting;
-is(scalar(my @calls = engines($node, 'call')), 1, 'a process calls');
+is(scalar(my @calls = engines($node, 'call')), 1, 'one process calls the model');
 ask($node, 'SELECT pg_cancel_backend(' . $session->backend . ')');
-is(sqlstate($session->finish), '57014', 'cancel');
+is(sqlstate($session->finish), '57014', 'a call can be cancelled');
 await('the process has ended', sub { !engines($node, 'call') });
 is(sqlstate(run_sql($node, "SET statement_timeout = '1s'; $statement")),
-	'57014', 'statement_timeout');
+	'57014', 'statement_timeout ends a call');
 $session = start_sql($node, $statement);
 $session->await_waiting;
 ask($node, 'SELECT pg_terminate_backend(' . $session->backend . ')');
@@ -169,7 +169,7 @@ like($session->finish->{out}, qr/rag-engine was killed by signal 9 while it call
 # -- counts
 is( ask($node, "SELECT calls, errors, input_tokens, output_tokens, tokens, estimated
 		FROM rag.model_usage WHERE model = 'open'"),
-	'1|0|5|5|10|0', 'tokens are counted');
+	'1|0|5|5|10|0', 'tokens of a call are counted');
 is( ask($node, "SELECT calls, errors, tokens, estimated
 		FROM rag.model_usage WHERE model = 'failing'"),
 	'1|1|0|0', 'a refused request has no tokens');
@@ -188,13 +188,14 @@ is(ask($node, "SELECT calls, errors FROM rag.models WHERE name = 'silent-long'")
 	'4|3', 'cancelled calls are counted; an ended session cannot count its error');
 is(run_sql($node, "BEGIN; SELECT success FROM rag_test_model('open'); ROLLBACK")->{rc},
 	0, 'a call in a transaction that is rolled back');
-is(ask($node, "SELECT calls FROM rag.models WHERE name = 'open'"), '2', 'is counted');
+is(ask($node, "SELECT calls FROM rag.models WHERE name = 'open'"), '2',
+	'a call that is rolled back is counted');
 like(run_sql($node, "BEGIN READ ONLY; SELECT success FROM rag_test_model('open'); COMMIT")->{out},
 	qr/^t$/m, 'a read-only transaction can call');
 
 # -- limits
 create_model('little', 'chat', 'openai', '"model": "m", "tokensPerDay": 12');
-like(test_model('little'), qr/^t/, 'within the limit');
+like(test_model('little'), qr/^t/, 'a call within the limit succeeds');
 like(test_model('little'), qr/^t/, 'a call may exceed the limit');
 like(
 	test_model('little'),
@@ -204,11 +205,11 @@ is(RagLlm::count('little'), 2, 'no request is sent beyond the limit');
 create_model('rare', 'chat', 'openai', '"model": "m", "requestsPerMinute": 1');
 # the minute may end in between
 like(join(' ', map { test_model('rare') } 1 .. 3), qr/requestsPerMinute of model "rare" is used up/,
-	'requests per minute');
+	'requestsPerMinute limits the calls');
 $node->safe_psql('postgres',
 	"SELECT rag_alter_model('little', jsonb_set(spec, '{tokensPerDay}', '1000'))
 	 FROM rag.models WHERE name = 'little'");
-like(test_model('little'), qr/^t/, 'a raised limit');
+like(test_model('little'), qr/^t/, 'a raised limit allows calls again');
 
 # -- the key is resolved with the rights of the owner, and only then
 $node->safe_psql(
@@ -256,7 +257,7 @@ is( run_sql($node, "SELECT rag_test_model('open')", database => 'copy')->{out} =
 	'a restored model has its key');
 is( run_sql($node, "SELECT granted_to, owner IS NULL FROM rag.models WHERE name = 'granted'",
 		database => 'copy')->{out},
-	'{reader}|t', 'a restored grant');
+	'{reader}|t', 'a restored database has the grants of models');
 $node->safe_psql('postgres', "SELECT rag_drop_model('open')");
 is(ask($node, "SELECT count(*) FROM rag.model_usage WHERE model = 'open'"),
 	'0', 'a dropped model has no counts');

@@ -140,7 +140,8 @@ like(substr($npy, 0, 10 + $length),
 		\{'descr':\ '<f4',\ 'fortran_order':\ False,\ 'shape':\ \(803,\ 384\),\ \}\ *\n\z/sx,
 	'the header is that of numpy.lib.format');
 is((10 + $length) % 64, 0, 'the numbers begin at a multiple of 64 bytes');
-is(length($npy), 10 + $length + 803 * 384 * 4, 'the numbers follow');
+is(length($npy), 10 + $length + 803 * 384 * 4,
+	'the numbers follow the header to the end of the file');
 SKIP:
 {
 	skip 'no numpy', 1 if system('python3 -c "import numpy" 2>/dev/null') != 0;

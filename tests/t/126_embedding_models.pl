@@ -55,23 +55,24 @@ sub sync
 my $tested = 't|the model embeds texts, with 16 dimensions|16';
 my $prices = '"prices": {"inputTokens": 0.02, "requests": 1}';
 create_model('open', 'openai', "$with_key, \"queryPrefix\": \"query: \", $prices", '/v1/');
-is(test_model('open'), $tested, 'openai');
+is(test_model('open'), $tested, 'an embedding model of provider openai embeds');
 my ($request) = RagLlm::requests('open');
-is($request->{path}, '/v1/embeddings', 'openai: the path');
-is($request->{authorization}, "Bearer $key", 'openai: the key');
+is($request->{path}, '/v1/embeddings', 'openai: the path is that of embeddings');
+is($request->{authorization}, "Bearer $key", 'openai: the key is sent');
 is_deeply([ sort keys %{ $request->{body} } ],
-	[qw(encoding_format input model)], 'openai: the request');
-like($request->{body}{input}[0], qr/^query: /, 'openai: the prefix');
+	[qw(encoding_format input model)], 'openai: the request has input, model and format');
+like($request->{body}{input}[0], qr/^query: /, 'openai: the prefix of queries is sent');
 create_model('ollama', 'ollama', '"model": "tiny"');
-is(test_model('ollama'), $tested, 'ollama');
+is(test_model('ollama'), $tested, 'an embedding model of provider ollama embeds');
 create_model('cohere', 'cohere', "$with_key, \"dimensions\": 8", '/v2');
-is(test_model('cohere'), 't|the model embeds texts, with 8 dimensions|8', 'cohere');
+is(test_model('cohere'), 't|the model embeds texts, with 8 dimensions|8',
+	'an embedding model of provider cohere embeds');
 my @requests = RagLlm::requests('cohere');
 is_deeply([ map { $_->{body}{input_type} } @requests ],
 	[qw(search_query search_document)], 'cohere: the type of input');
-is($requests[0]{body}{output_dimension}, 8, 'cohere: the dimensions');
+is($requests[0]{body}{output_dimension}, 8, 'cohere: the dimensions are requested');
 create_model('tei', 'tei', '"batch": 4, "concurrency": 3');
-is(test_model('tei'), $tested, 'tei');
+is(test_model('tei'), $tested, 'an embedding model of provider tei embeds');
 is(RagLlm::count('tei'), 4, 'texts are sent in batches');
 is(ask($node, "SELECT calls, estimated > 0 FROM rag.model_usage WHERE model = 'tei'"),
 	'4|t', 'each request is counted, and tokens are estimated where the server does not count');
@@ -81,9 +82,10 @@ $node->safe_psql('postgres', "SELECT rag_create_collection('of-$_', model => '$_
 	SELECT rag_add_document('Keys are rotated each month.', 'keys', collection => 'of-$_')")
   for qw(cohere tei);
 is(ask($node, "SELECT rag_index_state('of-cohere') -> 'embed'"),
-	'{"dim": 8, "model": "cohere", "provider": "cohere"}', 'rag_index_state: cohere');
+	'{"dim": 8, "model": "cohere", "provider": "cohere"}',
+	'rag_index_state names the provider cohere');
 is(ask($node, "SELECT rag_index_state('of-tei') -> 'embed'"),
-	'{"dim": 16, "model": "tei", "provider": "tei"}', 'rag_index_state: tei');
+	'{"dim": 16, "model": "tei", "provider": "tei"}', 'rag_index_state names the provider tei');
 
 # -- two models side by side
 create_collection('near', 'all-MiniLM-L6-v2', 'Keys are rotated each month.', 'Bread is baked.');
@@ -100,10 +102,10 @@ for my $collection (qw(near far))
 	is( ask($node, "SELECT content FROM rag_search('when are keys rotated?', '$collection',
 			mode => 'vector', top_k => 1)"),
 		'Keys are rotated each month.',
-		"$collection: a search");
+		"$collection: a search embeds the query with its model");
 }
 RagLlm::requests('open');
-like(sync('far'), qr/Completed\|0/, 'nothing has changed');
+like(sync('far'), qr/Completed\|0/, 'a sync of an unchanged folder completes');
 is(RagLlm::count('open'), 0, 'so nothing is sent');
 RagCluster::write_file("$folder/1.txt", 'Bread is sliced.');
 like(sync('far'), qr/Completed\|1/, 'one document has changed');
@@ -140,7 +142,7 @@ RagCluster::write_file("$folder/1.txt", 'Bread is eaten.');
 like(sync('far'), qr/Completed\|1/, 'a sync without prices');
 is( ask($node, "SELECT model_tokens, model_cost FROM rag.runs WHERE source = 'far'
 		ORDER BY run_id DESC LIMIT 1"),
-	'3|', 'has no cost');
+	'3|', 'a sync without prices has no cost');
 is(ask($node, "SELECT cost FROM rag.models WHERE name = 'open'"), $cost, 'what was paid stays');
 RagLlm::requests('open');
 
@@ -165,9 +167,9 @@ for my $failure (@failures)
 	my ($name, $code, $message) = @$failure;
 	create_model($name, 'openai', "$with_key, \"timeout\": 1");
 	my $result = run_sql($node, "SELECT rag_embed('a text', '$name')");
-	like($result->{err}, qr/ERROR:  $code: /, "$name: the SQLSTATE");
-	like($result->{err}, $message, "$name: the message");
-	unlike($result->{err}, qr/\Q$key\E/, "$name: no key");
+	like($result->{err}, qr/ERROR:  $code: /, "$name: the error has the SQLSTATE");
+	like($result->{err}, $message, "$name: the message tells what is wrong");
+	unlike($result->{err}, qr/\Q$key\E/, "$name: the error does not contain the key");
 }
 create_model('growing', 'openai', '"model": "tiny"');
 create_collection('growing', 'growing', 'A text.');
@@ -206,10 +208,11 @@ like(run_sql($node, "SELECT title FROM rag_search('bread', 'far', mode => 'vecto
 # -- a budget ends a run
 RagCluster::write_file("$folder/2.txt", 'Lunch is at one.');
 RagLlm::requests('open');
-like(sync('far'), qr/^Failed\|0\|.*tokensPerDay of model .* is used up/, 'the run fails');
+like(sync('far'), qr/^Failed\|0\|.*tokensPerDay of model .* is used up/,
+	'a run beyond the budget fails');
 is( ask($node, q{SELECT conditions @> '[{"reason": "BudgetExhausted"}]' FROM rag.sources
 		WHERE name = 'far'}),
-	't', 'the reason');
+	't', 'the reason of the condition is BudgetExhausted');
 is(RagLlm::count('open'), 0, 'nothing is sent');
 is(ask($node, "SELECT count(*) FROM rag.chunks WHERE collection = 'far'"),
 	'3', 'the stored documents stay');

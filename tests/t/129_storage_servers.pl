@@ -195,7 +195,7 @@ like(
 my $search = run_sql($node, q{SELECT found('docs', axis(5), 2)});
 like($search->{out}, qr/^5 1\.000, 1 0\.000/m, 'searches read this database alone');
 like($search->{err}, qr/NOTICE.*reads this database alone.*\n.*Qdrant at \Q$url\E/,
-	'and say so');
+	'a NOTICE tells that this database alone is searched');
 RagVectors::stop_all();
 like(
 	$sql->(q{SELECT success, message FROM rag_test_retriever('docs')}),
@@ -225,7 +225,7 @@ like(
 	'rag_status() names it, and how to give it up');
 $node->restart;
 is($sql->(q{SELECT found('docs', axis(5), 1)}), '5 1.000', 'searches find them there');
-ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'and ask it');
+ok(RagVectors::requests($other)->{'POST rag_kb_docs/_search'}, 'searches ask the other server');
 
 # -- the former server is given up
 $sql->(q{CREATE ROLE stranger LOGIN; GRANT rag_admin TO stranger;

@@ -136,7 +136,8 @@ $node->start;
 my ($result, $out, $err) =
   $node->psql('postgres', q{SELECT uri FROM rag_search('red colour', 'a', mode => 'hybrid')});
 is($out, 'doc', 'with a damaged index a search finds the chunks of its collection');
-like($err, qr/WARNING:  an index of collection "a" is corrupted/, 'and warns');
+like($err, qr/WARNING:  an index of collection "a" is corrupted/,
+	'a search with a damaged index warns');
 my $damaged = q{SELECT string_agg(name, ' ' ORDER BY name) FROM rag_collection_status()
 	WHERE state = 'damaged'};
 is(ask($node, $damaged), 'a b c d', 'all collections of the partition are damaged');
@@ -146,7 +147,7 @@ create_folder_source($node, 'files', $folder, 'c');
 sync_ok($node, 'files', 'a sync into another collection');
 is($node->safe_psql('postgres', $damaged), '', 'it repairs the index');
 is( ask($node, q{SELECT count(*) FROM rag_search('red colour', 'c', mode => 'keyword')}),
-	'2', 'which then answers');
+	'2', 'the repaired index answers searches');
 
 # -- a dump
 my @connect = ('--host', $node->host, '--port', $node->port, '--username', scalar getpwuid $>);

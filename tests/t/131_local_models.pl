@@ -22,7 +22,7 @@ sub create_reranker
 is(create_reranker('cross', $scorer, ', "precision": "fp32", "timeout": 60')->{rc},
 	0, 'a reranker on this server');
 error_like(create_reranker('wrong', 'folder', ', "base_url": "http://h", "precision": "int4"'),
-	'22023', 'model "wrong"', undef, 'a wrong definition');
+	'22023', 'model "wrong"', undef, 'a wrong definition is rejected');
 $node->safe_psql('postgres',
 	'CREATE ROLE admin IN ROLE rag_admin; GRANT CREATE ON SCHEMA public TO admin');
 error_like(
@@ -34,17 +34,18 @@ error_like(
 	run_sql($node, qq{SELECT rag_create_model('talks', 'chat', 'local', '{"path": "$scorer"}')}),
 	'22023', 'unknown provider "local" of kind "chat"', undef, 'no chat model on this server');
 is(ask($node, q{SELECT success || ' ' || message FROM rag_test_model('cross')}),
-	'true the model scored 2 documents', 'rag_test_model');
+	'true the model scored 2 documents', 'rag_test_model scores two documents');
 
 # -- scores: those of transformers, by the logistic function
 is( ask($node, q{SELECT string_agg(index || ' ' || round(ln(score / (1 - score))::numeric, 3),
 		', ' ORDER BY index) FROM rag_rerank('rotate keys', ARRAY[
 		'The keys of the server are rotated each year.', 'Bread is baked in an oven.'], 'cross')}),
 	join(', ', map { sprintf '%d %.3f', $_ + 1, reference_scores()->[$_] } 0, 1),
-	'rag_rerank');
+	'rag_rerank returns the scores of transformers');
 is(ask($node, q{SELECT count(*) FROM rag_rerank('a', array_fill('b'::text, '{300}'), 'cross')}),
-	'300', 'several requests');
-is(ask($node, q{SELECT count(*) FROM rag_rerank('a', '{}', 'cross')}), '0', 'nothing to rerank');
+	'300', 'rag_rerank scores more documents than a request has');
+is(ask($node, q{SELECT count(*) FROM rag_rerank('a', '{}', 'cross')}), '0',
+	'rag_rerank of no documents returns no rows');
 
 my $usage = q{SELECT calls, errors, tokens FROM rag.model_usage WHERE model = 'cross'};
 my ($calls, $errors, $tokens) = split /\|/, ask($node, $usage);
@@ -68,7 +69,8 @@ my $pid = engine_pid($node, 'embed');
 freeze($pid);
 my $late = start_sql($node, 'SELECT score FROM rag_rerank(\'a\', \'{b}\', \'slow\')')->finish;
 thaw($pid);
-error_like($late, '08006', 'model "slow" did not answer within 0.1 s', undef, 'a deadline');
+error_like($late, '08006', 'model "slow" did not answer within 0.1 s', undef,
+	'a reranker has a deadline');
 
 is( ask($node, q{SELECT calls, errors, tokens > 0, estimated = calls FROM rag.model_usage
 		WHERE model = 'slow'}),
@@ -77,18 +79,18 @@ is( ask($node, q{SELECT calls, errors, tokens > 0, estimated = calls FROM rag.mo
 # -- what is no reranker
 create_reranker('embeds', $embedder, ', "timeout": 60');
 error_like(run_sql($node, q{SELECT rag_rerank('a', '{b}', 'embeds')}),
-	'F0000', 'cannot be used to score pairs', undef, 'an embedding model');
+	'F0000', 'cannot be used to score pairs', undef, 'an embedding model does not rerank');
 create_reranker('nothing', "$root/nothing", ', "timeout": 60');
 error_like(run_sql($node, q{SELECT rag_rerank('a', '{b}', 'nothing')}),
 	'58P01', "could not (?:read|use) \"$root/nothing", undef, 'a folder that does not exist');
 my $unranked = run_sql($node, "SELECT uri FROM rag_search('key', top_k => 1, rerank => 'nothing')");
 is($unranked->{rc}, 0, 'a search goes on without its reranker');
 like($unranked->{err}, qr/NOTICE: .* the results are not reranked by model "nothing"/,
-	'with a NOTICE');
+	'a NOTICE tells that the results are not reranked');
 
 # -- another family as the embedding model, and the memory of all
 is( ask($node, "SET rag.model_dir = '$embedder'; SELECT cardinality(rag_embed('hello')::real[])"),
-	'24', 'a ModernBERT embeds');
+	'24', 'a model of the family ModernBERT embeds');
 configure($node, 'rag.model_memory', '1MB');
 error_like(await_error('54000'),
 	'54000', 'does not fit into memory', 'rag.model_memory', 'a model that is too large');

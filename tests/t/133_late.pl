@@ -21,9 +21,9 @@ is( ask($node, "SELECT bool_and(abs(a.score - b.score) = 0)
 	FROM rag_rerank('keys', $texts || array_fill('the keys of a door '::text, '{40}'), 'late') a
 	JOIN unnest($texts) WITH ORDINALITY t(text, n) ON n = a.index,
 		rag_rerank('keys', ARRAY[t.text], 'late') b"),
-	't', 'neighbours change nothing');
+	't', 'the score of a text does not depend on the others');
 is( ask($node, q{SELECT success || ' ' || message FROM rag_test_model('late')}),
-	'true the model scored 2 documents', 'rag_test_model');
+	'true the model scored 2 documents', 'rag_test_model tests late');
 
 # -- a search
 $node->safe_psql('postgres', "SELECT rag_add_document(text, 'text:' || n, document_type => 'text')
@@ -41,7 +41,8 @@ is( ask($node, "SELECT bool_and(abs(s.score - 0.25 * f.score - 0.75 * r.score) <
 	't', 'a quarter of which is that of the search');
 
 # -- bad input
-is(ask($node, q{SELECT count(*) FROM rag_rerank('a', '{}', 'late')}), '0', 'nothing to rerank');
+is(ask($node, q{SELECT count(*) FROM rag_rerank('a', '{}', 'late')}), '0',
+	'late returns no rows for no documents');
 is( ask($node, q{SELECT count(*) || ' ' || bool_and(score BETWEEN -1 AND 1)
 	FROM rag_rerank('', '{"", " ", a}', 'late')}),
 	'3 true', 'an empty query and empty texts');
@@ -61,7 +62,7 @@ for my $wrong (
 error_like(run_sql($node, q{SELECT rag_create_model('late', 'rerank', 'local', '{"late": true}')}),
 	'42710', 'model "late" is built in', 'Choose another name', 'the name is taken');
 error_like(run_sql($node, q{SELECT rag_create_collection('c', model => 'late')}),
-	'42809', 'model "late" is of kind "rerank"', undef, 'no embedding model');
+	'42809', 'model "late" is of kind "rerank"', undef, 'late is not an embedding model');
 
 # -- rights
 is( run_sql($node, q{SET ROLE reader; SELECT count(*) FROM rag_rerank('a', '{b}', 'late')})->{out},
@@ -76,7 +77,7 @@ $node->safe_psql('postgres', sprintf $create, @$_)
   [ 'scores', qq{, "path": "$root/bert-score", "timeout": 60} ],
   [ 'slow', ', "timeout": 0.2' ], [ 'patient', ', "timeout": 60' ];
 is( ask($node, q{SELECT round(score::numeric, 4) FROM rag_rerank('door', '{door}', 'modern')}),
-	'1.0000', 'another embedding model');
+	'1.0000', 'late uses a model of another folder');
 error_like(run_sql($node, q{SELECT rag_rerank('a', '{b}', 'scores')}),
 	'F0000', 'is not valid', undef, 'a cross-encoder has no vectors of tokens');
 

@@ -63,7 +63,7 @@ is( ask($node, "SELECT right(uri, 6), stage, message
 	  . '400 Bad Request: maximum context length is 40 tokens',
 	'and the error has the words of the server');
 like(ask($node, "SELECT hint FROM rag.run_errors WHERE source = 'short'"),
-	qr/smaller chunks/, 'with a hint');
+	qr/smaller chunks/, 'the error has a hint');
 is(contents('short', 'The text%'), '20', 'all others are stored');
 is(contents('short', 'w1%'), '0', 'and nothing of the one that is refused');
 # two requests tell the dimensions, three have all texts; one of these is halved three times, and a
@@ -106,8 +106,9 @@ for my $statement (
 	my ($what) = $statement =~ /(rag_\w+)/;
 	error_like($result, '22023',
 		'the server of model "short" refuses a text: 400 Bad Request: maximum context',
-		'smaller chunks', "$what: the error");
-	like($result->{err}, qr/DETAIL:  The text begins with "w1 w2 /, "$what: which text");
+		'smaller chunks', "$what: the error tells what to do");
+	like($result->{err}, qr/DETAIL:  The text begins with "w1 w2 /,
+		"$what: the error tells which text it is");
 }
 is(contents('short', 'A short text.'), '0', 'nothing is stored');
 
@@ -141,8 +142,9 @@ RagLlm::heal('turning');
 write_file("$folder/00.txt", 'Another text.');
 error_like(run_sql($node, "SELECT rag_sync('turning')"),
 	'22023', 'refuses the request', 'settings of the model', 'a server that refuses everything');
-like(run_row($node, 'turning', 'phase, documents_failed'), qr/^Failed\|0$/, 'fails the run');
-is(RagLlm::count('turning'), 2, 'after two requests');
+like(run_row($node, 'turning', 'phase, documents_failed'), qr/^Failed\|0$/,
+	'a server that refuses everything fails the run');
+is(RagLlm::count('turning'), 2, 'the run ends after two requests');
 
 $node->stop;
 done_testing;

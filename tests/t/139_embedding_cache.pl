@@ -103,8 +103,9 @@ is(entries(), '40', 'each model has embeddings of its own');
 # -- a transaction that is rolled back
 run_sql($node, 'BEGIN; ' . add('A new text.', 'far') . '; ROLLBACK');
 is_deeply([ asked('open') ], ['A new text.'], 'a document of a transaction that is rolled back');
-is(run_sql($node, add('A new text.', 'far'))->{out}, 'added', 'is added again');
-is(scalar asked('open'), 0, 'without a request');
+is(run_sql($node, add('A new text.', 'far'))->{out}, 'added',
+	'a document that was rolled back is added again');
+is(scalar asked('open'), 0, 'adding it again needs no request');
 
 # -- a crash
 $node->stop('immediate');
@@ -128,10 +129,11 @@ is(run_sql($node, 'SET ROLE reader; SELECT count(*) FROM rag.embedding_cache')->
 	'0', 'a reader does not learn how much is cached');
 is( run_sql($node, "SET ROLE reader; SELECT count(*) FROM rag.metrics
 		WHERE name LIKE 'rag_embedding_cache%'")->{out},
-	'0', 'nor from metrics');
+	'0', 'a reader does not learn it from metrics');
 is( ask($node, "SELECT string_agg(name, ' ' ORDER BY name) FROM rag.metrics
 		WHERE name LIKE 'rag_embedding_cache%' AND value > 0"),
-	'rag_embedding_cache_bytes rag_embedding_cache_entries', 'metrics');
+	'rag_embedding_cache_bytes rag_embedding_cache_entries',
+	'rag.metrics has the size of the cache');
 error_like(run_sql($node, 'SET ROLE reader; SELECT rag_clear_embedding_cache()'),
 	'42501', qr/permission denied for function rag_clear_embedding_cache/,
 	undef, 'nor may it clear the cache');
@@ -175,7 +177,8 @@ is(entries(), $others, 'a dropped model takes its embeddings with it');
 # -- a server that has another model than before
 create_model('changing', ', "batch": 8');
 create_collection('changing', 'changing', $folder);
-like(sync('changing'), qr/^Completed\|20\|0\|/, 'a server embeds');
+like(sync('changing'), qr/^Completed\|20\|0\|/,
+	'texts that are not cached are embedded by the server');
 drop_collection('changing');
 RagLlm::says('changing', 24);
 create_collection('changing', 'changing', $folder);
@@ -216,7 +219,7 @@ create_collection('large', 'large', folder(texts(391 .. 400)));
 like(sync('large'), qr/^Completed\|0\|10\|/, 'the newest embeddings are there');
 is( run_sql($node, 'SELECT rag_clear_embedding_cache() > 50')->{out},
 	't', 'the cache is cleared');
-is(entries(), '0', 'and empty then');
+is(entries(), '0', 'the cleared cache is empty');
 ok(!-e $file, 'the file is gone');
 configure($node, 'rag.embedding_cache_size', '0');
 run_sql($node, add('Another text.', 'large'));

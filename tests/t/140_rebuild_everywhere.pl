@@ -39,7 +39,7 @@ like(
 			(SELECT embedding FROM rag.chunks WHERE content = 'made word77'))
 		WHERE step = 'vector'}),
 	qr/index search/,
-	'which searches use');
+	'searches use the new index');
 is( $sql->(
 		q{SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		JOIN pg_am a ON a.oid = c.relam AND a.amname IN ('rag_hnsw', 'rag_bm25')
@@ -72,7 +72,8 @@ $sql->(
 	SELECT rag_alter_collection('small', retriever => 'together');
 	CALL rag_rebuild_collection('small')});
 is($sql->($indexes), $of_first, 'a second collection uses the same indexes');
-is($sql->(q{SELECT uri FROM rag_search('milk', 'small', top_k => 1)}), 'milk', 'and is found');
+is($sql->(q{SELECT uri FROM rag_search('milk', 'small', top_k => 1)}), 'milk',
+	'a document of the second collection is found');
 $sql->(q{SELECT rag_alter_collection('large', text_config => 'english', retriever => 'default');
 	CALL rag_rebuild_collection('large')});
 is($sql->(q{SELECT partition, has_vector_index, state FROM rag_collection_status('large')}),
@@ -111,7 +112,7 @@ my @connect = ('--host', $node->host, '--port', $node->port, '--username', scala
 command_ok([ 'pg_dump', @connect, '-Fc', '-f', $dump, 'postgres' ],
 	'a dump does not wait for a rebuild');
 thaw($embed);
-is($call->finish->{rc}, 0, 'the rebuild ends');
+is($call->finish->{rc}, 0, 'the rebuild ends after the dump');
 is(ask($node, 'SELECT count(*) FROM rag.progress'), '0', 'there is no progress afterwards');
 
 $sql->('CREATE DATABASE copy TEMPLATE template0');
@@ -149,7 +150,8 @@ for my $kind ('qdrant', 'elasticsearch')
 	my $counts = qq{SELECT server_chunks = chunks, chunks > 10, documents_pending, error
 		FROM rag_sync_storage('$kind')};
 	is($sql->($counts), 't|t|0|', "$kind: the server has the new chunks, and no other");
-	is($sql->(qq{SELECT state FROM rag_collection_status('$kind')}), 'ready', "$kind: the state");
+	is($sql->(qq{SELECT state FROM rag_collection_status('$kind')}), 'ready',
+		"$kind: the collection is ready");
 	is($sql->(qq{SELECT uri FROM rag_search('tea', '$kind', mode => 'vector', top_k => 1)}),
 		'tea', "$kind: a search finds the document");
 	like(

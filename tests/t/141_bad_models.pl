@@ -68,7 +68,7 @@ for my $case (@folders)
 	error_like(
 		run_sql($node, "SELECT rag_create_model('local', 'embedding', 'local',
 			'{\"path\": \"$folder\"}'); SELECT rag_embed('a text', 'local')"),
-		@expected, "$what: the error");
+		@expected, "$what: the error tells what is wrong");
 	$node->safe_psql('postgres', "SELECT rag_drop_model('local', true)");
 }
 
@@ -143,9 +143,9 @@ my $ended = $run->finish;
 isnt($ended->{rc}, 0, 'a run whose collection and model are dropped fails');
 # it is stopped, or finds the source gone
 like($ended->{err}, qr/ERROR:  (?:57P01|55000): .*source .*dropped/, 'with an error that says why');
-is(chunks('held'), '0', 'and stores nothing');
+is(chunks('held'), '0', 'a run whose model was dropped stores nothing');
 is(ask($node, "SELECT count(*) FROM rag.model_usage WHERE model = 'held'"),
-	'0', 'nor counts');
+	'0', 'a dropped model counts nothing');
 
 create_model('held-embed');
 $run = start_sql($node, "SELECT rag_embed('number', 'held-embed') IS NOT NULL");

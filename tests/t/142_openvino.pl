@@ -64,7 +64,8 @@ if ($is_installed)
 		$fingerprint, 'the fingerprint is the same');
 	is( ask($node, "SELECT content FROM rag_search('$question', 'docs', mode => 'vector',
 			top_k => 1)"),
-		'The signing keys are rotated each month.', 'a search');
+		'The signing keys are rotated each month.',
+		'a search finds what was embedded by the other runtime');
 	$node->safe_psql('postgres', "SET rag.model_precision = 'int8'; SELECT rag_embed('hello')");
 	is(runtime(), 'onnxruntime', 'ONNX Runtime computes models in 8 bits');
 }
@@ -95,7 +96,8 @@ is(runtime(), $is_installed && $has_bf16 ? 'openvino' : 'onnxruntime',
 	'auto is OpenVINO where it is installed and the processor has bfloat16');
 my $wrong = run_sql($node, "ALTER SYSTEM SET rag.execution_provider = 'tensorrt'");
 error_like($wrong, '22023', 'invalid value for parameter "rag.execution_provider"',
-	'Available values: auto, cpu, cuda, openvino', 'another value');
+	'Available values: auto, cpu, cuda, openvino',
+	'another value of rag.execution_provider is rejected');
 
 $node->stop;
 done_testing;

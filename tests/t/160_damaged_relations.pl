@@ -16,7 +16,7 @@ write_file("$folder/keys.txt", 'Signing keys are rotated twice a year.');
 write_file("$folder/lunch.txt", 'Lunch is at noon.');
 $node->safe_psql('postgres', q{SELECT rag_create_collection('dam')});
 create_folder_source($node, 'notes', $folder, 'dam');
-sync_ok($node, 'notes', 'two documents');
+sync_ok($node, 'notes', 'two documents are synced');
 $node->safe_psql('postgres',
 	q{SELECT rag_add_document('Rivers flow into the sea.', 'rivers', collection => 'dam')});
 
@@ -65,7 +65,7 @@ damage('rag.rag_kb_dam_expr_idx');
 my ($result, $out, $err) = $node->psql('postgres', $keyword);
 is($out, $expected, 'a keyword search over the table returns what the index did');
 like($err, qr/WARNING:.*the search read the table/, 'it warns about the index');
-unlike($err, qr/was used instead/, 'the mode stays');
+unlike($err, qr/was used instead/, 'the mode of the search stays');
 is($node->safe_psql('postgres', $state), 'damaged', 'the collection is damaged');
 my $added =
   q{SELECT success FROM rag_add_document('fresh text', 'f%s', collection => 'fresh%s')};

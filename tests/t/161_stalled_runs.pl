@@ -28,7 +28,7 @@ sub lines { return scalar(() = slurp_file($node->logfile, $log) =~ /$line/g) }
 # a slow server is no reason: the process says each second that it works
 sleep 3;
 is(ask($node, $rows), '', 'a run that waits for a server is not reported');
-is(ask($node, $metric), '0', 'nor counted');
+is(ask($node, $metric), '0', 'a run that waits for a server is not counted');
 
 my $runner = ask($node, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag runner'});
 freeze_asleep($runner);
@@ -49,7 +49,7 @@ thaw($runner);
 RagHold::release('last');
 await('the run ends', sub { ask($node, q{SELECT phase FROM rag.runs}) eq 'Completed' });
 is(ask($node, $rows), '', 'a run that has ended is not reported');
-is(ask($node, $metric), '0', 'nor counted');
+is(ask($node, $metric), '0', 'a run that waits for a server is not counted');
 is(lines(), 1, 'and not logged again');
 
 # -- a session whose engine does not answer

@@ -56,7 +56,7 @@ for my $file ('config.json', 'tokenizer.json', $graph)
 	$result = embed("pipe-$name") if $result->{rc} == 0;
 	isnt($result->{rc}, 0, "$file is a pipe");
 	like($result->{err}, qr/$file/, "the error names $file");
-	unlike($result->{err}, qr/timeout/, 'nothing has waited');
+	unlike($result->{err}, qr/timeout/, "nothing has waited for $file");
 }
 is(run_sql($node, "SELECT cardinality(rag_embed('hello')::real[])")->{out},
 	'384', 'the engine goes on');
@@ -75,7 +75,7 @@ unlike(noted(), qr/first/, 'it is forgotten with its model');
 
 my $moved = model_in("$root/moved");
 create('moved', $moved);
-is(embed('moved')->{out}, '24', 'another folder');
+is(embed('moved')->{out}, '24', 'a model in another folder embeds');
 rename $moved, "$root/elsewhere" or die;
 mkdir "$root/secret" or die;
 write_file("$root/secret/config.json", 'a secret');

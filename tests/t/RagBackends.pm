@@ -74,7 +74,8 @@ sub conforms
 	is($sql->(qq{SELECT found('$name', axis(1))}),
 		$all, "$name: the order is by score, then by chunk_id, at once");
 	$sync->();
-	is($sql->(qq{SELECT found('$name', axis(1))}), $all, "$name: and later");
+	is($sql->(qq{SELECT found('$name', axis(1))}), $all,
+		"$name: a search finds the same after a sync");
 	is($sql->(qq{SELECT found('$name', axis(1), 1)}),
 		"1 $same", "$name: of equal scores, top_k takes the first chunk_id");
 

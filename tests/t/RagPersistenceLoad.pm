@@ -54,7 +54,8 @@ sub crashes
 	push @wrong, map { $test->wrong_answers($test->{collections}{$_}) } @names;
 	result($test, "$rounds crashes: $done operations have happened, $lost have not", @wrong);
 	is($test->query("SELECT count(rag_drop_collection(name, with_sources => true))
-		FROM rag.collections WHERE name LIKE 'crash%'"), scalar @names, 'all are dropped');
+		FROM rag.collections WHERE name LIKE 'crash%'"), scalar @names,
+		'all collections of the crashes are dropped');
 	is($test->left_of(@names), '', 'nothing is left of them');
 	return;
 }
@@ -138,7 +139,8 @@ sub many_documents
 		is(stored($node, 'many'), $state, "$when: all documents are as before");
 		is(ask($node, $answers), $expected, "$when: the answers are the same");
 		is(ask($node, q{SELECT state, document_count, has_vector_index
-			FROM rag_collection_status('many')}), "ready|$count|t", "$when: the status");
+			FROM rag_collection_status('many')}), "ready|$count|t",
+			"$when: the status is ready with all documents");
 		is(join("\n", broken_indexes($node)), '', "$when: the indexes are sound");
 	};
 	my $state = stored($node, 'many');

@@ -32,11 +32,11 @@ $node->safe_psql('postgres', "SELECT rag_upsert_chunks('large', (SELECT jsonb_ag
 		jsonb_build_object('chunk_id', md5(i::text)::uuid, 'uri', 'given',
 		'text', 'given ' || i || repeat(' word', 160))) FROM generate_series($_, $_ + 9999) i))")
   for 1, 10_001;
-is(chunks_of($node, 'given'), $all, 'rag_upsert_chunks');
+is(chunks_of($node, 'given'), $all, 'rag_upsert_chunks stores all chunks');
 
 $node->safe_psql('postgres', "SELECT rag_create_source('folder', 'folder',
 	'{\"path\": \"$folder\"}', collection => 'large'); SELECT rag_sync('folder')");
-is(chunks_of($node, 'file.txt'), $all, 'a source');
+is(chunks_of($node, 'file.txt'), $all, 'a source stores all chunks');
 
 $node->stop;
 done_testing;

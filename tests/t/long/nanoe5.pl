@@ -135,12 +135,12 @@ is(found($_), $question{$_}, $_) for sort keys %question;
 my $calls = usage('calls');
 sync_ok($node, 'notes', 'a second sync');
 is(run_row($node, 'notes', $counts), 'Completed|0|0|0', 'has nothing to do');
-is(usage('calls'), $calls, 'and sends nothing');
+is(usage('calls'), $calls, 'a second sync sends nothing');
 write_file("$folder/en.txt", 'The company is closed in August.');
 sync_ok($node, 'notes', 'a sync after a change');
 is(run_row($node, 'notes', 'phase, documents_updated, chunks_embedded'),
 	'Completed|1|1', 'embeds what has changed');
-is(usage('calls'), $calls + 1, 'with one request');
+is(usage('calls'), $calls + 1, 'a sync after a change sends one request');
 $node->safe_psql('postgres',
 	qq{SELECT rag_create_collection('copy', model => 'e5');
 	   SELECT rag_create_source('copy', 'folder', '{"path": "$folder"}', collection => 'copy')});

@@ -100,7 +100,7 @@ sub has_moved
 		'added',
 		"$how: documents are added");
 	is($sql->(q{SELECT uri FROM rag_search('tea', 'second', top_k => 1)}),
-		'tea', "$how: and found");
+		'tea', "$how: a new document is found");
 	is( $sql->(q{SELECT string_agg(problem, ' ') FROM rag_status()
 			WHERE severity IN ('error', 'warning') AND problem !~ '^rag.scheduler is off'}),
 		'',
