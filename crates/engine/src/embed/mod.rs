@@ -20,6 +20,29 @@
 //!
 //! The inference thread never waits for a client, and a client's mistake affects no other client: a
 //! malformed message ends its own connection, and a panic becomes a reply.
+//!
+//! **Fairness.** A large request stays in its socket until there is room ([`admission`]). Texts are
+//! tokenized in pieces, up to what the model reads ([`tokens`]). Large documents are split by a
+//! child process. Turns go round databases and roles ([`scheduler`], [`rounds`]).
+//!
+//! **Threads.** All threads compute a query together. Of several texts each thread computes one, on
+//! its own copy of the graph ([`computation`]): threads that share a text wait for each other after
+//! each operator. A slice of texts ends as soon as a query waits.
+//!
+//! **One text a run.** A graph in 8 bits scales activations by the largest value of a whole run. So
+//! a run has one text, whose vector never depends on others, and the graph needs no mask of padding
+//! (`bert.rs` of `crates/model`). Graphs for long texts have no mask either: then ONNX Runtime
+//! computes attention in blocks, and needs no matrix of all pairs of tokens. Layers with local
+//! attention are cut into blocks by the graph itself (`window.rs` there).
+//!
+//! **Libraries.** ONNX Runtime or OpenVINO computes a graph, behind the trait
+//! [`Graph`](graph::Graph). ONNX Runtime always loads it first, and tells what its inputs and
+//! outputs are. OpenVINO replaces it if it computes the same embeddings of a few texts
+//! ([`comparison`]). So the fingerprint does not depend on the library.
+//!
+//! **Memory.** Loaded models share a limit ([`models`]). The size of a model is estimated from its
+//! files before it is loaded ([`footprint`]). Models that score pairs of a query and a document are
+//! loaded and run in the same way, and their work waits in the same queue.
 
 mod admission;
 mod baseline;
@@ -100,7 +123,7 @@ pub struct Options {
     pub models: Vec<PathBuf>,
     /// Maximum memory, in bytes: of address space, or of data and of a graphics processor.
     pub memory: Option<u64>,
-    /// Whether the process ends when its standard input does.
+    /// True if the process ends when its standard input does.
     pub watch_stdin: bool,
     pub sandbox: Mode,
 }
