@@ -229,8 +229,8 @@ pub fn query_chunks<T>(
     as_reader(collection, || query(statement, args, read))
 }
 
-/// Does the same for a statement whose session keeps its plan. Its condition is
-/// [`Collection::rows`].
+/// Runs a statement that reads chunks of one collection, and whose plan the session keeps. Its
+/// condition is [`Collection::rows`].
 pub fn query_chunks_prepared<T>(
     collection: &Collection,
     statement: &str,

@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Whether a search may read indexes.
+/// What a search may do with indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexUse {
     Allowed,

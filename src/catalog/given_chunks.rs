@@ -155,7 +155,7 @@ pub fn create_index(collection: &Collection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does the same for a partition. Returns false if the index exists.
+/// Creates that index on a partition. Returns false if it exists.
 pub fn create_index_on(partition: &Partition) -> Result<bool, Error> {
     let exists = query(
         "SELECT FROM pg_catalog.pg_index i

@@ -70,7 +70,7 @@ impl Partition {
         )
     }
 
-    /// Does the same for a collection that may have no partition yet, and then no rows.
+    /// Returns the condition for a collection that may have no partition yet, and then no rows.
     pub fn rows_of(partition: Option<&Self>, collection: &str, alias: &str) -> String {
         match partition {
             Some(partition) => partition.rows(collection, alias),

@@ -28,7 +28,7 @@ use crate::{
 /// The longest time before a server is tried again.
 pub const MAX_DELAY: f64 = 300.0;
 
-/// Has changes of chunks of a partition recorded. Runs as the extension's owner.
+/// Creates the trigger that records changes of chunks of a partition. Runs as the extension's owner.
 ///
 /// # Errors
 /// A statement fails.
@@ -273,7 +273,7 @@ pub fn was_told(collection: &str) -> Result<bool, Error> {
     Ok(found.into_iter().any(|told| told))
 }
 
-/// Has all documents of a collection written again.
+/// Queues all documents of a collection, to be written again.
 pub fn queue_all(collection: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
@@ -289,8 +289,8 @@ pub fn queue_all(collection: &str) -> Result<(), Error> {
     })
 }
 
-/// Has the server of a collection delete its points, and forgets what it was to be told. The
-/// collection is dropped afterwards, or gets other storage.
+/// Queues the deletion of a collection's points on its server, and deletes its other pending
+/// changes. The collection is dropped afterwards, or gets other storage.
 pub fn release(collection: &Collection) -> Result<(), Error> {
     let name = collection.name.as_str();
     as_owner(|| {

@@ -64,23 +64,23 @@ pub fn suppress() {
     IS_WORKER.set(true);
 }
 
-/// Has a scheduler look at the sources of this database once the current transaction has committed.
+/// Wakes the scheduler of this database when the current transaction commits.
 pub fn wake_scheduler_at_commit() {
     if shared::is_present() && !IS_WORKER.get() {
         add(|news| news.sources = true);
     }
 }
 
-/// Has sources that are due because they were created or altered synced once the current
-/// transaction has committed, on servers without a launcher.
+/// Starts the first runs of new and altered sources when the current transaction commits, on servers
+/// without a launcher.
 pub fn start_new_at_commit() {
     if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
         add(|news| news.new_sources = true);
     }
 }
 
-/// Has the changes of tables that triggers have recorded synced soon after the current transaction
-/// has committed.
+/// Schedules runs for the changes of tables that triggers have recorded, soon after the current
+/// transaction commits.
 pub fn sync_changes_at_commit() {
     if shared::is_present() {
         add(|news| news.changes = true);

@@ -187,7 +187,7 @@ pub unsafe fn each_block<E>(
     }
 }
 
-/// Has the nodes below a node compute their rows again, because parameters have changed.
+/// Resets the nodes below a node, so that they compute their rows again with changed parameters.
 ///
 /// # Safety
 /// A node, and a list of nodes below it.

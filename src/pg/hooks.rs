@@ -49,8 +49,8 @@ static NEXT_UTILITY: OnceLock<pg_sys::ProcessUtility_hook_type> = OnceLock::new(
 static ON_OBJECT: OnceLock<fn(ObjectChange)> = OnceLock::new();
 static NEXT_OBJECT_ACCESS: OnceLock<pg_sys::object_access_hook_type> = OnceLock::new();
 
-/// Has callbacks called before commands, and when objects are created or dropped. Called while the
-/// server loads its preloaded libraries.
+/// Registers callbacks for commands that begin, and for objects that are created or dropped. Called
+/// while the server loads its preloaded libraries.
 pub fn watch_commands(before_command: fn(Command<'_>), on_object: fn(ObjectChange)) {
     if BEFORE_COMMAND.set(before_command).is_err() || ON_OBJECT.set(on_object).is_err() {
         return;
@@ -298,7 +298,7 @@ unsafe fn reads_only(query: *const pg_sys::Query, relation: pg_sys::Oid) -> bool
 static ON_ANALYSED: OnceLock<fn(&Statement<'_>)> = OnceLock::new();
 static NEXT_ANALYSE: OnceLock<pg_sys::post_parse_analyze_hook_type> = OnceLock::new();
 
-/// Has `callback` called for each statement whose names are resolved. Called while the library is
+/// Registers a callback for each statement whose names are resolved. Called while the library is
 /// loaded.
 pub fn watch_statements(callback: fn(&Statement<'_>)) {
     // SAFETY: a variable of the process, set while the library is being loaded.
@@ -459,7 +459,7 @@ impl LogEntry<'_> {
 static ON_LOG: OnceLock<fn(&mut LogEntry<'_>)> = OnceLock::new();
 static NEXT_LOG: OnceLock<pg_sys::emit_log_hook_type> = OnceLock::new();
 
-/// Has `callback` called for everything that this process and its children log. Called while the
+/// Registers a callback for everything that this process and its children log. Called while the
 /// library is loaded.
 pub fn watch_log(callback: fn(&mut LogEntry<'_>)) {
     // SAFETY: a variable of the process, set while the library is being loaded.

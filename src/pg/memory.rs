@@ -35,7 +35,7 @@ static ALLOCATOR: Allocator = Allocator;
 /// [`remember_main_thread`]. A forked process has the same value.
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a thread of a build ran out of memory and waits for the end of the process.
+/// True if a thread of a build ran out of memory and waits for the end of the process.
 static THREAD_OUT_OF_MEMORY: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: the system's allocator does the work. If it returns null, this allocator returns null,

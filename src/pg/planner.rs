@@ -15,7 +15,7 @@ pub type AddPaths = unsafe fn(
 static ADD_PATHS: OnceLock<AddPaths> = OnceLock::new();
 static NEXT: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
 
-/// Has `callback` called for each relation that the planner has made paths for. Called while the
+/// Registers a callback for each relation that the planner has made paths for. Called while the
 /// library is loaded.
 pub fn watch_paths(callback: AddPaths) {
     // SAFETY: a variable of the process, set while the library is being loaded.

@@ -268,7 +268,7 @@ pub fn signal(pid: i32, signal: i32) {
     }
 }
 
-/// Has SIGTERM end the process wherever it waits, and unblocks signals.
+/// Sets a handler with which SIGTERM ends the process wherever it waits, and unblocks signals.
 pub fn end_on_sigterm() {
     super::compat::end_on_sigterm();
     // SAFETY: the handlers are set.
@@ -333,7 +333,7 @@ fn add_callback(callbacks: &mut Vec<fn()>, callback: fn()) -> bool {
     is_first
 }
 
-/// Has `callback` called when the process exits, before it releases its locks. A second
+/// Registers a callback for the exit of the process, before it releases its locks. A second
 /// registration has no effect.
 pub fn before_exit(callback: fn()) {
     if BEFORE_EXIT.with_borrow_mut(|callbacks| add_callback(callbacks, callback)) {
@@ -342,7 +342,7 @@ pub fn before_exit(callback: fn()) {
     }
 }
 
-/// Has `callback` called when the process exits, after it has released its locks. A second
+/// Registers a callback for the exit of the process, after it has released its locks. A second
 /// registration has no effect.
 pub fn at_exit(callback: fn()) {
     if AT_EXIT.with_borrow_mut(|callbacks| add_callback(callbacks, callback)) {
@@ -378,8 +378,8 @@ pub fn kill_child(pid: i32) {
     }
 }
 
-/// Has a command's process close all descriptors but the three standard ones: the child must not
-/// keep the server's files, its sockets and the postmaster's death pipe open.
+/// Closes all descriptors but the three standard ones in the process of a command: the child must
+/// not keep the server's files, its sockets and the postmaster's death pipe open.
 pub fn close_descriptors_in_child(command: &mut Command) {
     // SAFETY: the function makes only system calls, which are safe between fork and exec.
     unsafe { command.pre_exec(mark_descriptors_close_on_exec) };

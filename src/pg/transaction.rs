@@ -71,7 +71,7 @@ pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
 /// sleeps does not block commands such as DROP EXTENSION.
 ///
 /// # Errors
-/// Like [`subtransaction`].
+/// See [`subtransaction`].
 pub fn read_without_keeping_locks<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     within_subtransaction(false, || with_latest_snapshot(f))
 }
@@ -234,7 +234,7 @@ fn register() {
     }
 }
 
-/// Has `callback` called at the end of every transaction of this process from now on. It must
+/// Registers a callback for the end of every transaction of this process from now on. It must
 /// neither fail nor use the database. A second registration has no effect.
 pub fn on_end(callback: fn(TransactionEnd)) {
     register();

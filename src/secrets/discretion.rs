@@ -79,7 +79,7 @@ fn running<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Has [`hide_secrets`] called for everything that this process and its children log.
+/// Registers [`hide_secrets`] for everything that this process and its children log.
 pub fn install_log_hook() {
     hooks::watch_log(hide_secrets);
 }

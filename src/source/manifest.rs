@@ -85,7 +85,7 @@ pub fn apply(text: &str) -> Result<Vec<AppliedManifest>, Error> {
 /// Applies manifests.
 ///
 /// # Errors
-/// As [`apply`].
+/// See [`apply`].
 pub fn apply_parsed(manifests: Vec<Manifest>) -> Result<Vec<AppliedManifest>, Error> {
     let mut documents: Vec<ManifestDocument> = manifests
         .into_iter()

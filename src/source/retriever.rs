@@ -94,7 +94,7 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
 /// Creates a retriever, or replaces its settings and metadata.
 ///
 /// # Errors
-/// As [`create`] and [`alter`].
+/// See [`create`] and [`alter`].
 pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> {
     let Metadata { name, notes } = &retriever.metadata;
     let is_same = |present: &Retriever| present.spec == retriever.spec && present.notes == *notes;
@@ -274,7 +274,7 @@ pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<bool
     }
 }
 
-/// Has the present storage of a collection forget it, and the next one take it.
+/// Moves a collection from its present storage to another one.
 fn move_storage(collection: &Collection, after: &StorageSettings) -> Result<(), Error> {
     index::drop(collection)?;
     storage::of(collection).release(collection)?;
@@ -307,7 +307,7 @@ fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageC
     }
 }
 
-/// Whether a retriever can be used.
+/// The result of a test of a retriever.
 pub struct RetrieverTest {
     pub success: bool,
     pub message: String,

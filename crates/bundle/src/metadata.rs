@@ -98,7 +98,7 @@ pub struct Settings {
     /// What ids of documents are made from, if the collection was renamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_from: Option<String>,
-    /// The same for its sources, by their names.
+    /// What ids of documents of its renamed sources are made from, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub source_ids_from: BTreeMap<String, String>,
 }

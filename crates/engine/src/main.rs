@@ -174,7 +174,7 @@ enum Command {
 
 #[derive(Args)]
 struct Sandbox {
-    /// Whether the process restricts itself to what it needs.
+    /// How far the process restricts itself to what it needs.
     #[arg(long, value_enum, default_value_t = Mode::On)]
     sandbox: Mode,
 }

@@ -167,8 +167,8 @@ fn embeddings(writer: &mut Writer) -> Result<String, EngineError> {
     Ok("embedded".into())
 }
 
-/// Does the same as `EmbedLayerNormalization`, which takes floats only, over a table of words in 8
-/// bits.
+/// Writes what `EmbedLayerNormalization` computes, over a table of words in 8 bits. The operator
+/// itself takes floats only.
 fn sum_quantized_words(writer: &mut Writer, words: &[f32]) {
     writer.quantized_words(words, "ids");
     let epsilon = [writer.epsilon()[0], Int("axis", -1)];

@@ -16,7 +16,7 @@ use crate::{
 /// Writes the output of the graph.
 ///
 /// # Errors
-/// As [`crate::graph::graph`].
+/// See [`crate::graph::graph`].
 pub(crate) fn output(
     writer: &mut Writer,
     hidden: &str,

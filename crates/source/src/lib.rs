@@ -184,10 +184,10 @@ pub trait SourceReader {
 
 /// Fetches items by several threads at once.
 pub trait ConcurrentFetch: Sync {
-    /// Does the same as [`SourceReader::fetch`].
+    /// Fetches an item, as [`SourceReader::fetch`] does.
     ///
     /// # Errors
-    /// As [`SourceReader::fetch`].
+    /// See [`SourceReader::fetch`].
     fn fetch(
         &self,
         item: &SourceItem,
@@ -215,7 +215,7 @@ pub fn open(job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
 /// Opens one of the sources of a job.
 ///
 /// # Errors
-/// As [`open`].
+/// See [`open`].
 pub fn open_one(source: &SourceSpec, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
     open_reader(source, job)
 }

@@ -334,7 +334,7 @@ pub fn enter(kind: WorkerKind) -> bool {
     !shared.is_evicted(worker.database, worker.pid)
 }
 
-/// Has the shared memory cleared of this process when it exits, once it has released its locks: the
+/// Removes this process from shared memory when it exits, after it has released its locks: the
 /// processes that are woken then acquire them.
 pub fn leave_at_exit() {
     at_exit(leave);
@@ -374,7 +374,7 @@ fn leave() {
 
 // -- waking
 
-/// Has a scheduler look at the current database.
+/// Wakes the scheduler of the current database, or asks the launcher to start it.
 pub fn wake_scheduler() {
     if is_present() {
         let pid = SHARED.exclusive().wake(database().to_u32());
@@ -382,9 +382,9 @@ pub fn wake_scheduler() {
     }
 }
 
-/// Has the changes of tables that triggers have just recorded in the current database synced after
-/// `rag.trigger_delay`. It is cheap: it is called at the end of each transaction that changes such
-/// a table.
+/// Schedules runs after `rag.trigger_delay`, for changes of tables that triggers have just recorded
+/// in the current database. It is cheap: it is called at the end of each transaction that changes
+/// such a table.
 pub fn note_changes() {
     if !is_present() {
         return;

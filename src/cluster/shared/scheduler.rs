@@ -46,7 +46,7 @@ pub fn take_news() -> DatabaseNews {
     news
 }
 
-/// Has the recorded changes of tables in the current database synced at `time`, or earlier.
+/// Schedules runs for the recorded changes of tables in the current database at `time`, or earlier.
 pub fn set_changes(time: i64) {
     if is_present()
         && let Some(database) = exclusively(|shared| shared.database(database().to_u32()).copied())

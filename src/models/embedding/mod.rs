@@ -222,7 +222,7 @@ impl EmbeddingModel {
     /// Returns the properties of the model, without a client of the engine.
     ///
     /// # Errors
-    /// As [`Self::describe`].
+    /// See [`Self::describe`].
     pub fn info_now(&self) -> Result<ModelInfo, Error> {
         match &self.place {
             Place::Local(_) => with_client(|client| self.describe(client)),
@@ -353,7 +353,7 @@ impl EmbeddingModel {
     /// Embeds passages.
     ///
     /// # Errors
-    /// As [`Self::finish`], or a server refuses a text.
+    /// The call fails ([`Self::finish`]), or a server refuses a text.
     pub fn embed(
         &self,
         client: &mut Client,
@@ -368,7 +368,7 @@ impl EmbeddingModel {
     /// Embeds texts of a session.
     ///
     /// # Errors
-    /// As [`Self::embed`].
+    /// See [`Self::embed`].
     pub fn embed_now(
         &self,
         priority: Priority,

@@ -253,7 +253,7 @@ fn wait_for_other<F: FnMut(&RunStatus)>(
     }
 }
 
-/// Has a run begun by a runner that the session does not wait for, and waits until it has begun.
+/// Starts a runner, and waits until the run has begun. The session does not wait for its end.
 ///
 /// # Errors
 /// It has not begun: another run is in progress, no slot or worker is free, or the source's row is
@@ -300,9 +300,8 @@ fn has_begun(run_id: i64) -> Result<bool, Error> {
     Ok(read_now(|| runs::status(run_id))?.is_some_and(|status| status.phase != Phase::Pending))
 }
 
-/// Has the rows of runs whose process was lost corrected, unless the source's row is locked.
-/// Another process does it, because the error that this session will raise undoes what it does
-/// itself.
+/// Starts a process that ends the runs whose process was lost, unless the source's row is locked.
+/// The session cannot do it itself: the error that it will raise undoes what it has done.
 fn end_lost_runs(source: &Name) -> Result<(), Error> {
     let worker = start(source, Task::EndLostRuns, None)?;
     let mut deadlocks = DeadlockCheck::new();

@@ -58,7 +58,8 @@ impl<'a> Vector<'a> {
     }
 
     /// # Safety
-    /// As [`from_raw`](Self::from_raw), and the datum is neither compressed nor stored out of line.
+    /// That of [`from_raw`](Self::from_raw), and the datum is neither compressed nor stored out of
+    /// line.
     #[inline]
     unsafe fn from_plain(varlena: *mut pg_sys::varlena) -> Self {
         Self {
@@ -84,7 +85,7 @@ impl<'a> Vector<'a> {
     }
 }
 
-/// Returns whether a varlena datum is neither compressed nor stored out of line, with a header of
+/// Returns true if a varlena datum is neither compressed nor stored out of line, with a header of
 /// four bytes.
 ///
 /// # Safety

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    *, _mm256_add_ps as add, _mm256_fmadd_ps as multiply_add, _mm256_setzero_ps as zero,
+    _mm256_add_ps as add, _mm256_fmadd_ps as multiply_add, _mm256_setzero_ps as zero, *,
 };
 
 use super::{kernels::CosineSums, sums::define_sums};

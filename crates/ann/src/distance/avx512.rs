@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    *, _mm512_add_ps as add, _mm512_fmadd_ps as multiply_add, _mm512_reduce_add_ps as reduce_add,
-    _mm512_setzero_ps as zero,
+    _mm512_add_ps as add, _mm512_fmadd_ps as multiply_add, _mm512_reduce_add_ps as reduce_add,
+    _mm512_setzero_ps as zero, *,
 };
 
 use super::{kernels::CosineSums, sums::define_sums};

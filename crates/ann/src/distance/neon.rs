@@ -1,7 +1,7 @@
 //! NEON: four sums of four lanes. A tail is copied to a padded block.
 #![allow(unsafe_code)]
 
-use std::arch::aarch64::{*, vaddq_f32 as add, vaddvq_f32 as reduce_add};
+use std::arch::aarch64::{vaddq_f32 as add, vaddvq_f32 as reduce_add, *};
 
 use super::{kernels::CosineSums, sums::define_sums};
 

@@ -302,7 +302,7 @@ impl<'a> Linker<'a> {
 /// A node that may become a neighbour.
 struct Candidate {
     key: u64,
-    /// Whether it is a neighbour already, and diverse from the other settled ones.
+    /// True if it is a neighbour already, and diverse from the other settled ones.
     settled: bool,
 }
 

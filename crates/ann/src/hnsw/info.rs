@@ -24,7 +24,7 @@ pub struct Info {
     pub average_degree: f64,
     pub slots_per_page: u32,
     pub code_dimensions: u32,
-    /// Whether codes are of differences to the mean of the data. They are, unless the table was
+    /// True if codes are of differences to the mean of the data. They are, unless the table was
     /// empty at the build.
     pub centred: bool,
 }
@@ -35,7 +35,7 @@ pub struct Info {
 pub struct Counts {
     pub nodes: u64,
     pub tombstones: u64,
-    /// Whether rows were removed since a repair was last completed.
+    /// True if rows were removed since a repair was last completed.
     pub repair_due: bool,
 }
 

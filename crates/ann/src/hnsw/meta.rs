@@ -32,7 +32,7 @@ pub struct MetaPage {
     pub code_dimensions: u32,
     /// The first page of the centroid, or [`NONE`] if the centroid is zero.
     pub centroid: u32,
-    /// Whether some codes are not yet of differences to the centroid (see [`super::learn`]).
+    /// True if some codes are not yet of differences to the centroid (see [`super::learn`]).
     pub mixed: bool,
     /// The slot on `top_level` where searches begin, or [`NONE`] while there is no node.
     pub entry: u32,
@@ -42,7 +42,7 @@ pub struct MetaPage {
     pub insert_block: [u32; MAX_LEVELS],
     /// The page for new cells, likewise.
     pub cell_block: u32,
-    /// Whether rows were removed since [`repair`](super::repair) was last completed.
+    /// True if rows were removed since [`repair`](super::repair) was last completed.
     pub repair_due: bool,
     /// Number of nodes of the base level with rows at the last build or vacuum.
     pub nodes: u64,

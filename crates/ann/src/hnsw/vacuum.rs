@@ -68,7 +68,7 @@ struct Remove<'a, S> {
     sparse: Vec<u32>,
     /// Number of links of these chains.
     links: usize,
-    /// Whether the meta page records that a repair is due.
+    /// True if the meta page records that a repair is due.
     is_noted: bool,
     is_dead: &'a mut dyn FnMut(Tid) -> bool,
 }

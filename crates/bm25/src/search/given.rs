@@ -166,7 +166,7 @@ impl Iterator for Ranges<'_> {
 
 /// The documents of an opened query that are given.
 pub struct GivenDocuments {
-    /// Whether each pending document is given.
+    /// True for each pending document that is given.
     pending: Vec<bool>,
     /// The documents of each segment, in ascending order.
     segments: Vec<Vec<u32>>,

@@ -34,7 +34,7 @@ impl Lengths {
         }
     }
 
-    /// Returns whether a document is deleted.
+    /// Returns true if a document is deleted.
     #[inline]
     pub fn is_dead<P: ReadPages>(
         &mut self,

@@ -30,7 +30,7 @@ pub struct Inverted {
     terms: Vec<TermSlices>,
     /// Hash table with open addressing: numbers of terms. Its length is a power of two.
     table: Vec<u32>,
-    /// Whether the documents of each term were added in ascending order.
+    /// True if the documents of each term were added in ascending order.
     is_unordered: bool,
 }
 
@@ -97,7 +97,7 @@ impl Inverted {
             + self.table.capacity() * size_of::<u32>()
     }
 
-    /// Returns whether no more documents fit, whatever the memory.
+    /// Returns true if no more documents fit, whatever the memory.
     pub fn is_full(&self) -> bool {
         self.arena.len() > ARENA_LIMIT || self.documents.len() > 1 << 30
     }

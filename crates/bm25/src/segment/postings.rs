@@ -215,7 +215,7 @@ pub fn block_len(number: usize, count: usize) -> usize {
     count.saturating_sub(number * BLOCK).min(BLOCK)
 }
 
-/// Returns whether a block is packed.
+/// Returns true if a block is packed.
 pub fn is_packed(skip: &Skip) -> bool {
     skip.document_bits != UNPACKED
 }

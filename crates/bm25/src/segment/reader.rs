@@ -56,7 +56,7 @@ impl Default for DocumentWindow {
 }
 
 impl DocumentWindow {
-    /// Returns whether the document at this place of the page is deleted.
+    /// Returns true if the document at this place of the page is deleted.
     #[inline]
     pub fn is_dead(&self, place: usize) -> bool {
         self.marks[place / 8] & 1 << (place % 8) != 0

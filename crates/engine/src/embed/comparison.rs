@@ -1,4 +1,4 @@
-//! Whether both runtimes compute the same embeddings. OpenVINO is known not to, for some graphs.
+//! Compares the embeddings of both runtimes. OpenVINO is known to compute others for some graphs.
 
 use rag_protocol::{
     EngineError, ErrorKind,

@@ -23,7 +23,7 @@ type LockedGraph = Mutex<Box<dyn Graph>>;
 /// Returns true if no more work is to be begun after so many items.
 pub type Stop<'a> = &'a (dyn Fn(usize) -> bool + Sync);
 
-/// Has all work done.
+/// Never stops.
 pub const UNTIL_DONE: Stop<'static> = &|_| false;
 
 /// A graph, loaded by one of the runtimes.

@@ -102,7 +102,7 @@ impl ChunkCounter {
     /// Builds the same counter in another process.
     ///
     /// # Errors
-    /// As [`ModelTokenizer::parse`].
+    /// See [`ModelTokenizer::parse`].
     pub fn rebuilt(json: &[u8], limit: usize) -> Result<Self, EngineError> {
         match json {
             [] => Ok(Self::estimate(limit)),
@@ -155,7 +155,7 @@ type Stamp = (u64, u64, i64, i64);
 
 impl Counters {
     /// # Errors
-    /// As [`ChunkCounter::read`], and `OutOfReach` for a folder outside of the sandbox.
+    /// The rule cannot be read ([`ChunkCounter::read`]), or its folder is outside of the sandbox.
     pub fn get(&self, rule: &TokenRule) -> Result<ChunkCounter, EngineError> {
         if rule.tokenizer.is_none() {
             return ChunkCounter::read(rule);

@@ -55,7 +55,7 @@ pub struct Model {
     output: Output,
     /// Number of copies that there is room for.
     copies: usize,
-    /// Whether they are open, or being opened.
+    /// True if they are open, or being opened.
     has_copies: AtomicBool,
     pub computation: Computation,
 }
@@ -288,10 +288,10 @@ impl Model {
         self.run_until(texts, UNTIL_DONE)
     }
 
-    /// As [`Model::run`], for the first texts only if `stop` returns true for their number.
+    /// Runs the model until all texts are done, or `stop` returns true for the number of those done.
     ///
     /// # Errors
-    /// As [`Model::run`].
+    /// See [`Model::run`].
     pub fn run_until(&self, texts: &[&Tokens], stop: Stop<'_>) -> Result<Vec<f32>, EngineError> {
         let longest = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
         let batch = self.computation.batch.min(run_texts(longest));
@@ -305,17 +305,17 @@ impl Model {
     /// Returns the vectors of the tokens of a text, each of length 1.
     ///
     /// # Errors
-    /// As [`Model::run`].
+    /// See [`Model::run`].
     pub fn token_vectors(&self, text: &Tokens) -> Result<TokenVectors, EngineError> {
         self.computation
             .alone(|graph| self.vectors_of_tokens(graph, text))
     }
 
-    /// As [`Model::token_vectors`], for each text, or for the first texts only if `stop` returns
-    /// true for their number.
+    /// Returns the vectors of the tokens of each text, as [`Model::token_vectors`], until all texts
+    /// are done, or `stop` returns true for the number of those done.
     ///
     /// # Errors
-    /// As [`Model::run`].
+    /// See [`Model::run`].
     pub fn token_vectors_until(
         &self,
         texts: &[&Tokens],

@@ -54,7 +54,7 @@ pub fn normalise(vector: &mut [f32]) -> Result<(), EngineError> {
 /// Returns the length of a vector.
 ///
 /// # Errors
-/// As [`normalise`].
+/// See [`normalise`].
 pub fn check_direction(vector: &[f32]) -> Result<f64, EngineError> {
     let length = vector
         .iter()

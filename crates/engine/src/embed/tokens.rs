@@ -268,7 +268,7 @@ impl ModelTokenizer {
     /// Builds the same tokenizer in another process.
     ///
     /// # Errors
-    /// As [`ModelTokenizer::parse`].
+    /// See [`ModelTokenizer::parse`].
     pub fn rebuilt(json: &[u8], max_tokens: usize) -> Result<Self, EngineError> {
         Self::parse_with_limit(Path::new("tokenizer.json"), json, max_tokens)
     }
@@ -367,8 +367,8 @@ impl ModelTokenizer {
         Ok(Some((head, rest.is_empty())))
     }
 
-    /// Does the same for any other tokenizer, with a beginning of the text that has more tokens
-    /// than the model reads.
+    /// Returns the tokens of the text's head for any other tokenizer, from a beginning of the text
+    /// that has more tokens than the model reads.
     fn head(
         &self,
         text: &str,

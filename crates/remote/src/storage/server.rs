@@ -96,7 +96,7 @@ impl<'a> Server<'a> {
     /// Sends a request to what must exist.
     ///
     /// # Errors
-    /// As [`Server::find`], or the status is 404.
+    /// The request fails ([`Server::find`]), or the status is 404.
     pub fn ask(
         &self,
         method: Method,

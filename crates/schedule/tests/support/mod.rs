@@ -19,7 +19,7 @@ pub fn check(rows: &[(&str, &str, &str, &str)]) {
     }
 }
 
-/// The same in UTC, with times such as `2012-07-09 15:00`.
+/// Checks next times in UTC, with times such as `2012-07-09 15:00`.
 pub fn check_utc(rows: &[(&str, &str, &str)]) {
     let rows = rows.iter().map(|(schedule, after, expected)| {
         let utc = |text: &str| format!("{text}{}Z", if text.len() == 16 { ":00" } else { "" });
