@@ -29,9 +29,10 @@ fn rag_rerank(
             ))
             .into());
     }
-    let scores = match documents.is_empty() {
-        true => vec![],
-        false => scores(&model, query, documents)?,
+    let scores = if documents.is_empty() {
+        vec![]
+    } else {
+        scores(&model, query, documents)?
     };
     let mut ranked: Vec<(i32, f64)> = (1..).zip(scores).collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));

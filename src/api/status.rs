@@ -27,9 +27,10 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
 /// Returns the reason that no scheduler runs, for the views.
 #[pgrx::pg_extern(sql = false)]
 fn rag_why_idle() -> Option<&'static str> {
-    match process::is_in_recovery() {
-        true => Some("the server is a standby: sources are synced on its primary"),
-        false => cluster::why_idle(),
+    if process::is_in_recovery() {
+        Some("the server is a standby: sources are synced on its primary")
+    } else {
+        cluster::why_idle()
     }
 }
 

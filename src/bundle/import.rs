@@ -84,15 +84,17 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
     let from = settings.ids_from.as_ref().unwrap_or(&metadata.rag_name);
     let renaming = Renaming {
         from,
-        to: match name.as_str() == metadata.rag_name {
-            true => from,
-            false => name.as_str(),
+        to: if name.as_str() == metadata.rag_name {
+            from
+        } else {
+            name.as_str()
         },
         sources: &settings.source_ids_from,
     };
-    let sources = match request.with_sources {
-        true => create_sources(manifests, name.as_str(), &settings.source_ids_from)?,
-        false => HashSet::new(),
+    let sources = if request.with_sources {
+        create_sources(manifests, name.as_str(), &settings.source_ids_from)?
+    } else {
+        HashSet::new()
     };
     let mut import = Import {
         bundle,
@@ -442,9 +444,10 @@ impl<B: BundleSource> Import<'_, B> {
             |import, rows| bundled::insert_digests(&import.collection, rows),
         )?;
         // a digest covers ids and the name of the collection
-        match is_renamed && !self.sources.is_empty() {
-            true => bundled::digest_all(&self.collection),
-            false => Ok(()),
+        if is_renamed && !self.sources.is_empty() {
+            bundled::digest_all(&self.collection)
+        } else {
+            Ok(())
         }
     }
 }

@@ -29,9 +29,10 @@ impl Renaming<'_> {
     /// # Errors
     /// It is another id.
     pub fn check_id(self, id: Uuid, source: &str, uri: &str) -> Result<(), String> {
-        match DocumentId::derive(self.from, Some(self.origin(source)), uri).0 == id {
-            true => Ok(()),
-            false => Err("has a document_id that is not made from its source and uri".into()),
+        if DocumentId::derive(self.from, Some(self.origin(source)), uri).0 == id {
+            Ok(())
+        } else {
+            Err("has a document_id that is not made from its source and uri".into())
         }
     }
 

@@ -266,8 +266,9 @@ pub fn check_not_moved(collection: &Collection) -> Result<(), Error> {
 /// row-level security applies. A caller that it does not concern gets the owner's, which saves the
 /// check of each row.
 pub fn as_reader<R>(collection: &Collection, f: impl FnOnce() -> R) -> R {
-    match access::sees_every_row(collection) {
-        true => as_owner(f),
-        false => with_safe_search_path(f),
+    if access::sees_every_row(collection) {
+        as_owner(f)
+    } else {
+        with_safe_search_path(f)
     }
 }

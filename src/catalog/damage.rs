@@ -363,9 +363,10 @@ pub fn describe(error: Error) -> Error {
             format!("data of collection \"{name}\" is corrupted")
         }
     };
-    let what = match relation.is_of_chunks() {
-        true => format!(" The {} is {}.", relation.kind(), relation.name),
-        false => String::new(),
+    let what = if relation.is_of_chunks() {
+        format!(" The {} is {}.", relation.kind(), relation.name)
+    } else {
+        String::new()
     };
     Error::new(error.code, message)
         .detail(format!("{}{what}", sentence(&error)))

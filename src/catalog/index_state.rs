@@ -39,9 +39,10 @@ pub fn of(collection: &Collection) -> Result<Value, Error> {
         Some(model) => {
             let registered = models::find(&model.name)?;
             let provider = registered.map_or(Provider::Local, |model| model.provider);
-            let provider = match model.is_given() {
-                true => "none",
-                false => provider.name(),
+            let provider = if model.is_given() {
+                "none"
+            } else {
+                provider.name()
             };
             json!({"provider": provider, "model": model.name, "dim": model.dimensions})
         }

@@ -44,13 +44,14 @@ pub fn expression(collection: &Collection, alias: &str) -> String {
              OPERATOR(pg_catalog.||) {alias}.content"
         ),
     };
-    match collection.detects_language() {
-        false => text,
-        true => format!(
+    if collection.detects_language() {
+        format!(
             "pg_catalog.chr(1) OPERATOR(pg_catalog.||) \
              pg_catalog.left(coalesce({alias}.metadata OPERATOR(pg_catalog.->>) '{KEY}', ''), \
              16) OPERATOR(pg_catalog.||) pg_catalog.chr(1) OPERATOR(pg_catalog.||) {text}"
-        ),
+        )
+    } else {
+        text
     }
 }
 

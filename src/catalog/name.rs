@@ -38,9 +38,10 @@ impl Name {
     /// # Errors
     /// One of both is not a name.
     pub fn retriever(namespace: &str, name: &str) -> Result<Self, Error> {
-        match name.contains('/') || namespace == DEFAULT_NAMESPACE {
-            true => Self::qualified("retriever", name),
-            false => Self::qualified("retriever", &format!("{namespace}/{name}")),
+        if name.contains('/') || namespace == DEFAULT_NAMESPACE {
+            Self::qualified("retriever", name)
+        } else {
+            Self::qualified("retriever", &format!("{namespace}/{name}"))
         }
     }
 

@@ -132,10 +132,7 @@ impl Partition {
     /// Compressed ones stay compressed when rows are copied, and the others have been tried
     /// already. That takes almost half of the time of a copy.
     pub fn set_compresses(&self, compresses: bool) -> Result<(), Error> {
-        let storage = match compresses {
-            true => "EXTENDED",
-            false => "EXTERNAL",
-        };
+        let storage = if compresses { "EXTENDED" } else { "EXTERNAL" };
         execute(
             &format!(
                 "ALTER TABLE {} ALTER COLUMN content SET STORAGE {storage}",

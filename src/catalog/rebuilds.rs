@@ -268,9 +268,10 @@ pub fn record(
 ) -> Result<(), Error> {
     let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
     let versions: Vec<&str> = documents.iter().map(|d| d.version.as_str()).collect();
-    let digest = match are_changed {
-        true => DIGEST,
-        false => "NULL::pg_catalog.bytea",
+    let digest = if are_changed {
+        DIGEST
+    } else {
+        "NULL::pg_catalog.bytea"
     };
     let relation = relation.qualified();
     let arguments: [DatumWithOid<'_>; 4] = [

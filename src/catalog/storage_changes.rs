@@ -28,7 +28,8 @@ use crate::{
 /// The longest time before a server is tried again.
 pub const MAX_DELAY: f64 = 300.0;
 
-/// Creates the trigger that records changes of chunks of a partition. Runs as the extension's owner.
+/// Creates the trigger that records changes of chunks of a partition. Runs as the extension's
+/// owner.
 ///
 /// # Errors
 /// A statement fails.

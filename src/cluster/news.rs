@@ -71,8 +71,8 @@ pub fn wake_scheduler_at_commit() {
     }
 }
 
-/// Starts the first runs of new and altered sources when the current transaction commits, on servers
-/// without a launcher.
+/// Starts the first runs of new and altered sources when the current transaction commits, on
+/// servers without a launcher.
 pub fn start_new_at_commit() {
     if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
         add(|news| news.new_sources = true);

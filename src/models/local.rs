@@ -20,9 +20,10 @@ pub fn scores(
     documents: Vec<String>,
 ) -> Result<Vec<f64>, Error> {
     let deadline = Instant::now() + settings.timeout;
-    let dir = match settings.path.as_os_str().is_empty() {
-        true => settings::model(None)?.dir,
-        false => settings.path.clone(),
+    let dir = if settings.path.as_os_str().is_empty() {
+        settings::model(None)?.dir
+    } else {
+        settings.path.clone()
     };
     let folder = ModelRef {
         dir,
@@ -37,13 +38,16 @@ pub fn scores(
     if let Some(counted) = &mut counted {
         counted.end(scored.is_err(), None, Some(0));
     }
-    let scores = scored.map_err(|error| match Instant::now() >= deadline {
-        true => Error::engine_unavailable(format!(
-            "model \"{}\" did not answer within {} s",
-            model.name,
-            settings.timeout.as_secs_f64()
-        )),
-        false => error,
+    let scores = scored.map_err(|error| {
+        if Instant::now() >= deadline {
+            Error::engine_unavailable(format!(
+                "model \"{}\" did not answer within {} s",
+                model.name,
+                settings.timeout.as_secs_f64()
+            ))
+        } else {
+            error
+        }
     })?;
     if settings.is_late {
         return Ok(scores);

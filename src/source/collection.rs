@@ -39,9 +39,12 @@ pub struct SettingsChanges<'a> {
 pub fn change_settings(collection: &Collection, changes: SettingsChanges<'_>) -> Result<(), Error> {
     let mut values = Map::new();
     let mut put = |column: &str, value: Value| values.insert(column.into(), value);
-    let or_default = |value: i32, default: i32| match value == default {
-        true => Value::Null,
-        false => value.into(),
+    let or_default = |value: i32, default: i32| {
+        if value == default {
+            Value::Null
+        } else {
+            value.into()
+        }
     };
     if let Some(size) = changes.chunk_size {
         put("chunk_size", or_default(size, 0));
@@ -77,17 +80,17 @@ pub fn change_settings(collection: &Collection, changes: SettingsChanges<'_>) ->
     if let Some(retriever) = changes.retriever {
         let is_followed = follow_retriever(collection, retriever)?;
         let change = Map::from_iter([("retriever".to_owned(), Value::from(retriever))]);
-        match is_followed {
-            true => {
-                wanted::set(collection, change)?;
-                placement::check(&Collection::get(collection.name.as_str())?)?;
-            }
-            false => values.extend(change),
+        if is_followed {
+            wanted::set(collection, change)?;
+            placement::check(&Collection::get(collection.name.as_str())?)?;
+        } else {
+            values.extend(change)
         }
     }
-    let change = match values.is_empty() {
-        true => Change::Done,
-        false => wanted::change(collection, values)?,
+    let change = if values.is_empty() {
+        Change::Done
+    } else {
+        wanted::change(collection, values)?
     };
     let wanted = Collection::wanted(collection.name.as_str())?;
     if wanted.wanted_model() != collection.wanted_model() {

@@ -22,9 +22,10 @@ use crate::{
 /// # Errors
 /// The caller may not drop it, or another session is dropping it.
 pub fn drop_source(name: &str, keep_documents: bool) -> Result<bool, Error> {
-    match keep_documents {
-        true => drop_with(name, Kept::All),
-        false => drop_with(name, Kept::None),
+    if keep_documents {
+        drop_with(name, Kept::All)
+    } else {
+        drop_with(name, Kept::None)
     }
 }
 

@@ -58,12 +58,13 @@ fn hold(source: &Name) -> Result<(), Error> {
         Lock::source_busy(source),
     ];
     let is_free = locks.iter().all(Lock::try_acquire_for_transaction_briefly);
-    match is_free {
-        true => Ok(()),
-        false => Err(
+    if is_free {
+        Ok(())
+    } else {
+        Err(
             Error::in_use(format!("source \"{source}\" is in use by a run"))
                 .hint("Wait for the run with rag_wait, or cancel it with rag_cancel_run."),
-        ),
+        )
     }
 }
 

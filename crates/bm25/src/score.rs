@@ -318,9 +318,10 @@ mod tests {
                 let mut units = vec![0; count + count % 3];
                 scores.units_of_all(&frequencies[..count], norm, &mut units);
                 for (i, units) in units.iter().enumerate() {
-                    let expected = match i < count {
-                        true => scores.units(frequencies[i], norm(i)),
-                        false => 0,
+                    let expected = if i < count {
+                        scores.units(frequencies[i], norm(i))
+                    } else {
+                        0
                     };
                     assert_eq!(*units, expected, "{i} of {count}, {k1}");
                 }

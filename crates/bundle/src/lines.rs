@@ -49,9 +49,10 @@ impl<R: Read> LineReader<R> {
             return Ok(None);
         }
         if self.line.pop() != Some(b'\n') {
-            let why = match read as u64 == self.max_line {
-                true => format!("is longer than {} bytes", self.max_line),
-                false => "does not end with a line feed".to_string(),
+            let why = if read as u64 == self.max_line {
+                format!("is longer than {} bytes", self.max_line)
+            } else {
+                "does not end with a line feed".to_string()
             };
             return Err(self.invalid(&why));
         }

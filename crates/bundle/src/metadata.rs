@@ -202,9 +202,10 @@ impl Metadata {
             return Err("A hash of the model is not hexadecimal.".into());
         }
         let texts = serde_json::to_value(self).map_err(|e| e.to_string())?;
-        match contains_nul(&texts) {
-            true => Err("A text contains the character U+0000.".into()),
-            false => Ok(()),
+        if contains_nul(&texts) {
+            Err("A text contains the character U+0000.".into())
+        } else {
+            Ok(())
         }
     }
 

@@ -171,9 +171,10 @@ fn append_with_metadata<T: Serialize>(
 
 /// Checks the texts of a record, which PostgreSQL stores without NUL.
 fn check_texts<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Result<(), String> {
-    match texts.into_iter().flatten().any(|text| text.contains('\0')) {
-        true => Err("a text contains the character U+0000".into()),
-        false => Ok(()),
+    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        Err("a text contains the character U+0000".into())
+    } else {
+        Ok(())
     }
 }
 

@@ -112,9 +112,10 @@ fn group(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Result<
         nodes.extend(condition(members, &path, read)?);
     }
     // an empty OR would match nothing
-    Ok(match nodes.is_empty() {
-        true => Node::All(nodes),
-        false => join(nodes),
+    Ok(if nodes.is_empty() {
+        Node::All(nodes)
+    } else {
+        join(nodes)
     })
 }
 
@@ -147,9 +148,10 @@ fn condition(members: &Map<String, Value>, path: &str, read: &mut Filter) -> Res
         _ => read.columns.push(ColumnUse::new(&key_path, key_name)),
     }
     let test = test(key, operator, name, given, &value_path)?;
-    Ok(Some(match negated {
-        true => Node::Not(test),
-        false => Node::Holds(test),
+    Ok(Some(if negated {
+        Node::Not(test)
+    } else {
+        Node::Holds(test)
     }))
 }
 

@@ -292,15 +292,18 @@ impl Config {
                     Some(kind) => kind != "sliding_attention",
                     None => layer.is_multiple_of(every),
                 };
-                let rotation = |layer: usize| match is_global(layer) {
-                    true => LayerRotation {
-                        theta: global,
-                        distance: None,
-                    },
-                    false => LayerRotation {
-                        theta: local,
-                        distance: Some(distance),
-                    },
+                let rotation = |layer: usize| {
+                    if is_global(layer) {
+                        LayerRotation {
+                            theta: global,
+                            distance: None,
+                        }
+                    } else {
+                        LayerRotation {
+                            theta: local,
+                            distance: Some(distance),
+                        }
+                    }
                 };
                 self.rotations = (0..fields.layers(self.layers)?).map(rotation).collect();
             }

@@ -111,9 +111,10 @@ impl DenseStep {
         let shape = [self.outputs, self.inputs];
         Ok(DenseLayer {
             matrix: weights.floats("linear.weight", &shape)?,
-            bias: match self.has_bias {
-                true => weights.floats("linear.bias", &[self.outputs])?,
-                false => vec![0.0; self.outputs],
+            bias: if self.has_bias {
+                weights.floats("linear.bias", &[self.outputs])?
+            } else {
+                vec![0.0; self.outputs]
             },
             activation: self.activation,
         })

@@ -238,11 +238,12 @@ fn row_restriction(table: pg_sys::Oid) -> RowRestriction {
     }
     let mut foreign = lookup::read_policies(table);
     foreign.retain(|policy| !OWN_POLICIES.contains(&policy.name.as_c_str()));
-    match foreign.is_empty() {
-        true => RowRestriction::Collections,
-        false => RowRestriction::Policies {
+    if foreign.is_empty() {
+        RowRestriction::Collections
+    } else {
+        RowRestriction::Policies {
             permissive: foreign.iter().any(|policy| policy.is_permissive),
-        },
+        }
     }
 }
 

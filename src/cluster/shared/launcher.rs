@@ -90,9 +90,10 @@ pub fn delay_scheduler(oid: u32, time: i64, lacks_worker: bool) {
 pub fn set_crowded(crowded: bool) {
     let mut shared = SHARED.exclusive();
     let was_crowded = std::mem::replace(&mut shared.crowded, crowded);
-    let schedulers: Vec<i32> = match crowded && !was_crowded {
-        true => shared.schedulers().map(|worker| worker.pid).collect(),
-        false => vec![],
+    let schedulers: Vec<i32> = if crowded && !was_crowded {
+        shared.schedulers().map(|worker| worker.pid).collect()
+    } else {
+        vec![]
     };
     drop(shared);
     wake_all(schedulers);

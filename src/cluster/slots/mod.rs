@@ -231,9 +231,10 @@ impl Drop for Claim {
 
 fn release(is_released: impl Fn(&Slot) -> bool) {
     wake_all(shared::exclusively(|shared| {
-        match shared.slots.remove(is_released) {
-            true => offer(shared, None),
-            false => vec![],
+        if shared.slots.remove(is_released) {
+            offer(shared, None)
+        } else {
+            vec![]
         }
     }));
 }
@@ -362,9 +363,10 @@ pub fn set_waiting_owners(owners: &[u32]) {
 
 /// Returns true if no slot is free.
 pub fn are_all_taken() -> bool {
-    match shared::is_present() {
-        true => shared::exclusively(|shared| shared.slots.free() == 0),
-        false => lock::free_slots() == 0,
+    if shared::is_present() {
+        shared::exclusively(|shared| shared.slots.free() == 0)
+    } else {
+        lock::free_slots() == 0
     }
 }
 

@@ -254,9 +254,10 @@ impl EmbeddingModel {
             Purpose::Query => &self.query_prefix,
             Purpose::Passage => &self.passage_prefix,
         };
-        match prefix.is_empty() {
-            true => text,
-            false => format!("{prefix}{text}"),
+        if prefix.is_empty() {
+            text
+        } else {
+            format!("{prefix}{text}")
         }
     }
 
@@ -331,9 +332,10 @@ impl EmbeddingModel {
             }
             (Some(pending::Request::Remote(_)), _) => return Err(unexpected()),
         };
-        match finished.vectors.len() == pending.texts {
-            true => Ok(finished),
-            false => Err(unexpected()),
+        if finished.vectors.len() == pending.texts {
+            Ok(finished)
+        } else {
+            Err(unexpected())
         }
     }
 
@@ -416,9 +418,10 @@ pub fn embed_texts(
 /// It may not read files of the server.
 pub fn check_folders(spec: &ModelSpec, owner: pgrx::pg_sys::Oid) -> Result<(), Error> {
     let has_folders = !spec.path.as_os_str().is_empty() || spec.embedding.tokenizer.is_some();
-    match has_folders {
-        true => roles::require_server_files(owner),
-        false => Ok(()),
+    if has_folders {
+        roles::require_server_files(owner)
+    } else {
+        Ok(())
     }
 }
 
@@ -448,9 +451,10 @@ fn available_precision(dir: &Path) -> Precision {
         let mut names = precision.file_names().iter();
         names.any(|name| dir.join(name).exists())
     };
-    match !has(wanted) && has(other) {
-        true => other,
-        false => wanted,
+    if !has(wanted) && has(other) {
+        other
+    } else {
+        wanted
     }
 }
 

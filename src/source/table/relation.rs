@@ -89,9 +89,10 @@ impl RelationColumn {
     /// Returns the expression for a value's text form. A cast could call a function of the type's
     /// owner; `format` calls the type's output function.
     pub fn to_text(&self, value: &str) -> String {
-        match self.is_builtin {
-            true => format!("{value}::text"),
-            false => format!("CASE WHEN num_nulls({value}) = 0 THEN format('%s', {value}) END"),
+        if self.is_builtin {
+            format!("{value}::text")
+        } else {
+            format!("CASE WHEN num_nulls({value}) = 0 THEN format('%s', {value}) END")
         }
     }
 

@@ -142,13 +142,14 @@ fn record(data: &pg_sys::TriggerData, call: &TriggerCall<'_>) {
         Ok(())
     });
     let Err(error) = recorded else { return };
-    let everything = subtransaction(|| match reads(call.source, relation)? {
-        true => {
+    let everything = subtransaction(|| {
+        if reads(call.source, relation)? {
             insert(call.source, None)?;
             news::sync_changes_at_commit();
             Ok(())
+        } else {
+            Ok(())
         }
-        false => Ok(()),
     });
     if let Err(worse) = everything {
         pgrx::warning!(

@@ -207,8 +207,9 @@ fn read_centroid(
             Ok(())
         })?;
     }
-    match centroid.iter().all(|x| x.is_finite()) {
-        true => Ok(centroid),
-        false => Err(IndexError::corrupted(first, "the centroid is not finite")),
+    if centroid.iter().all(|x| x.is_finite()) {
+        Ok(centroid)
+    } else {
+        Err(IndexError::corrupted(first, "the centroid is not finite"))
     }
 }

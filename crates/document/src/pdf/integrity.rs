@@ -126,9 +126,12 @@ impl Check<'_> {
         let parts = self.objects.parts_of_font(font);
         let mut state = State::Whole;
         for id in parts.others {
-            state = state.max(self.once(id, |check| match check.objects.is_missing(id) {
-                true => State::Damaged,
-                false => State::Whole,
+            state = state.max(self.once(id, |check| {
+                if check.objects.is_missing(id) {
+                    State::Damaged
+                } else {
+                    State::Whole
+                }
             }));
         }
         for id in parts.streams {

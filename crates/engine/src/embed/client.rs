@@ -207,9 +207,10 @@ impl Client {
             return self.count(task, &counter, payload);
         }
         let models = &self.engine.models;
-        let model = match texts_of(&task) > 1 {
-            true => models.get_for_many(reference)?,
-            false => models.get(reference)?,
+        let model = if texts_of(&task) > 1 {
+            models.get_for_many(reference)?
+        } else {
+            models.get(reference)?
         };
         match task {
             Task::Leave | Task::Introduce { .. } => Ok(TaskResult::Nobody),

@@ -128,9 +128,10 @@ impl Computation {
     /// Returns the number of tokens that texts are padded to, of which the longest has `longest`.
     /// A graph has no positions beyond `limit`.
     pub fn width(&self, longest: usize, limit: usize) -> usize {
-        match self.rounds_length {
-            true => rounded(longest).min(limit.max(longest)),
-            false => longest,
+        if self.rounds_length {
+            rounded(longest).min(limit.max(longest))
+        } else {
+            longest
         }
     }
 }

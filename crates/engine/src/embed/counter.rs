@@ -168,9 +168,10 @@ impl Counters {
         }
         let counter = ChunkCounter::read(rule).map_err(|error| {
             let is_refused = error.kind == ErrorKind::PermissionDenied && sandbox::is_entered();
-            match is_refused {
-                true => out_of_reach(error),
-                false => error,
+            if is_refused {
+                out_of_reach(error)
+            } else {
+                error
             }
         })?;
         let mut kept = kept();

@@ -40,16 +40,18 @@ pub fn footprint(reference: &ModelRef, runtime: &Runtime) -> Footprint {
         size(graph.clone()) + size(beside(&graph, ".data")) + size(beside(&graph, "_data"));
     let tokenizer = size(reference.dir.join("tokenizer.json"));
     let arena = Settings::read(&reference.dir).map_or(0, |settings| {
-        let texts = match runtime.takes_batches(reference.precision) {
-            true => run_texts(settings.max_tokens),
-            false => 1,
+        let texts = if runtime.takes_batches(reference.precision) {
+            run_texts(settings.max_tokens)
+        } else {
+            1
         };
         let tokens = (texts * settings.max_tokens) as u64;
         tokens * settings.hidden_size as u64 * 4 * VECTORS
     });
-    let again = match reference.options.compares_tokens {
-        true => size(graph),
-        false => 0,
+    let again = if reference.options.compares_tokens {
+        size(graph)
+    } else {
+        0
     };
     let reordered = match runtime.openvino(reference) {
         Some(_) => weights,

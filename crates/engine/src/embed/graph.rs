@@ -99,9 +99,10 @@ pub fn open(
     settings: &Settings,
     compares_tokens: bool,
 ) -> Result<Session, EngineError> {
-    let extended = match compares_tokens {
-        true => with_token_vectors(graph, settings.hidden_size)?,
-        false => None,
+    let extended = if compares_tokens {
+        with_token_vectors(graph, settings.hidden_size)?
+    } else {
+        None
     };
     let environment = runtime.environment()?;
     let build = || -> Result<Session, String> {

@@ -94,9 +94,10 @@ impl EmbedTask {
             .collect();
         let model = self.model.info.clone();
         let tokens = mem::take(&mut self.counts);
-        let answer = match self.model.is_scorer() {
-            true => Answer::Scores { model, tokens },
-            false => Answer::Embeddings { model, tokens },
+        let answer = if self.model.is_scorer() {
+            Answer::Scores { model, tokens }
+        } else {
+            Answer::Embeddings { model, tokens }
         };
         self.ticket.answer(answer, &payload);
     }

@@ -223,11 +223,12 @@ impl Model {
             self.tokenizer.tokenize(TEXT, &|| false)?
         };
         let texts: Vec<&Tokens> = tokens.iter().collect();
-        let result = match self.compares_tokens() {
-            true => texts
+        let result = if self.compares_tokens() {
+            texts
                 .iter()
-                .try_for_each(|text| self.token_vectors(text).map(drop)),
-            false => self.run(&texts).map(drop),
+                .try_for_each(|text| self.token_vectors(text).map(drop))
+        } else {
+            self.run(&texts).map(drop)
         };
         result.map_err(|e| {
             invalid(graph, e.detail.unwrap_or(e.message))
@@ -288,7 +289,8 @@ impl Model {
         self.run_until(texts, UNTIL_DONE)
     }
 
-    /// Runs the model until all texts are done, or `stop` returns true for the number of those done.
+    /// Runs the model until all texts are done, or `stop` returns true for the number of those
+    /// done.
     ///
     /// # Errors
     /// See [`Model::run`].
@@ -373,9 +375,10 @@ impl Model {
             vectors = kept.copied().collect();
         }
         for vector in vectors.chunks_exact_mut(self.info.dimensions) {
-            match self.normalizes {
-                true => pooling::normalise(vector)?,
-                false => pooling::check_direction(vector).map(drop)?,
+            if self.normalizes {
+                pooling::normalise(vector)?
+            } else {
+                pooling::check_direction(vector).map(drop)?
             }
         }
         Ok(vectors)

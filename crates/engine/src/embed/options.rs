@@ -81,14 +81,15 @@ fn check_dimensions(dimensions: usize, dir: &Path, all: usize) -> Result<(), Eng
         return Ok(());
     }
     let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-    wrong(match allowed.is_empty() {
-        true => "The model was not trained for shorter vectors, as far as its folder says \
+    wrong(if allowed.is_empty() {
+        "The model was not trained for shorter vectors, as far as its folder says \
                  (matryoshka_dimensions in config.json)."
-            .into(),
-        false => format!(
+            .into()
+    } else {
+        format!(
             "The model has vectors of {} dimensions, or {all}.",
             allowed.join(", ")
-        ),
+        )
     })
 }
 

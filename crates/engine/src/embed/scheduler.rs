@@ -160,9 +160,10 @@ impl<T> Queue<T> {
     }
 
     fn take(&mut self) -> Option<Turn<T>> {
-        let order = match self.queries_in_a_row < QUERIES {
-            true => [Priority::Query, Priority::Bulk],
-            false => [Priority::Bulk, Priority::Query],
+        let order = if self.queries_in_a_row < QUERIES {
+            [Priority::Query, Priority::Bulk]
+        } else {
+            [Priority::Bulk, Priority::Query]
         };
         let turn = order.into_iter().find_map(|priority| {
             self.lane(priority)

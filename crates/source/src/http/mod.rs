@@ -248,9 +248,10 @@ impl HttpClient {
         if let Some(client) = connections.get(&(scope, is_plain)) {
             return Ok(client.clone());
         }
-        let authorities = match is_plain {
-            true => RootCertStore::empty(),
-            false => self.authorities.get_or_init(authorities).clone(),
+        let authorities = if is_plain {
+            RootCertStore::empty()
+        } else {
+            self.authorities.get_or_init(authorities).clone()
         };
         let tls = self.tls.clone().with_root_certificates(authorities);
         let mut builder = blocking::Client::builder()
@@ -287,9 +288,10 @@ impl HttpClient {
     /// Counts a request to a server: the ones in a row that it has not answered.
     pub fn note_answer(&self, url: &Url, is_silent: bool) {
         let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        match is_silent {
-            true => *silent.entry(url.origin()).or_default() += 1,
-            false => drop(silent.remove(&url.origin())),
+        if is_silent {
+            *silent.entry(url.origin()).or_default() += 1;
+        } else {
+            silent.remove(&url.origin());
         }
     }
 
@@ -380,9 +382,10 @@ impl HttpClient {
         let given = request.method.clone();
         // a redirect that loses the body is followed with GET
         let given = given.filter(|_| body.is_some() == request.body.is_some());
-        let method = given.unwrap_or(match body.is_some() {
-            true => Method::POST,
-            false => Method::GET,
+        let method = given.unwrap_or(if body.is_some() {
+            Method::POST
+        } else {
+            Method::GET
         });
         let mut built = connections
             .request(method, url.clone())
