@@ -1,16 +1,19 @@
 #!/bin/sh
-# Checks the arrows between rooms, the keys of documents, the width of lines, the features of
-# dependencies, rustfmt and clippy of the whole workspace, the licences and sources of dependencies
-# with cargo-deny, the sentences and SQLSTATEs of the documentation, and the install script with
-# pgspot. Fails on any warning, but not on two versions of a dependency.
+# Checks the rooms and their maps, the keys of documents, the size of files and the width of lines,
+# the style of comments, the features of dependencies, rustfmt and clippy of the whole workspace,
+# the licences and sources of dependencies with cargo-deny, the sentences and SQLSTATEs of the
+# documentation, and the install script with pgspot. Fails on any warning, but not on two versions
+# of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 
 read_pg_config
 say "rooms of src/"
-python3 scripts/rooms.py >/dev/null
+scripts/rooms.py >/dev/null || fail "an arrow points up, or a map is wrong"
 say "documents are found by collection and id"
 scripts/keys.py || fail "an id says nothing outside of its collection"
+say "500 lines, and the style of comments"
+scripts/style.py || fail "a rule of CONTRIBUTING.md is broken"
 say "100 columns"
 python3 scripts/width.py || fail "lines are longer than 100 columns"
 say "no dependency is compiled twice"
