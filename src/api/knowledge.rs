@@ -68,7 +68,7 @@ fn rag_create_knowledge(
         name.to_string(),
         item.title,
         item.uri,
-        item.kind,
+        item.kind.name().to_string(),
         item.category,
         item.tags,
         item.paths,

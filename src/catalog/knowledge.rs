@@ -36,14 +36,45 @@ impl Status {
     }
 }
 
+/// What an item is fetched as. The names are values of `document_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnowledgeKind {
+    Markdown,
+    Website,
+    Folder,
+}
+
+impl KnowledgeKind {
+    pub const ALL: [Self; 3] = [Self::Markdown, Self::Website, Self::Folder];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Markdown => "markdown",
+            Self::Website => "website",
+            Self::Folder => "folder",
+        }
+    }
+
+    /// Returns the kind of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn of_name(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            Error::invalid_parameter(format!("unknown document_type \"{name}\""))
+                .hint(format!("Types: {}.", Self::ALL.map(Self::name).join(", ")))
+        })
+    }
+}
+
 /// An item as a user defines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnowledgeItem {
     pub id: i64,
     pub title: Option<String>,
     pub uri: String,
-    /// `markdown`, `website` or `folder`.
-    pub kind: String,
+    pub kind: KnowledgeKind,
     pub category: Option<String>,
     /// Separated by commas.
     pub tags: Option<String>,
@@ -61,7 +92,7 @@ fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<
         item.id.into(),
         item.title.as_deref().into(),
         item.uri.as_str().into(),
-        item.kind.as_str().into(),
+        item.kind.name().into(),
         item.category.as_deref().into(),
         item.tags.as_deref().into(),
         item.owner.name.as_str().into(),
@@ -127,7 +158,7 @@ fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
         id: row.required("knowledge_id")?,
         title: row.get("title")?,
         uri: row.required("uri")?,
-        kind: row.required("document_type")?,
+        kind: KnowledgeKind::of_name(&row.required::<String>("document_type")?)?,
         category: row.get("category")?,
         tags: row.get("tags")?,
         paths: row.required("paths")?,

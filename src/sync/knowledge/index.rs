@@ -17,7 +17,7 @@ use crate::{
     catalog::{
         collections::Collection,
         documents::{self, DocumentAttributes},
-        knowledge::{self, KnowledgeItem},
+        knowledge::{self, KnowledgeItem, KnowledgeKind},
         quotas,
     },
     engine::client::with_client,
@@ -273,7 +273,7 @@ impl<'a> KnowledgeIndexer<'a> {
         let mut content = document.content;
         // the title is shown, not embedded: the text was split without it
         if let Some(title) = &self.item.title
-            && self.item.kind != "folder"
+            && self.item.kind != KnowledgeKind::Folder
             && content.title.text != *title
         {
             content.title = Title {

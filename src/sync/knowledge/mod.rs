@@ -21,14 +21,12 @@ use crate::{
     catalog::{
         collections::Collection,
         corruption, document_update, documents,
-        knowledge::{self, KnowledgeItem},
+        knowledge::{self, KnowledgeItem, KnowledgeKind},
     },
     error::Error,
     pg::roles::{self, Owner},
     source::rights,
 };
-
-const ITEM_TYPES: [&str; 3] = ["markdown", "website", "folder"];
 
 /// The arguments that describe an item. None means not given.
 #[derive(Debug, Default)]
@@ -54,7 +52,7 @@ impl KnowledgeArguments<'_> {
             id,
             title: None,
             uri: uri.to_string(),
-            kind: "markdown".into(),
+            kind: KnowledgeKind::Markdown,
             category: None,
             tags: None,
             paths: vec![],
@@ -67,22 +65,17 @@ impl KnowledgeArguments<'_> {
     /// its owner.
     fn apply_to(&self, item: &KnowledgeItem) -> Result<KnowledgeItem, Error> {
         let own = |given: Option<&str>| given.map(|text| text.trim().to_string());
-        if let Some(kind) = self.document_type.filter(|kind| !ITEM_TYPES.contains(kind)) {
-            return Err(
-                Error::invalid_parameter(format!("unknown document_type \"{kind}\""))
-                    .hint(format!("Types: {}.", ITEM_TYPES.join(", "))),
-            );
-        }
+        let kind = self.document_type.map(KnowledgeKind::of_name).transpose()?;
+        let kind = kind.unwrap_or(item.kind);
         let tags = self.tags.map(labels::split);
         document::checked_labels(self.category, tags.as_deref())?;
-        let kind = self.document_type.unwrap_or(&item.kind);
         let paths = match (kind, &self.paths) {
-            ("folder", Some(given)) => given.clone(),
-            ("folder", None) => item.paths.clone(),
+            (KnowledgeKind::Folder, Some(given)) => given.clone(),
+            (KnowledgeKind::Folder, None) => item.paths.clone(),
             (_, Some(given)) if !given.is_empty() => {
                 return Err(
                     Error::invalid_parameter("paths can only be given for a folder")
-                        .detail(format!("The type of the item is {kind}.")),
+                        .detail(format!("The type of the item is {}.", kind.name())),
                 );
             }
             _ => vec![],
@@ -94,7 +87,7 @@ impl KnowledgeArguments<'_> {
                 .filter(|title| !title.is_empty())
                 .or_else(|| item.title.clone()),
             uri: own(self.uri).unwrap_or_else(|| item.uri.clone()),
-            kind: kind.to_string(),
+            kind,
             category: own(self.category).or_else(|| item.category.clone()),
             tags: tags
                 .map(|tags| tags.join(","))
@@ -156,7 +149,7 @@ pub fn alter(
         title: item
             .title
             .clone()
-            .filter(|_| item.kind != "folder" && item.title != stored.title),
+            .filter(|_| item.kind != KnowledgeKind::Folder && item.title != stored.title),
         labels: document::checked_labels(arguments.category, tags.as_deref())?,
         metadata: None,
     };
@@ -250,9 +243,9 @@ pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
 fn spec(item: &KnowledgeItem) -> Result<SourceSpec, Error> {
     let uri = item.uri.as_str();
     let is_remote = uri.starts_with("http://") || uri.starts_with("https://");
-    let (kind, spec) = match item.kind.as_str() {
-        "markdown" if !is_remote => ("markdown", json!({ "uri": uri })),
-        "folder" => (
+    let (kind, spec) = match item.kind {
+        KnowledgeKind::Markdown if !is_remote => ("markdown", json!({ "uri": uri })),
+        KnowledgeKind::Folder => (
             "folder",
             json!({
                 "path": uri.strip_prefix("file://").unwrap_or(uri),
