@@ -10,6 +10,7 @@
 
 #![allow(clippy::unwrap_used)] // a measurement ends if something fails
 
+#[allow(dead_code)] // the tests use the rest
 #[path = "../tests/support/mod.rs"]
 mod support;
 
