@@ -34,7 +34,7 @@ use crate::{
         security::as_owner,
         spi::{execute, execute_returning, query},
     },
-    storage::remote::changes,
+    storage::remote::comparison,
 };
 
 /// Maximum number of documents of each kind that a check lists.
@@ -105,7 +105,7 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
             .map_err(|e| Error::internal(format!("the findings cannot be read: {e}")))?,
         None => BTreeMap::new(),
     };
-    let difference = changes::difference(&Collection::get(source.collection.as_str())?)?;
+    let difference = comparison::difference(&Collection::get(source.collection.as_str())?)?;
     Ok(DriftFindings {
         expected,
         actual,

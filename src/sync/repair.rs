@@ -11,7 +11,7 @@ use crate::{
         spi::{execute, execute_returning, query},
     },
     source::table::changes,
-    storage::remote::changes as server_changes,
+    storage::remote::{changes as server_changes, comparison},
 };
 
 /// If drift was found, makes the run fetch and embed the drifted documents as if they were new, and
@@ -24,7 +24,7 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
         return Ok(());
     }
     let searched = Collection::get(collection)?;
-    if server_changes::difference(&searched)?.is_some() {
+    if comparison::difference(&searched)?.is_some() {
         server_changes::queue_again(&searched)?;
     }
     as_owner(|| {

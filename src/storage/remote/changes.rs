@@ -214,7 +214,7 @@ impl ChangesInFlight {
     /// Waits for the answer of the server.
     ///
     /// # Errors
-    /// As [`ChangesInFlight::poll`].
+    /// See [`ChangesInFlight::poll`].
     fn wait(&mut self) -> Result<(), Error> {
         let event = self.call.wait()?;
         self.take(event)
@@ -258,7 +258,7 @@ impl ChangesInFlight {
     }
 }
 
-/// Has the documents written again that a server has lost with the index of a collection. Other
+/// Queues the documents again that a server has lost with the index of a collection. Other
 /// collections may have been in the index.
 fn queue_lost(collection: &str) -> Result<(), Error> {
     let Some(partition) = Collection::find(collection)?.and_then(|found| found.partition) else {
@@ -430,7 +430,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     })
 }
 
-/// Has all documents of a collection told again, and what the server has now deleted before.
+/// Queues all documents of a collection again, and before them the deletion of what the server has.
 ///
 /// # Errors
 /// A statement fails.
@@ -439,39 +439,8 @@ pub fn queue_again(collection: &Collection) -> Result<(), Error> {
     storage::of(collection).adopt(collection)
 }
 
-/// Returns the numbers of chunks here and at the server of a collection, if they differ although
-/// the server was told all changes. Returns None if the server cannot be asked, too.
-///
-/// # Errors
-/// A statement fails.
-pub fn difference(collection: &Collection) -> Result<Option<(i64, i64)>, Error> {
-    if !collection.storage.storage.is_remote() {
-        return Ok(None);
-    }
-    let mut found = None;
-    // the server may have been told of a change while both sides were counted
-    for _ in 0..2 {
-        let server_chunks = match storage::of(collection).count(collection) {
-            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
-            Err(failure) if can_go_on(&failure) => None,
-            Err(failure) => return Err(failure),
-        };
-        let (chunks, pending) = with_latest_snapshot(|| {
-            let pending = stored::pending(collection.name.as_str())?;
-            Ok::<_, Error>((stored::count_chunks(collection)?, pending))
-        })?;
-        found = server_chunks
-            .filter(|server_chunks| pending == 0 && *server_chunks != chunks)
-            .map(|server_chunks| (chunks, server_chunks));
-        if found.is_none() {
-            break;
-        }
-    }
-    Ok(found)
-}
-
 /// Returns true if the server or its secrets are to blame, and this transaction can go on.
-fn can_go_on(error: &Error) -> bool {
+pub(super) fn can_go_on(error: &Error) -> bool {
     matches!(
         error.code,
         PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE

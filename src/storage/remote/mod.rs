@@ -16,6 +16,7 @@
 
 pub mod call;
 pub mod changes;
+pub mod comparison;
 pub mod former;
 
 use std::time::Duration;

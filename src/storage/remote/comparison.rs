@@ -1,0 +1,40 @@
+//! Compares a collection with its copy on a server.
+
+use super::changes::can_go_on;
+use crate::{
+    catalog::{collections::Collection, storage_changes as stored},
+    error::Error,
+    pg::transaction::with_latest_snapshot,
+    storage,
+};
+
+/// Returns the numbers of chunks here and at the server of a collection, if they differ although
+/// the server was told all changes. Returns None if the server cannot be asked, too.
+///
+/// # Errors
+/// A statement fails.
+pub fn difference(collection: &Collection) -> Result<Option<(i64, i64)>, Error> {
+    if !collection.storage.storage.is_remote() {
+        return Ok(None);
+    }
+    let mut found = None;
+    // the server may have been told of a change while both sides were counted
+    for _ in 0..2 {
+        let server_chunks = match storage::of(collection).count(collection) {
+            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
+            Err(failure) if can_go_on(&failure) => None,
+            Err(failure) => return Err(failure),
+        };
+        let (chunks, pending) = with_latest_snapshot(|| {
+            let pending = stored::pending(collection.name.as_str())?;
+            Ok::<_, Error>((stored::count_chunks(collection)?, pending))
+        })?;
+        found = server_chunks
+            .filter(|server_chunks| pending == 0 && *server_chunks != chunks)
+            .map(|server_chunks| (chunks, server_chunks));
+        if found.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
