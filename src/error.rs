@@ -163,7 +163,7 @@ impl Error {
         Self::invalid(format!("invalid definition of {what}"), problems)
     }
 
-    /// Like [`Self::invalid_spec`], with another message.
+    /// An error with such problems and another message.
     pub fn invalid(message: impl Into<String>, problems: &[FieldProblem]) -> Self {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let mut hints: Vec<&str> = vec![];

@@ -162,7 +162,7 @@ pub fn check(collection: &Collection) -> Result<(), Error> {
 /// names one.
 ///
 /// # Errors
-/// As [`check`].
+/// See [`check`].
 pub fn check_wanted(collection: &Collection) -> Result<(), Error> {
     if !collection.strategy.is_shared() {
         return Ok(());

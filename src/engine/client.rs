@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// # Errors
-    /// Like [`with_client`].
+    /// See [`with_client`].
     pub fn describe(&mut self, model: &ModelRef) -> Result<ModelInfo, Error> {
         match self.request_info(model)? {
             Ok(info) => Ok(info),
@@ -208,7 +208,7 @@ impl Client {
     /// Extracts and splits one document. Returns its content and text.
     ///
     /// # Errors
-    /// Like [`with_client`]. A document that cannot be read is an error of the engine.
+    /// See [`with_client`]. A document that cannot be read is an error of the engine.
     pub fn prepare(
         &mut self,
         tokens: &TokenSource,
@@ -223,7 +223,7 @@ impl Client {
     /// [`Client::finish_preparing`].
     ///
     /// # Errors
-    /// Like [`with_client`].
+    /// See [`with_client`].
     pub fn start_preparing(
         &mut self,
         tokens: &TokenSource,
@@ -262,7 +262,7 @@ impl Client {
     }
 
     /// # Errors
-    /// Like [`Client::prepare`].
+    /// See [`Client::prepare`].
     pub fn finish_preparing(&mut self, ticket: Ticket) -> Result<(Content, String), Error> {
         match self.receive(ticket.0)? {
             (Answer::Content { content }, text) => {

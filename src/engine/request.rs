@@ -78,7 +78,7 @@ impl EngineRequest {
     /// Waits for the next event. The wait can be cancelled.
     ///
     /// # Errors
-    /// As [`EngineRequest::poll`].
+    /// See [`EngineRequest::poll`].
     pub fn next(&mut self) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.poll()? {

@@ -48,7 +48,7 @@ pub trait Backend: Sync {
     /// they should have one. `dimensions` are those of the vectors.
     ///
     /// # Errors
-    /// As [`Backend::check`].
+    /// See [`Backend::check`].
     fn wanted_index(
         &self,
         settings: &StorageSettings,
@@ -67,7 +67,7 @@ pub trait Backend: Sync {
     /// is the column of the exact distances, `c` the alias of the table, and `$1` the query.
     ///
     /// # Errors
-    /// As [`Backend::check`].
+    /// See [`Backend::check`].
     fn order(&self, _settings: &StorageSettings, _dimensions: usize) -> Result<String, Error> {
         Ok("distance".into())
     }
@@ -101,7 +101,7 @@ pub trait Backend: Sync {
         Ok(None)
     }
 
-    /// Has the storage take a collection that has chunks already.
+    /// Prepares the storage for a collection that has chunks already.
     ///
     /// # Errors
     /// A statement fails.
@@ -109,7 +109,7 @@ pub trait Backend: Sync {
         Ok(())
     }
 
-    /// Has the storage forget a collection that moves to other storage, or that is dropped.
+    /// Removes a collection from the storage. It moves to another one, or is dropped.
     ///
     /// # Errors
     /// A statement fails.

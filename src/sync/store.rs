@@ -92,10 +92,10 @@ pub struct FoundEmbeddings {
     pub computed: usize,
 }
 
-/// Does the same as [`embeddings_of`], and counts.
+/// Returns the embeddings of texts, and counts them.
 ///
 /// # Errors
-/// As [`embeddings_of`].
+/// See [`embeddings_of`].
 pub fn find_embeddings(
     texts: Vec<(EmbeddingKey, String)>,
     client: &mut Client,
@@ -108,7 +108,7 @@ pub fn find_embeddings(
     complete(known, texts, client, embedder, model, collection)
 }
 
-/// Does the same without the stored embeddings, which are damaged.
+/// Computes the embeddings of texts without the stored ones, which are damaged.
 ///
 /// # Errors
 /// The engine is unavailable.

@@ -41,7 +41,7 @@ impl Candidates {
         }
     }
 
-    /// Does the same for keyword search and BM25 scores.
+    /// Adds the first `limit` chunks of keyword search, with their BM25 scores.
     pub fn add_keyword_list(&mut self, mut list: Vec<(ChunkKey, f64)>, limit: usize) {
         sort(&mut list);
         list.truncate(limit);

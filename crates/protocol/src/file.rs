@@ -36,7 +36,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Reads a regular file.
 ///
 /// # Errors
-/// As [`open`].
+/// See [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     open(path)?.read_to_end(&mut bytes)?;

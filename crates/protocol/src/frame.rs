@@ -179,7 +179,7 @@ impl FrameBuffer {
         Ok(Some(frame))
     }
 
-    /// Whether nothing is left over, as it must be when a stream ends cleanly.
+    /// Returns true if nothing is left over, as it must be when a stream ends cleanly.
     pub fn is_empty(&self) -> bool {
         self.start == self.bytes.len()
     }

@@ -187,7 +187,7 @@ pub struct Point {
 pub enum Labelled {
     All(Vec<Labelled>),
     Any(Vec<Labelled>),
-    /// Has one of these labels.
+    /// It has one of these labels.
     OneOf(Vec<String>),
 }
 

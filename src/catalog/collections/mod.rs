@@ -224,7 +224,7 @@ impl Collection {
         Self::query_from("rag.collections c", condition, name)
     }
 
-    /// Does the same with the rows of another relation, which is called `c`.
+    /// Returns the collections among the rows of a relation, which is called `c`.
     fn query_from(relation: &str, condition: &str, name: &str) -> Result<Vec<Self>, Error> {
         as_owner(|| {
             query_prepared(

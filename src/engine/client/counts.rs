@@ -54,7 +54,7 @@ impl Client {
     /// Returns the number of tokens of each text, without special tokens.
     ///
     /// # Errors
-    /// Like [`with_client`].
+    /// See [`with_client`].
     pub fn count_tokens(
         &mut self,
         source: &TokenSource,

@@ -35,7 +35,7 @@ pub struct EmbeddingTicket {
 
 impl Client {
     /// # Errors
-    /// Like [`with_client`](super::with_client).
+    /// See [`with_client`](super::with_client).
     pub fn embed(
         &mut self,
         model: &ModelRef,
@@ -49,7 +49,7 @@ impl Client {
     /// Sends texts to be embedded; other requests may follow before [`Client::finish_embedding`].
     ///
     /// # Errors
-    /// Like [`with_client`](super::with_client).
+    /// See [`with_client`](super::with_client).
     pub fn start_embedding(
         &mut self,
         model: &ModelRef,
@@ -89,7 +89,7 @@ impl Client {
     /// Waits for the vectors of an embedding request. Calls `tick` each time when some have come.
     ///
     /// # Errors
-    /// Like [`with_client`](super::with_client), and those of `tick`.
+    /// See [`with_client`](super::with_client). Errors of `tick` are returned, too.
     pub fn finish_embedding(
         &mut self,
         mut ticket: EmbeddingTicket,

@@ -12,7 +12,7 @@ impl Client {
     /// Other sessions' bulk work waits meanwhile.
     ///
     /// # Errors
-    /// Like [`super::with_client`]; 08006 after the deadline, which includes the time to load the
+    /// See [`super::with_client`]; 08006 after the deadline, which includes the time to load the
     /// model.
     pub fn score(
         &mut self,

@@ -13,7 +13,7 @@ impl Client {
     /// text.
     ///
     /// # Errors
-    /// Like [`with_client`](super::with_client).
+    /// See [`with_client`](super::with_client).
     pub fn start_splitting(
         &mut self,
         tokens: &TokenSource,

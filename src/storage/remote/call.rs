@@ -46,13 +46,13 @@ impl Target {
     }
 
     /// # Errors
-    /// As [`Target::of`].
+    /// See [`Target::of`].
     pub fn of_collection(collection: &Collection) -> Result<Self, Error> {
         Self::of(&retriever_of(collection)?)
     }
 
     /// # Errors
-    /// As [`Target::of`].
+    /// See [`Target::of`].
     pub fn of_removal(removal: &Removal) -> Result<Self, Error> {
         Self::new(&removal.retriever, &removal.spec, removal.owner)
     }
@@ -151,7 +151,7 @@ impl StoreCall {
     /// Waits for the answer.
     ///
     /// # Errors
-    /// As [`StoreCall::poll`].
+    /// See [`StoreCall::poll`].
     pub fn wait(&mut self) -> Result<StorageEvent, Error> {
         answered(self.0.next()?.header()?)
     }

@@ -124,7 +124,7 @@ pub fn needs_model(target: &Target, documents: &[PendingDocument]) -> bool {
 /// Copies documents.
 ///
 /// # Errors
-/// As [`copy_some`].
+/// See [`copy_some`].
 pub fn copy(
     target: &Target,
     relation: &Partition,

@@ -127,10 +127,10 @@ pub fn step(name: &str) -> Result<bool, Error> {
     advance_rebuild(name)
 }
 
-/// Does the same for a caller that may do it, as a run that heals a damaged table.
+/// Does the next step for a caller that may do it, such as a run that heals a damaged table.
 ///
 /// # Errors
-/// As [`step`].
+/// See [`step`].
 pub fn advance_rebuild(name: &str) -> Result<bool, Error> {
     let collection = Collection::get(name)?;
     let counted = CountedOperation::begin(Operation::Rebuild, name, 1);

@@ -20,7 +20,7 @@ use crate::{
 pub struct Target {
     /// The collection as its chunks are now.
     pub present: Collection,
-    /// The same with the wanted settings.
+    /// The collection with the wanted settings.
     pub wanted: Collection,
     pub embedder: EmbeddingModel,
     pub model: ModelInfo,

@@ -41,7 +41,7 @@ const VALUES: [(&str, &str); 3] = [
 ];
 /// Options of a vector index, with their smallest and largest values.
 const INDEX_OPTIONS: [(&str, i64, i64); 2] = [("m", 2, 100), ("ef_construction", 4, 1000)];
-/// The same of an index on another server.
+/// Options of an index on another server, with their smallest and largest values.
 const SERVER_OPTIONS: [(&str, i64, i64); 2] = [("shards", 1, 1024), ("replicas", 0, 100)];
 const ON_DISK: &str = "on_disk";
 const QUANTIZATION: &str = "quantization";
