@@ -65,13 +65,13 @@ pub static SETTINGS: [Setting; 35] = [
         set_by: ConfigurationFile,
         flags: NONE,
         summary: c"Selects what computes local models.",
-        details:
-            c"cpu is ONNX Runtime on the processor. cuda is ONNX Runtime on a graphics processor, \
-              and needs a library that was built with it, which rag.onnxruntime_library names. \
-              openvino computes embedding models in 32 bits with OpenVINO, and all else as cpu \
-              does. auto is openvino where it is installed and the processor has instructions for \
-              bfloat16, and cpu elsewhere. cuda and openvino fail where they are unavailable, and \
-              openvino also if it computes other embeddings than ONNX Runtime.",
+        details: c"With cpu, ONNX Runtime computes on the processor. With cuda, it computes on a \
+              graphics processor, and needs a library that was built for that, which \
+              rag.onnxruntime_library names. With openvino, OpenVINO computes embedding models in \
+              32 bits, and ONNX Runtime all others. With auto, it is openvino where it is \
+              installed and the processor has instructions for bfloat16, and cpu elsewhere. Models \
+              cannot be loaded where cuda or openvino is unavailable, or where OpenVINO computes \
+              other embeddings than ONNX Runtime.",
     },
     Setting {
         name: c"rag.model_memory",
