@@ -20,8 +20,9 @@ use serde_json::{Value, json};
 
 use crate::{
     catalog::models::{self, Model},
+    engine::unexpected,
     error::Error,
-    models::call::{ModelCall, ModelEvent, Tokens, unexpected},
+    models::call::{ModelCall, ModelEvent, Tokens},
     pg::roles,
     search::SearchHit,
 };

@@ -27,7 +27,7 @@ use rag_protocol::{
 
 pub use self::embedding::{EmbeddingTicket, Embeddings};
 use self::{parts::parts, wait::EngineWait};
-use super::{folders, process, socket, starter::SupervisorStarter};
+use super::{folders, process, socket, starter::SupervisorStarter, unexpected};
 use crate::{
     error::Error,
     pg::{
@@ -379,8 +379,4 @@ fn lost(error: &std::io::Error) -> Error {
     Error::engine_unavailable("lost the connection to rag-engine")
         .detail(error.to_string())
         .hint(RESTARTED)
-}
-
-fn unexpected() -> Error {
-    Error::internal("unexpected answer from rag-engine")
 }

@@ -1,15 +1,11 @@
 //! One call of a model, by a process `rag-engine call`.
 
-use std::{
-    ffi::OsStr,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use rag_manifest::ModelSpec;
 use rag_protocol::{
-    EngineError,
     call::{Call, CallEvent, CallRequest, TokenUsage},
-    frame::{self, FrameBuffer},
+    frame,
     ingest::Credentials,
 };
 use zeroize::{Zeroize, Zeroizing};
@@ -17,12 +13,12 @@ use zeroize::{Zeroize, Zeroizing};
 use super::usage::CountedCall;
 use crate::{
     catalog::{models::Model, secrets::SecretRef},
-    engine::process::{self, EngineProcess},
-    error::Error,
-    pg::{
-        roles, transaction,
-        wait::{Until, wait},
+    engine::{
+        request::{EngineRequest, EngineTask, REPEAT},
+        unexpected,
     },
+    error::Error,
+    pg::{roles, transaction},
     secrets, settings,
 };
 
@@ -33,17 +29,8 @@ pub const MAX_REQUEST: usize = 4 << 20;
 
 /// A call in progress. Dropping it ends the process, and so the connection to the server.
 pub struct ModelCall {
-    /// For messages and the log.
-    name: String,
-    process: EngineProcess,
-    events: FrameBuffer,
-    /// The call. It may hold a key.
-    input: Zeroizing<Vec<u8>>,
-    /// The number of bytes of the call that were sent.
-    sent: usize,
+    engine: EngineRequest<CallEvent>,
     is_embedding: bool,
-    until: Instant,
-    timeout: Duration,
     counted: CountedCall,
     embedded: EmbeddedTokens,
 }
@@ -126,29 +113,31 @@ impl ModelCall {
         if let Some(credentials) = &mut call.credentials {
             credentials.secret.zeroize();
         }
-        let args: [&OsStr; 3] = [
-            "call".as_ref(),
-            "--sandbox".as_ref(),
-            settings::sandbox().as_ref(),
-        ];
-        let input = input?;
+        let name = &model.name;
+        let seconds = timeout.as_secs_f64();
+        let late = format!("model \"{name}\" did not answer within {seconds} s");
+        let late = Error::engine_unavailable(late)
+            .hint("Repeat the command, or raise timeout in the settings of the model.");
+        let task = EngineTask {
+            command: "call",
+            options: vec![],
+            input: input?,
+            label: format!("model={name}"),
+            activity: "while it called the model".into(),
+            hint: REPEAT,
+            limit: Some((timeout + GRACE, late)),
+        };
         let requests = call.request.requests(call.provider) as u64;
         let is_embedding = matches!(call.request, CallRequest::Embed { .. });
         let mut counted = CountedCall::begin(model, settings, requests, bytes)?;
-        let process = EngineProcess::spawn(&args).inspect_err(|_| {
+        let engine = EngineRequest::begin(task).inspect_err(|_| {
             counted.end(true, Some(0), Some(0));
         })?;
         Ok(Self {
-            name: model.name.clone(),
-            process,
-            input,
-            sent: 0,
+            engine,
             is_embedding,
             counted,
-            events: FrameBuffer::default(),
             embedded: EmbeddedTokens::default(),
-            until: Instant::now() + timeout + GRACE,
-            timeout,
         })
     }
 
@@ -157,21 +146,13 @@ impl ModelCall {
     /// # Errors
     /// The call has failed.
     pub fn next(&mut self) -> Result<ModelEvent, Error> {
-        loop {
-            if let Some(frame) = self.events.next()? {
-                let event: CallEvent = frame.header()?;
-                return self.take(event, &frame.payload);
-            }
-            self.send();
-            let mut buffer = [0; 65536];
-            match self.process.read(&mut buffer) {
-                Ok(Some(0)) | Err(_) => return Err(self.died()),
-                Ok(Some(bytes)) => self.events.push(&buffer[..bytes]),
-                Ok(None) if Instant::now() >= self.until => return Err(self.late()),
-                Ok(None) => self.wait(),
-            }
-            self.forward_log();
-        }
+        let (event, payload) = self.engine.next()?;
+        self.take(event, &payload)
+    }
+
+    /// Sends the whole call. What the engine answers meanwhile is kept for [`Self::next`].
+    pub fn send_all(&mut self) {
+        self.engine.send_all();
     }
 
     fn take(&mut self, event: CallEvent, payload: &[u8]) -> Result<ModelEvent, Error> {
@@ -245,70 +226,6 @@ impl ModelCall {
             is_estimated: record.is_estimated,
         }
     }
-
-    /// Sends the whole call. What the engine says meanwhile is kept for [`Self::next`], so that
-    /// neither side waits for the other.
-    pub fn send_all(&mut self) {
-        while !self.input.is_empty() && Instant::now() < self.until {
-            self.send();
-            let mut buffer = [0; 65536];
-            match self.process.read(&mut buffer) {
-                // the next read reports it
-                Ok(Some(0)) | Err(_) => return,
-                Ok(Some(bytes)) => self.events.push(&buffer[..bytes]),
-                Ok(None) if self.input.is_empty() => {}
-                Ok(None) => self.wait(),
-            }
-            self.forward_log();
-        }
-    }
-
-    fn send(&mut self) {
-        let unsent = &self.input[self.sent..];
-        if unsent.is_empty() {
-            return;
-        }
-        // if the engine has ended, reading reports it
-        self.sent += self.process.write(unsent).unwrap_or(unsent.len());
-        if self.sent == self.input.len() {
-            self.input = Zeroizing::default();
-            self.sent = 0;
-        }
-    }
-
-    fn wait(&mut self) {
-        let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
-        descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
-        if self.sent < self.input.len() {
-            descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
-        }
-        let left = self.until.saturating_duration_since(Instant::now());
-        wait(&descriptors, Some(left));
-    }
-
-    fn forward_log(&mut self) {
-        for line in self.process.log_lines() {
-            pgrx::log!("rag-engine: {line} model={}", self.name);
-        }
-    }
-
-    fn died(&mut self) -> Error {
-        let how = self
-            .process
-            .kill()
-            .map_or_else(|| "ended".into(), process::describe);
-        self.forward_log();
-        Error::engine_unavailable(format!("rag-engine {how} while it called the model"))
-            .hint("Repeat the command. See the server log for the reason.")
-    }
-
-    fn late(&self) -> Error {
-        let (name, seconds) = (&self.name, self.timeout.as_secs_f64());
-        Error::engine_unavailable(format!(
-            "model \"{name}\" did not answer within {seconds} s"
-        ))
-        .hint("Repeat the command, or raise timeout in the settings of the model.")
-    }
 }
 
 fn credentials(model: &Model, secret: &SecretRef) -> Result<Credentials, Error> {
@@ -355,13 +272,4 @@ impl EmbeddedTokens {
             output: Some(0),
         }
     }
-}
-
-/// Returns the error of an engine that answered with another event than was asked for.
-pub fn unexpected() -> Error {
-    EngineError::new(
-        rag_protocol::ErrorKind::Internal,
-        "unexpected answer from rag-engine",
-    )
-    .into()
 }

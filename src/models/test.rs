@@ -10,12 +10,13 @@ use rag_protocol::{
 };
 
 use super::{
-    call::{ModelCall, ModelEvent, unexpected},
+    call::{ModelCall, ModelEvent},
     embedding::EmbeddingModel,
     local,
 };
 use crate::{
     catalog::models::{self, Model},
+    engine::unexpected,
     error::Error,
     pg::{process, transaction},
 };

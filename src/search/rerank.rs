@@ -8,9 +8,10 @@ use crate::{
         models::{self, Model},
         name::canonical,
     },
+    engine::unexpected,
     error::Error,
     models::{
-        call::{ModelCall, ModelEvent, unexpected},
+        call::{ModelCall, ModelEvent},
         local,
     },
 };

@@ -3,14 +3,13 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    ffi::OsStr,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rag_protocol::{
     embed::ModelInfo,
-    frame::{self, FrameBuffer},
+    frame,
     ingest::{Clones, Credentials, Event, Job, KnownVersion, Limits, Splitting},
     spec::SourceSpec,
 };
@@ -21,16 +20,12 @@ use super::pipeline::Feed;
 use crate::{
     catalog::{collections::Collection, documents, sources::Source},
     engine::{
-        self, clones,
-        process::{self, EngineProcess},
+        self, clones, process,
+        request::{EngineRequest, EngineTask},
     },
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{
-        process::before_exit,
-        transaction::transaction,
-        wait::{Until, wait},
-    },
+    pg::{process::before_exit, transaction::transaction},
     secrets, settings,
 };
 
@@ -40,16 +35,27 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A process `rag-engine ingest` that runs a job.
 pub struct IngestFeed {
-    /// Added to each line of the process's log: `source=docs run=7`.
-    label: String,
-    process: EngineProcess,
-    events: FrameBuffer,
-    /// The job. It may hold a secret.
-    job: Zeroizing<Vec<u8>>,
-    /// The number of bytes of the job that were sent.
-    sent: usize,
+    engine: EngineRequest<Event>,
     /// The folder that the engine may write to. It is removed at the end of the run.
     work_dir: PathBuf,
+}
+
+/// What a process `rag-engine ingest` reads.
+pub struct IngestJob<'a> {
+    /// Added to each line of the process's log: `source=docs run=7`.
+    pub label: String,
+    /// They are read in turn.
+    pub specs: Vec<SourceSpec>,
+    pub credentials: Option<Credentials>,
+    /// What is stored of the first spec, by its URIs.
+    pub known: HashMap<String, KnownVersion>,
+    pub splitting: Splitting,
+    pub embedder: &'a EmbeddingModel,
+    /// The name of the folder that the process may write to.
+    pub folder: String,
+    pub timeout: Duration,
+    /// The source that keeps a clone.
+    pub user_of_clone: Option<String>,
 }
 
 /// Returns a folder for the run. Its name has the database's OID, because sources of other
@@ -63,7 +69,7 @@ fn work_dir(name: &str) -> PathBuf {
 
 impl Drop for IngestFeed {
     fn drop(&mut self) {
-        self.process.kill();
+        self.engine.kill();
         // if this fails, the next run of the source fails and reports it
         let _ = std::fs::remove_dir_all(&self.work_dir);
         WORK_DIR.take();
@@ -107,45 +113,29 @@ impl IngestFeed {
             documents::known_versions(collection.name.as_str(), source.name.as_str(), &chunking)
         })?;
         let credentials = secrets::credentials(source)?;
-        let (spec, name) = (source.spec.clone(), source.name.short());
-        let label = format!("source={} run={run_id}", source.name);
-        let user = clones::user(source).to_string();
-        Self::begin(
-            label,
-            vec![spec],
+        Self::begin(IngestJob {
+            label: format!("source={} run={run_id}", source.name),
+            specs: vec![source.spec.clone()],
             credentials,
             known,
-            collection.splitting,
+            splitting: collection.splitting,
             embedder,
-            &name,
-            source.timeout,
-            Some(user),
-        )
+            folder: source.name.short(),
+            timeout: source.timeout,
+            user_of_clone: Some(clones::user(source).to_string()),
+        })
     }
 
-    /// Starts the engine on a job, whose sources it reads in turn. `name` is the name of its
-    /// folder, `label` is added to each line of its log, and `user_of_clone` is the source that
-    /// keeps a clone.
+    /// Starts the engine on a job.
     ///
     /// # Errors
     /// The folder cannot be created, or the engine cannot be started.
-    #[allow(clippy::too_many_arguments)] // a job's
-    pub fn begin(
-        label: String,
-        specs: Vec<SourceSpec>,
-        credentials: Option<Credentials>,
-        known: HashMap<String, KnownVersion>,
-        splitting: Splitting,
-        embedder: &EmbeddingModel,
-        name: &str,
-        timeout: Duration,
-        user_of_clone: Option<String>,
-    ) -> Result<Self, Error> {
-        let mut specs = specs.into_iter();
+    pub fn begin(job: IngestJob<'_>) -> Result<Self, Error> {
+        let mut specs = job.specs.into_iter();
         let Some(source) = specs.next() else {
             return Err(Error::internal("there is nothing to read"));
         };
-        let work_dir = work_dir(name);
+        let work_dir = work_dir(&job.folder);
         remove_at_exit(&work_dir);
         std::fs::create_dir_all(&work_dir).map_err(|e| {
             Error::new(
@@ -156,21 +146,21 @@ impl IngestFeed {
         })?;
         // the runner ends the run at its timeout; these limits hold where it cannot, and the engine
         // has several threads
-        let seconds = timeout.as_secs() + 10;
-        let mut job = Job {
+        let seconds = job.timeout.as_secs() + 10;
+        let mut message = Job {
             source,
             further: specs.collect(),
-            known,
-            splitting,
-            tokens: embedder.token_rule(),
+            known: job.known,
+            splitting: job.splitting,
+            tokens: job.embedder.token_rule(),
             work_dir: work_dir.clone(),
             clones: Clones {
                 dir: clones::dir(),
                 max_bytes: settings::clone_cache_bytes(),
                 max_clone_bytes: settings::max_clone_bytes(),
-                user: user_of_clone,
+                user: job.user_of_clone,
             },
-            credentials,
+            credentials: job.credentials,
             network: settings::network(),
             limits: Limits {
                 max_file_bytes: settings::max_file_bytes(),
@@ -180,83 +170,26 @@ impl IngestFeed {
                 wall_seconds: Some(seconds),
             },
         };
-        let encoded = frame::encode(&job, &[]).map(Zeroizing::new);
-        if let Some(credentials) = &mut job.credentials {
+        let input = frame::encode(&message, &[]).map(Zeroizing::new);
+        if let Some(credentials) = &mut message.credentials {
             credentials.secret.zeroize();
         }
-        let job = encoded?;
-        let pdfs = settings::pdf_options();
-        let mut args: Vec<&OsStr> = vec![
-            "ingest".as_ref(),
-            "--sandbox".as_ref(),
-            settings::sandbox().as_ref(),
-        ];
-        args.extend(pdfs.iter().map(|option| option.as_os_str()));
-        let process = EngineProcess::spawn(&args)?;
-        Ok(Self {
-            label,
-            process,
-            events: FrameBuffer::default(),
-            job,
-            sent: 0,
-            work_dir,
-        })
-    }
-
-    fn wait(&mut self) {
-        let mut descriptors = vec![(self.process.stdout_fd(), Until::Readable)];
-        descriptors.extend(self.process.stderr_fd().map(|fd| (fd, Until::Readable)));
-        if self.sent < self.job.len() {
-            descriptors.extend(self.process.stdin_fd().map(|fd| (fd, Until::Writable)));
-        }
-        wait(&descriptors, Some(EVENT_TIMEOUT));
-    }
-
-    fn forward_log(&mut self) {
-        for line in self.process.log_lines() {
-            pgrx::log!("rag-engine: {line} {}", self.label);
-        }
-    }
-
-    fn died(&mut self) -> Error {
-        let how = self
-            .process
-            .kill()
-            .map_or_else(|| "ended".into(), process::describe);
-        self.forward_log();
-        Error::engine_unavailable(format!("rag-engine {how} while reading the source")).hint(
-            "The stored documents are kept. Sync again for the rest. The server log has the \
-             reason.",
-        )
+        let engine = EngineRequest::begin(EngineTask {
+            command: "ingest",
+            options: settings::pdf_options().into(),
+            input: input?,
+            label: job.label,
+            activity: "while reading the source".into(),
+            hint: "The stored documents are kept. Sync again for the rest. The server log has the \
+                   reason.",
+            limit: None,
+        })?;
+        Ok(Self { engine, work_dir })
     }
 }
 
 impl Feed for IngestFeed {
     fn next_event(&mut self) -> Result<Option<(Event, Vec<u8>)>, Error> {
-        let started = Instant::now();
-        loop {
-            if let Some(frame) = self.events.next()? {
-                return Ok(Some((frame.header()?, frame.payload)));
-            }
-            if started.elapsed() >= EVENT_TIMEOUT {
-                return Ok(None);
-            }
-            let unsent = &self.job[self.sent..];
-            if !unsent.is_empty() {
-                // if the engine has ended, the read below reports it
-                self.sent += self.process.write(unsent).unwrap_or(unsent.len());
-                if self.sent == self.job.len() {
-                    self.job = Zeroizing::default();
-                    self.sent = 0;
-                }
-            }
-            let mut buffer = [0; 65536];
-            match self.process.read(&mut buffer) {
-                Ok(Some(0)) | Err(_) => return Err(self.died()),
-                Ok(Some(n)) => self.events.push(&buffer[..n]),
-                Ok(None) => self.wait(),
-            }
-            self.forward_log();
-        }
+        self.engine.next_within(EVENT_TIMEOUT)
     }
 }

@@ -28,7 +28,10 @@ use crate::{
         collections::{Collection, given_dimensions, given_vectors},
         models::{self, Model},
     },
-    engine::client::{Client, Embeddings, TokenSource, with_client},
+    engine::{
+        client::{Client, Embeddings, TokenSource, with_client},
+        unexpected,
+    },
     error::Error,
     pg::roles,
     settings,
@@ -483,8 +486,4 @@ fn no_model() -> Error {
     )
     .detail("It was created with a number of dimensions: its vectors are given.")
     .hint("Give chunks an embedding, and queries a query_embedding, or search by words.")
-}
-
-fn unexpected() -> Error {
-    Error::internal("unexpected answer of an embedding model")
 }

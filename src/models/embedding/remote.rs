@@ -15,9 +15,12 @@ use rag_protocol::{
 
 use crate::{
     catalog::models::Model,
-    engine::client::{Embeddings, TokenSource},
+    engine::{
+        client::{Embeddings, TokenSource},
+        unexpected,
+    },
     error::Error,
-    models::call::{MAX_REQUEST, ModelCall, ModelEvent, unexpected},
+    models::call::{MAX_REQUEST, ModelCall, ModelEvent},
     pg::wait::sleep,
 };
 

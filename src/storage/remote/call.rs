@@ -1,6 +1,6 @@
 //! One request to a server, by a process `rag-engine store`.
 
-use std::{ffi::OsStr, time::Duration};
+use std::time::Duration;
 
 use pgrx::pg_sys;
 use rag_contract::{RemoteStorage, StorageSettings, StorageType};
@@ -19,7 +19,7 @@ use crate::{
         secrets::SecretRef,
         storage_removals::Removal,
     },
-    engine::request::EngineRequest,
+    engine::request::{EngineRequest, EngineTask, REPEAT},
     error::Error,
     secrets, settings,
 };
@@ -100,7 +100,7 @@ impl Target {
 }
 
 /// A request in progress.
-pub struct StoreCall(EngineRequest);
+pub struct StoreCall(EngineRequest<StorageEvent>);
 
 impl StoreCall {
     /// # Errors
@@ -128,13 +128,18 @@ impl StoreCall {
         for secret in [username, password, api_key].into_iter().flatten() {
             secret.zeroize();
         }
-        let args: [&OsStr; 3] = [
-            "store".as_ref(),
-            "--sandbox".as_ref(),
-            settings::sandbox().as_ref(),
-        ];
-        let what = format!("storage of retriever \"{}\"", target.retriever);
-        EngineRequest::begin(what, &args, input?, timeout + GRACE).map(Self)
+        let what = format!("(storage of retriever \"{}\")", target.retriever);
+        let late = Error::engine_unavailable(format!("rag-engine did not answer in time {what}"));
+        EngineRequest::begin(EngineTask {
+            command: "store",
+            options: vec![],
+            input: input?,
+            label: what.clone(),
+            activity: what,
+            hint: REPEAT,
+            limit: Some((timeout + GRACE, late)),
+        })
+        .map(Self)
     }
 
     /// Returns the answer, if it has arrived.
@@ -142,10 +147,8 @@ impl StoreCall {
     /// # Errors
     /// The server or the engine has failed.
     pub fn poll(&mut self) -> Result<Option<StorageEvent>, Error> {
-        let Some(frame) = self.0.poll()? else {
-            return Ok(None);
-        };
-        answered(frame.header()?).map(Some)
+        let event = self.0.poll()?;
+        event.map(|(event, _)| answered(event)).transpose()
     }
 
     /// Waits for the answer.
@@ -153,7 +156,7 @@ impl StoreCall {
     /// # Errors
     /// See [`StoreCall::poll`].
     pub fn wait(&mut self) -> Result<StorageEvent, Error> {
-        answered(self.0.next()?.header()?)
+        answered(self.0.next()?.0)
     }
 }
 

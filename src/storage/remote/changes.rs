@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     call::{StoreCall, Target},
-    place, shape, unexpected,
+    place, shape,
 };
 use crate::{
     catalog::{
@@ -18,6 +18,7 @@ use crate::{
         storage_changes::{self as stored, ChunkPoint, DocumentChange},
         storage_removals as removals,
     },
+    engine::unexpected,
     error::Error,
     pg::{
         lock::Lock,

@@ -23,12 +23,9 @@ use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_contract::{StorageSettings, VectorMetric};
-use rag_protocol::{
-    EngineError,
-    storage::{
-        FoundPoint, IndexShape, Labelled, Metric, Place, ServerOptions, StorageEngine,
-        StorageEvent, StorageRequest,
-    },
+use rag_protocol::storage::{
+    FoundPoint, IndexShape, Labelled, Metric, Place, ServerOptions, StorageEngine, StorageEvent,
+    StorageRequest,
 };
 
 use self::call::{StoreCall, Target};
@@ -40,6 +37,7 @@ use crate::{
         retrievers::{self, Retriever},
         storage_changes,
     },
+    engine::unexpected,
     error::Error,
     pg::security::as_owner,
 };
@@ -171,13 +169,4 @@ fn lost_index(collection: &Collection) -> Error {
         "Have all documents written again: SELECT * FROM rag_sync_storage({}, complete => true).",
         pgrx::spi::quote_literal(name)
     ))
-}
-
-/// Returns the error of an engine that answered with another event than was asked for.
-fn unexpected() -> Error {
-    EngineError::new(
-        rag_protocol::ErrorKind::Internal,
-        "unexpected answer from rag-engine",
-    )
-    .into()
 }

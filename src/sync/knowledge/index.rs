@@ -1,6 +1,6 @@
 //! Indexing one item: its documents are embedded and stored in the present transaction.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use rag_protocol::{
     ErrorKind,
@@ -25,7 +25,12 @@ use crate::{
     models::embedding::EmbeddingModel,
     pg::lock::WriterLock,
     storage::index,
-    sync::{document, ingest::IngestFeed, pipeline::Feed, store::PreparedDocument},
+    sync::{
+        document,
+        ingest::{IngestFeed, IngestJob},
+        pipeline::Feed,
+        store::PreparedDocument,
+    },
 };
 
 /// The maximum time for one item, if no statement_timeout ends it before.
@@ -120,17 +125,17 @@ pub(super) fn begin(
     embedder: &EmbeddingModel,
 ) -> Result<IngestFeed, Error> {
     let timeout = ITEM_TIMEOUT * u32::try_from(specs.len()).unwrap_or(u32::MAX);
-    IngestFeed::begin(
+    IngestFeed::begin(IngestJob {
         label,
         specs,
-        None,
-        Default::default(),
-        collection.splitting,
+        credentials: None,
+        known: HashMap::new(),
+        splitting: collection.splitting,
         embedder,
-        &work_name(),
+        folder: work_name(),
         timeout,
-        None,
-    )
+        user_of_clone: None,
+    })
 }
 
 /// Returns how long a server asks to wait, if it limits the rate of requests.
