@@ -13,9 +13,9 @@ from pathlib import Path
 # No errors.
 SUCCESS = {"successful_completion", "warning"}
 # Caught, and told from other errors, but not raised.
-CAUGHT = {"invalid_catalog_name", "invalid_schema_name"}
-# Raised by functions of PostgreSQL that the extension calls.
-OF_POSTGRES = {"25006", "2D000"}
+CAUGHT = {"invalid_catalog_name", "invalid_schema_name", "undefined_function"}
+# Raised by PostgreSQL, itself or by functions that the extension calls.
+OF_POSTGRES = {"25006", "2D000", "57P02"}
 
 
 def codes(path):

@@ -1,31 +1,64 @@
 //! Errors of the extension: one type, and the mapping from all other errors to it.
+//!
+//! # What an error means
+//!
+//! An SQLSTATE tells a client what went wrong. The extension asks other questions. Would the next
+//! document of a run meet the same error? Can a search go on without vectors? Was a lock busy? It
+//! asks the [`Cause`] of an error, and never its SQLSTATE, which no other module can read.
+//!
+//! ```text
+//! constructor of Error ─────────────────────────┐
+//! error of rag-engine, by its kind ─────────────┼──▶ Cause ──▶ what follows
+//! SQLSTATE of an ERROR that PostgreSQL raised ──┘
+//! ```
+//!
+//! **Where a cause comes from.** An SQLSTATE has one: an exact SQLSTATE or its class stands in a
+//! table in `cause.rs`. For an ERROR of PostgreSQL, or of a user's trigger, nothing else is known.
+//! An error of the extension begins with the same cause. Where the SQLSTATE says too little, the
+//! code that creates the error names the cause: [`Error::because`]. A quota and a missing
+//! background worker have the same SQLSTATE, for example, and only one of them may vanish by
+//! itself.
+//!
+//! **What follows from it** is a second table in `cause.rs`, with a row for each cause:
+//!
+//! * Is a run that fails with it tried again?
+//! * Does it end a run, or does only one document fail?
+//! * What is the reason in the condition of the source?
+//! * Does the log show the message although the statement has a secret?
+//!
+//! Some places ask for a single cause: `error.is(Cause::Locked)`. [`Cause`] also has names for
+//! groups: [`Cause::is_in_input`], [`Cause::is_in_named`], [`Cause::is_unavailable`].
+//!
+//! **A decision is not an error.** Code that has to undo its work and tell its caller why returns a
+//! value: `pg::transaction::subtransaction_kept_if` rolls back with it. An error that is made up to
+//! be caught could not be told from one that PostgreSQL raises with the same SQLSTATE.
+//!
+//! **To add a cause,** add a variant, and its row in the table: the compiler asks for it. Then name
+//! it where the error is created, or in the table of SQLSTATEs.
+
+mod cause;
 
 use std::time::Duration;
 
-use pgrx::{PgSqlErrorCode as Code, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
+use pgrx::{
+    PgLogLevel, PgSqlErrorCode as Code,
+    pg_sys::panic::{CaughtError, ErrorReport},
+};
 use rag_pages::memory;
 use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::FieldProblem};
+
+use self::cause::code_of;
+pub use self::cause::{Cause, is_shown_in_log, sqlstate};
 
 /// An error as PostgreSQL reports it: a message in lower case without a full stop, an SQLSTATE, and
 /// optionally a DETAIL and a HINT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    pub code: Code,
+    code: Code,
+    cause: Cause,
     pub message: String,
     pub detail: Option<String>,
     pub hint: Option<String>,
-    /// The time after which a server that limits requests may be asked again. Zero if the server
-    /// did not name a time.
-    pub retry_after: Option<Duration>,
-    /// The folder, file, repository or server of a source could not be found or read.
-    pub source_unavailable: bool,
-    /// A source or a collection may not store more.
-    pub is_quota: bool,
-    /// The embeddings of a collection are from another model than the current one.
-    pub is_other_model: bool,
-    /// A definition is invalid. Its statement may have a credential in the wrong place, so the log
-    /// must not show it.
-    pub is_definition: bool,
 }
 
 /// The name of the function that reports an error of a definition: the log hides the statement.
@@ -35,15 +68,77 @@ impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
+            cause: Cause::of_state(code),
             message: message.into(),
             detail: None,
             hint: None,
-            retry_after: None,
-            source_unavailable: false,
-            is_quota: false,
-            is_other_model: false,
-            is_definition: false,
         }
+    }
+
+    /// Returns the error with another cause than that of its SQLSTATE.
+    #[must_use]
+    pub const fn because(mut self, cause: Cause) -> Self {
+        self.cause = cause;
+        self
+    }
+
+    /// Returns an error with the SQLSTATE and the cause of this one, and another message.
+    pub fn like(&self, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            detail: None,
+            hint: None,
+            ..*self
+        }
+    }
+
+    /// Returns an error that was stored. `throttled` is how long the server asked to wait.
+    pub fn stored(state: &str, message: impl Into<String>, throttled: Option<Duration>) -> Self {
+        let error = Self::new(code_of(state), message);
+        match throttled {
+            Some(wait) => error.because(Cause::Throttled(wait)),
+            None => error,
+        }
+    }
+
+    pub const fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    pub fn is(&self, cause: Cause) -> bool {
+        self.cause == cause
+    }
+
+    /// Returns the time after which a server, or a model's limit, allows another attempt. Zero if
+    /// the server did not name a time, `None` for other errors.
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.cause {
+            Cause::Throttled(wait) | Cause::Budget(wait) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Returns the SQLSTATE as its five characters.
+    pub fn sqlstate(&self) -> String {
+        sqlstate(self.code)
+    }
+
+    /// Returns the error with the SQLSTATE of others, if they have the same one.
+    #[must_use]
+    pub fn with_state_of(mut self, others: &[&Self]) -> Self {
+        if let Some((first, rest)) = others.split_first()
+            && rest.iter().all(|other| other.code == first.code)
+        {
+            self.code = first.code;
+        }
+        self
+    }
+
+    /// Returns the error with another message.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
     }
 
     #[must_use]
@@ -58,24 +153,20 @@ impl Error {
         self
     }
 
-    #[must_use]
-    pub fn retry_after(mut self, wait: Duration) -> Self {
-        self.retry_after = Some(wait);
-        self
-    }
-
     /// Returns the error for an engine that could not read a source.
     pub fn from_source(error: EngineError) -> Self {
-        let source_unavailable = matches!(
+        let is_missing = matches!(
             error.kind,
             ErrorKind::FileNotFound
                 | ErrorKind::PermissionDenied
                 | ErrorKind::WrongFileType
                 | ErrorKind::SourceUnavailable
         );
-        Self {
-            source_unavailable,
-            ..Self::from(error)
+        let error = Self::from(error);
+        if is_missing {
+            error.because(Cause::Object)
+        } else {
+            error
         }
     }
 
@@ -142,18 +233,6 @@ impl Error {
         Self::new(Code::ERRCODE_CONNECTION_FAILURE, message)
     }
 
-    /// Returns true if the engine, or the server of a model, cannot answer at all: it is not
-    /// installed, does not start, has ended, or refuses for now.
-    pub fn is_engine_unavailable(&self) -> bool {
-        matches!(
-            self.code,
-            Code::ERRCODE_CONNECTION_FAILURE
-                | Code::ERRCODE_UNDEFINED_FILE
-                | Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED
-                | Code::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
-        )
-    }
-
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_INTERNAL_ERROR, message)
     }
@@ -172,8 +251,9 @@ impl Error {
                 hints.push(hint);
             }
         }
-        let error = Self::invalid_parameter(message).detail(lines.join("\n"));
-        let error = error.of_definition();
+        let error = Self::invalid_parameter(message)
+            .because(Cause::Definition)
+            .detail(lines.join("\n"));
         if hints.is_empty() {
             error
         } else {
@@ -181,26 +261,23 @@ impl Error {
         }
     }
 
-    /// Returns the error with the log not showing its statement.
-    #[must_use]
-    pub fn of_definition(mut self) -> Self {
-        self.is_definition = true;
-        self
-    }
-
     /// Raises the error as a PostgreSQL ERROR, which aborts the transaction.
     pub fn raise(self) -> ! {
-        ErrorReport::from(self).report(PgLogLevel::ERROR);
+        self.report(PgLogLevel::ERROR);
         unreachable!("an ERROR does not return")
+    }
+
+    /// Reports it as a NOTICE, a WARNING or the like.
+    pub fn report(self, level: PgLogLevel) {
+        ErrorReport::from(self).report(level);
     }
 }
 
 impl From<Error> for ErrorReport {
     fn from(error: Error) -> Self {
-        let function = if error.is_definition {
-            DEFINITION
-        } else {
-            "rag"
+        let function = match error.cause {
+            Cause::Definition => DEFINITION,
+            _ => "rag",
         };
         let mut report = Self::new(error.code, error.message, function);
         if let Some(detail) = error.detail {
@@ -242,18 +319,20 @@ impl From<EngineError> for Error {
             ErrorKind::Internal => Code::ERRCODE_INTERNAL_ERROR,
         };
         let wait = Duration::from_secs(error.retry_after_seconds.unwrap_or(0));
-        let retry_after = (error.kind == ErrorKind::Throttled).then_some(wait);
-        let (message, detail, hint) = (error.message, error.detail, error.hint);
+        let cause = match error.kind {
+            ErrorKind::Throttled => Cause::Throttled(wait),
+            ErrorKind::Refused | ErrorKind::InvalidRequest | ErrorKind::LimitExceeded => {
+                Cause::Document
+            }
+            ErrorKind::Unsupported => Cause::Setup,
+            _ => Cause::of_state(code),
+        };
         Self {
             code,
-            message,
-            detail,
-            hint,
-            retry_after,
-            source_unavailable: false,
-            is_quota: false,
-            is_other_model: false,
-            is_definition: false,
+            cause,
+            message: error.message,
+            detail: error.detail,
+            hint: error.hint,
         }
     }
 }
@@ -261,7 +340,7 @@ impl From<EngineError> for Error {
 impl From<FrameError> for Error {
     fn from(error: FrameError) -> Self {
         match error {
-            FrameError::TooLarge(_) => Self::limit(error.to_string()),
+            FrameError::TooLarge(_) => Self::limit(error.to_string()).because(Cause::Document),
             _ => Self::new(
                 Code::ERRCODE_PROTOCOL_VIOLATION,
                 "invalid response from rag-engine",
@@ -283,24 +362,20 @@ impl From<pgrx::spi::Error> for Error {
     }
 }
 
-impl From<pgrx::pg_sys::panic::CaughtError> for Error {
-    fn from(error: pgrx::pg_sys::panic::CaughtError) -> Self {
-        use pgrx::pg_sys::panic::CaughtError::{ErrorReport, PostgresError, RustPanic};
-        let (PostgresError(report)
-        | ErrorReport(report)
-        | RustPanic {
+impl From<CaughtError> for Error {
+    fn from(error: CaughtError) -> Self {
+        let (CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic {
             ereport: report, ..
         }) = error;
+        let code = report.sql_error_code();
         Self {
-            code: report.sql_error_code(),
+            code,
+            cause: Cause::of_state(code),
             message: report.message().to_string(),
             detail: report.detail().map(String::from),
             hint: report.hint().map(String::from),
-            retry_after: None,
-            source_unavailable: false,
-            is_quota: false,
-            is_other_model: false,
-            is_definition: false,
         }
     }
 }

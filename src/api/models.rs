@@ -10,7 +10,7 @@ use crate::{
         models as catalog,
         name::{Name, canonical},
     },
-    error::Error,
+    error::{Cause, Error},
     models::{self, definition, embedding::cache, test},
     pg::{json::JsonbText, roles},
     settings,
@@ -18,7 +18,7 @@ use crate::{
 
 fn parsed(spec: &JsonbText) -> Result<Value, Error> {
     let parsed = spec.parse();
-    parsed.map_err(|e| Error::invalid_parameter(format!("spec: {e}")).of_definition())
+    parsed.map_err(|e| Error::invalid_parameter(format!("spec: {e}")).because(Cause::Definition))
 }
 
 #[pg_extern]

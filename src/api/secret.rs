@@ -42,10 +42,7 @@ fn text(bytes: &[u8]) -> Result<&str, Error> {
 
 /// Removes the name from an error, because it may be the value in the wrong place.
 fn unquoted(what: &'static str) -> impl FnOnce(Error) -> Error {
-    move |error| Error {
-        message: format!("invalid {what}"),
-        ..error
-    }
+    move |error| error.message(format!("invalid {what}"))
 }
 
 /// Checks a key. The error does not quote it, because it may be the value in the wrong place.

@@ -13,14 +13,13 @@
 
 use pgrx::pg_sys;
 
-pub use super::damage::is_corruption;
 use super::{
     collections::Collection,
     damage::{self, DamagedRelation, sentence},
     partitions::Partition,
 };
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         lock::WriterLock,
         lookup::{self, try_lock_relation},
@@ -52,7 +51,7 @@ pub fn search_with_fallback<R>(
         return search(IndexUse::Allowed);
     }
     let corruption = match subtransaction(|| search(IndexUse::Allowed)) {
-        Err(error) if is_corruption(&error) => error,
+        Err(error) if error.is(Cause::Corrupt) => error,
         result => return result,
     };
     let found = subtransaction(|| without_indexes(collection, || search(IndexUse::Forbidden)))
@@ -80,9 +79,10 @@ fn warn(collection: &Collection, corruption: &Error) {
         "an index of collection \"{}\" is corrupted, so the search read the table instead",
         collection.name
     );
-    pgrx::pg_sys::panic::ErrorReport::new(corruption.code, message, "rag")
-        .set_detail(sentence(corruption))
-        .set_hint(remedy(collection))
+    corruption
+        .like(message)
+        .detail(sentence(corruption))
+        .hint(remedy(collection))
         .report(pgrx::PgLogLevel::WARNING);
 }
 
@@ -110,7 +110,7 @@ pub fn write_with_repair<R>(
     mut write: impl FnMut() -> Result<R, Error>,
 ) -> Result<R, Error> {
     match subtransaction(&mut write) {
-        Err(error) if is_corruption(&error) => {
+        Err(error) if error.is(Cause::Corrupt) => {
             let repaired = subtransaction(|| repair(collection, &error, WriterLock::SkipIfBusy))
                 .unwrap_or(false);
             if repaired {

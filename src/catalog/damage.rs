@@ -14,7 +14,7 @@ use pgrx::{
 
 use super::collections::Collection;
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         process::database as my_database,
         security::as_owner,
@@ -29,15 +29,6 @@ const FOLDER: &str = "pg_rag/damage";
 const CHECK_DISK: &str = "Check the disk.";
 /// PostgreSQL's epoch, 2000-01-01, in Unix time.
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
-
-/// Returns true if an error reports corrupted data on disk: a checksum, a page, or a link of an
-/// index.
-pub fn is_corruption(error: &Error) -> bool {
-    matches!(
-        error.code,
-        PgSqlErrorCode::ERRCODE_DATA_CORRUPTED | PgSqlErrorCode::ERRCODE_INDEX_CORRUPTED
-    )
-}
 
 /// A relation of the schema `rag`, or one that keeps its long values.
 #[derive(Debug, Clone)]
@@ -335,7 +326,7 @@ pub fn explained<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 /// are explained already stay as they are. The error must come from a statement on tables of the
 /// extension: code of a user could raise one that names a sound relation.
 pub fn explain(error: Error) -> Error {
-    if is_corruption(&error) {
+    if error.is(Cause::Corrupt) {
         mark(&error);
     }
     describe(error)
@@ -347,7 +338,7 @@ pub fn describe(error: Error) -> Error {
         .hint
         .as_ref()
         .is_some_and(|hint| hint.starts_with(CHECK_DISK));
-    if !is_corruption(&error) || is_explained {
+    if !error.is(Cause::Corrupt) || is_explained {
         return error;
     }
     let Ok(relations) = subtransaction(|| named_by(&error)) else {
@@ -368,7 +359,8 @@ pub fn describe(error: Error) -> Error {
     } else {
         String::new()
     };
-    Error::new(error.code, message)
+    error
+        .like(message)
         .detail(format!("{}{what}", sentence(&error)))
         .hint(format!("{CHECK_DISK} Then: {}", relation.remedy()))
 }

@@ -6,7 +6,7 @@ use super::{
     partitions,
 };
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         security::as_owner,
         spi::{execute, execute_prepared},
@@ -26,7 +26,7 @@ pub fn detach(source: &str) -> Result<(), Error> {
     for collection in ids_by_collection(source, None)?.into_keys() {
         partitions::join_writers(&collection);
         match subtransaction(|| detach_chunks(&collection, source)) {
-            Err(error) if damage::is_corruption(&error) => damage::mark(&error),
+            Err(error) if error.is(Cause::Corrupt) => damage::mark(&error),
             detached => detached?,
         }
     }

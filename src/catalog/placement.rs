@@ -150,10 +150,8 @@ pub fn check(collection: &Collection) -> Result<(), Error> {
     let checked = check_as_owner(collection);
     match has_privilege(collection, CollectionPrivilege::Read) {
         true => checked,
-        false => checked.map_err(|error| Error {
-            message: "a collection with the retriever does not fit into its shared partition"
-                .to_owned(),
-            ..error
+        false => checked.map_err(|error| {
+            error.message("a collection with the retriever does not fit into its shared partition")
         }),
     }
 }

@@ -7,7 +7,7 @@ use rag_protocol::{definition::Quota, identity::DocumentId};
 
 use super::{collections::Collection, documents::document_id, sources::Source};
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         security::as_owner,
         spi::{Row, execute_returning},
@@ -90,14 +90,13 @@ impl Usage {
 }
 
 fn exceeded(what: &str, limit: i64, unit: &str, argument: &str) -> Error {
-    let mut error = Error::new(
+    Error::new(
         PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         format!("{what} may have at most {limit} {unit}"),
     )
     .detail(format!("The limit is its {argument}."))
-    .hint("Remove documents, or raise the limit.");
-    error.is_quota = true;
-    error
+    .hint("Remove documents, or raise the limit.")
+    .because(Cause::Quota)
 }
 
 /// Checks what a collection stores after a write. A concurrent transaction may write meanwhile.

@@ -14,7 +14,6 @@ use crate::{
     pg::{
         security::as_owner,
         spi::{execute, execute_returning, query},
-        sqlstate::sqlstate,
         transaction,
     },
     settings,
@@ -287,12 +286,12 @@ pub fn was_stopped(source: &str) -> Result<bool, Error> {
 /// Returns an error as the column `error` stores it.
 pub fn error_to_json(error: &Error) -> pgrx::JsonB {
     let mut json = json!({
-        "sqlstate": sqlstate(error.code),
+        "sqlstate": error.sqlstate(),
         "message": error.message,
         "detail": error.detail,
         "hint": error.hint,
     });
-    if let Some(wait) = error.retry_after {
+    if let Some(wait) = error.retry_after() {
         json["throttled"] = true.into();
         json["retry_after_seconds"] = wait.as_secs().into();
     }
@@ -475,21 +474,13 @@ pub fn status(run_id: i64) -> Result<Option<RunStatus>, Error> {
 /// Reads an error that [`error_to_json`] has written.
 pub(super) fn read_error(json: &serde_json::Value) -> Error {
     let text = |key: &str| json[key].as_str().map(String::from);
-    let code = json["sqlstate"].as_str().map_or(0, |state| {
-        state.bytes().rev().fold(0, |code, b| {
-            (code << 6) + (i32::from(b.saturating_sub(b'0')) & 0x3f)
-        })
-    });
-    Error {
-        code: code.into(),
-        message: text("message").unwrap_or_else(|| "the run failed".into()),
-        detail: text("detail"),
-        hint: text("hint"),
-        retry_after: (json["throttled"] == true)
-            .then(|| Duration::from_secs(json["retry_after_seconds"].as_u64().unwrap_or(0))),
-        source_unavailable: false,
-        is_quota: false,
-        is_other_model: false,
-        is_definition: false,
-    }
+    let seconds = json["retry_after_seconds"].as_u64().unwrap_or(0);
+    let mut error = Error::stored(
+        json["sqlstate"].as_str().unwrap_or_default(),
+        text("message").unwrap_or_else(|| "the run failed".into()),
+        (json["throttled"] == true).then(|| Duration::from_secs(seconds)),
+    );
+    error.detail = text("detail");
+    error.hint = text("hint");
+    error
 }

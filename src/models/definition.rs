@@ -1,6 +1,5 @@
 //! Models: create, alter, drop, grant.
 
-use pgrx::PgSqlErrorCode;
 use rag_manifest::check_model_spec;
 use rag_protocol::{
     call::{ModelKind, Provider},
@@ -20,7 +19,7 @@ use crate::{
         secrets::SecretRef,
     },
     engine::folders,
-    error::Error,
+    error::{Cause, Error},
     pg::roles::{self, Owner},
     secrets, settings,
 };
@@ -216,9 +215,9 @@ fn checked(
     let secret = secret_of(name, &settings);
     if let Some(named) = &secret {
         let usable = secrets::check_use(named, owner.id).and_then(|()| secrets::check_value(named));
-        usable.map_err(|error| match error.code {
+        usable.map_err(|error| match error.cause() {
             // a missing right is no mistake in the definition
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => error,
+            Cause::Right => error,
             _ => {
                 let problem = FieldProblem::new("spec.api_key.secretRef", error.message);
                 match error.hint {

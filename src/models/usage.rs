@@ -19,7 +19,7 @@ use rag_usage::{CallRecord, Counts, Exhausted, Ledger, Prices, Spent, UsageLimit
 use crate::{
     catalog::models::Model,
     engine::RUNTIME_DIR,
-    error::Error,
+    error::{Cause, Error},
     pg::{process::database, transaction::at_commit},
 };
 
@@ -217,7 +217,7 @@ impl Drop for CountedCall {
 
 fn used_up(name: &str, exhausted: Exhausted) -> Error {
     let Exhausted { limit, most, wait } = exhausted;
-    let error = Error::new(
+    Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         format!("{} of model \"{name}\" is used up", limit.key()),
     )
@@ -226,10 +226,7 @@ fn used_up(name: &str, exhausted: Exhausted) -> Error {
     ))
     .hint(
         "The owner can raise the limit with rag_alter_model. The view rag.model_usage has counts.",
-    );
+    )
     // a run is repeated when calls are possible again
-    Error {
-        retry_after: Some(Duration::from_secs(wait)),
-        ..error
-    }
+    .because(Cause::Budget(Duration::from_secs(wait)))
 }

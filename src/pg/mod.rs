@@ -50,7 +50,6 @@ pub mod process;
 pub mod roles;
 pub mod security;
 pub mod spi;
-pub mod sqlstate;
 pub mod text_search;
 pub mod transaction;
 pub mod wait;

@@ -64,7 +64,7 @@ pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
 /// # Errors
 /// What `f` returned or raised. An error that ends the whole statement or session is raised again.
 pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    within_subtransaction(true, f)
+    subtransaction_kept_if(|_| true, f)
 }
 
 /// Reads with the latest snapshot and keeps no lock on the tables that `f` reads. So a session that
@@ -73,17 +73,25 @@ pub fn subtransaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
 /// # Errors
 /// See [`subtransaction`].
 pub fn read_without_keeping_locks<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    within_subtransaction(false, || with_latest_snapshot(f))
+    subtransaction_kept_if(|_| false, || with_latest_snapshot(f))
 }
 
-fn within_subtransaction<R>(keep: bool, f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+/// Runs `f` in a subtransaction, and undoes what `f` did unless its value `is_kept`. So `f` can
+/// give up, and tell its caller why.
+///
+/// # Errors
+/// What `f` returned or raised. An error that ends the whole statement or session is raised again.
+pub fn subtransaction_kept_if<R>(
+    is_kept: impl FnOnce(&R) -> bool,
+    f: impl FnOnce() -> Result<R, Error>,
+) -> Result<R, Error> {
     // SAFETY: the sequence of PL/pgSQL's exception blocks.
     unsafe {
         let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
         pg_sys::MemoryContextSwitchTo(context);
         let result = catch(f);
-        if keep && result.is_ok() {
+        if result.as_ref().is_ok_and(is_kept) {
             pg_sys::ReleaseCurrentSubTransaction();
         } else {
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
@@ -91,19 +99,10 @@ fn within_subtransaction<R>(keep: bool, f: impl FnOnce() -> Result<R, Error>) ->
         pg_sys::MemoryContextSwitchTo(context);
         pg_sys::CurrentResourceOwner = owner;
         match result {
-            Err(error) if ends_session_or_statement(error.code) => error.raise(),
+            Err(error) if error.cause().ends_statement() => error.raise(),
             result => result,
         }
     }
-}
-
-fn ends_session_or_statement(code: PgSqlErrorCode) -> bool {
-    matches!(
-        code,
-        PgSqlErrorCode::ERRCODE_QUERY_CANCELED
-            | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN
-            | PgSqlErrorCode::ERRCODE_CRASH_SHUTDOWN
-    )
 }
 
 /// Runs `f` with a snapshot that sees everything committed by now, even though the command (or a

@@ -13,7 +13,6 @@ use crate::{
     pg::{
         security::as_owner,
         spi::{execute, execute_returning, query},
-        sqlstate::sqlstate,
         transaction::{at_commit, with_latest_snapshot},
     },
 };
@@ -172,7 +171,7 @@ const LOGGED: &str = "pg_catalog.format(
 
 /// Writes a line into the server's log once the transaction that ends the run has committed.
 fn log_at_commit(run_id: i64, source: &str, outcome: &str, counts: &str, error: Option<&Error>) {
-    let state = error.map_or_else(|| "00000".into(), |error| sqlstate(error.code));
+    let state = error.map_or_else(|| "00000".into(), Error::sqlstate);
     let mut line =
         format!("rag: source={source} run={run_id} outcome={outcome} sqlstate={state} {counts}");
     if let Some(error) = error {
@@ -290,7 +289,7 @@ fn outcome_conditions(run: &RunEnd<'_>, retry: Option<&Retry>) -> ConditionChang
                 None => String::new(),
             };
             let message = format!("run {id}: {}{next}", error.message);
-            let changes = match concerns_definition(error) {
+            let changes = match error.cause().is_in_named() {
                 true => changes.set(ResourceReady, Some(false), reason, error.message.clone()),
                 false => changes,
             };
@@ -317,24 +316,10 @@ fn completed_message(run: &RunEnd<'_>) -> String {
 
 /// Returns why a run failed, as the reason of a condition.
 fn reason(error: &Error, cause: EndCause) -> &'static str {
-    match error.code {
-        _ if cause == EndCause::Cancelled => "Cancelled",
-        Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED if error.retry_after.is_some() => {
-            "BudgetExhausted"
-        }
-        _ if error.retry_after.is_some() => "Throttled",
-        _ if error.is_quota => "QuotaExceeded",
-        Code::ERRCODE_QUERY_CANCELED => "Timeout",
-        Code::ERRCODE_ADMIN_SHUTDOWN => "Interrupted",
-        _ if concerns_definition(error) => "NotReady",
-        _ => "RunFailed",
+    match cause {
+        EndCause::Cancelled => "Cancelled",
+        _ => error.cause().reason(),
     }
-}
-
-/// Returns true if an error concerns what the definition names: a role, a secret, a table, rights,
-/// or a folder, repository or server that no longer exists.
-fn concerns_definition(error: &Error) -> bool {
-    error.source_unavailable || sqlstate(error.code).starts_with("42")
 }
 
 /// Ends a queued run of a source whose definition cannot be read.

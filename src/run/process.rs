@@ -66,8 +66,3 @@ pub fn source_dropped(source: &Name) -> Error {
         format!("source \"{source}\" was dropped during the run"),
     )
 }
-
-/// Returns true for the error of a row that another transaction has locked.
-pub fn is_locked(error: &Error) -> bool {
-    error.code == pgrx::PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE
-}

@@ -14,7 +14,7 @@ use crate::{
         lock::{self, Lock},
         news, slots,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::{
         roles,
         transaction::read_without_keeping_locks,
@@ -135,7 +135,7 @@ pub fn queue_or_start_all(collection: Option<&str>) -> Result<Vec<(String, i64)>
         match run {
             Ok(Some(run_id)) => requested.push((name, run_id)),
             Ok(None) => {}
-            Err(error) if error.code == pgrx::PgSqlErrorCode::ERRCODE_OBJECT_IN_USE => {
+            Err(error) if error.is(Cause::InUse) => {
                 pgrx::notice!("{error}")
             }
             Err(error) => pgrx::warning!("source \"{name}\" is not synced: {error}"),

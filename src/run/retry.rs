@@ -39,11 +39,10 @@ impl Retry {
 /// `attempt` attempts failed and `throttled` ones were postponed by the server. The latter do not
 /// count as retries.
 pub fn next_retry(error: &Error, max_retries: u32, attempt: u32, throttled: u32) -> Option<Retry> {
-    // with the same quota it would fail again
-    if error.is_quota || !cluster::are_scheduling() {
+    if !error.cause().is_retried() || !cluster::are_scheduling() {
         return None;
     }
-    let (attempt, throttled) = match error.retry_after {
+    let (attempt, throttled) = match error.retry_after() {
         Some(_) => (attempt, throttled + 1),
         None => (attempt + 1, throttled),
     };
@@ -52,7 +51,7 @@ pub fn next_retry(error: &Error, max_retries: u32, attempt: u32, throttled: u32)
     }
     let backoff = backoff::delay(settings::retry_delay(), attempt + throttled, random());
     let delay = error
-        .retry_after
+        .retry_after()
         .map_or(backoff, |asked| backoff.max(asked.min(MAX_RETRY_AFTER)));
     let at = microseconds(now()).saturating_add(delay.as_micros().try_into().unwrap_or(i64::MAX));
     Some(Retry {

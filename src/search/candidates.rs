@@ -102,7 +102,7 @@ impl Query<'_> {
 /// Returns that the server could not be asked. Only administrators learn its address.
 fn unavailable(error: &Error) -> Notice {
     const MESSAGE: &str = "the search reads this database alone, because its server is unavailable";
-    let notice = Notice::new(MESSAGE).code(error.code);
+    let notice = Notice::of_error(error, MESSAGE);
     if !roles::is_admin() {
         return notice;
     }

@@ -45,7 +45,6 @@ mod words;
 
 use std::{cell::OnceCell, time::Instant};
 
-use pgrx::PgSqlErrorCode;
 use rag_contract::RetrievalMode;
 use rag_protocol::{
     call::Purpose,
@@ -69,7 +68,7 @@ use crate::{
         corruption::{IndexUse, search_with_fallback},
     },
     cluster::search_stats::{Counted, SearchRecord},
-    error::Error,
+    error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::transaction::{snapshot_is_fixed, with_latest_snapshot},
     types::vector::OwnedVector,
@@ -104,10 +103,7 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
     let trace = Trace::default();
     let result = match run(request, &trace) {
         // a rebuild has replaced the storage since the snapshot was taken
-        Err(error)
-            if error.code == PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE
-                && !snapshot_is_fixed() =>
-        {
+        Err(error) if error.is(Cause::Stale) && !snapshot_is_fixed() => {
             with_latest_snapshot(|| {
                 let collection = Collection::get(request.collection.name.as_str())?;
                 let request = SearchRequest {
@@ -240,11 +236,11 @@ fn usable<'a>(
             words: Some(words),
         }),
         // it was embedded by another model: words still find the right chunks
-        Err(error) if error.is_other_model => {
+        Err(error) if error.is(Cause::OtherModel) => {
             let why = format!("the embeddings are stale: {}", error.message);
             Ok(keyword_only(Some(words), Some(why)))
         }
-        Err(error) if error.is_engine_unavailable() => {
+        Err(error) if error.cause().is_unavailable() => {
             let why = format!("the query cannot be embedded: {}", error.message);
             Ok(keyword_only(Some(words), Some(why)))
         }

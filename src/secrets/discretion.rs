@@ -27,11 +27,10 @@ use std::{
 };
 
 use crate::{
-    error::Error,
+    error::{Error, is_shown_in_log, sqlstate},
     pg::{
         hooks::{self, LogEntry, LogText},
         process,
-        sqlstate::sqlstate,
     },
 };
 
@@ -161,9 +160,7 @@ fn may_quote(entry: &LogEntry<'_>) -> bool {
     if entry.function() == Some(OUR_ERRORS) && HAS_FAILED.swap(false, Relaxed) {
         return false;
     }
-    let state = sqlstate(entry.code().into());
-    !(matches!(&state[..2], "08" | "25" | "40" | "53" | "57" | "58")
-        || matches!(&*state, "42501" | "42883"))
+    !is_shown_in_log(entry.code().into())
 }
 
 /// Returns where a statement begins in a message that logs it, or `None` if the message is about

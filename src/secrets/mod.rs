@@ -31,7 +31,7 @@ use crate::{
         secrets::{self, SecretEntry, SecretRef, SecretUsers, StoredSecret},
         sources::Source,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::{
         roles::{self, Owner},
         transaction::transaction,
@@ -421,6 +421,8 @@ fn open_error(entry: &SecretEntry, error: &OpenError) -> Error {
                  create the secret again.",
             ),
         _ => Error::new(Code::ERRCODE_DATA_CORRUPTED, message)
+            // no relation is damaged
+            .because(Cause::Setup)
             .detail(detail)
             .hint("Create the secret again."),
     }

@@ -9,9 +9,8 @@ use crate::{
         access::{self, CollectionPrivilege},
         collection_status,
         collections::Collection,
-        damage::is_corruption,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::transaction::subtransaction,
     settings,
 };
@@ -24,7 +23,7 @@ use crate::{
 pub fn problems(name: &str) -> Result<Vec<FieldProblem>, Error> {
     match subtransaction(|| found(name)) {
         // what cannot be read must not keep the source from being created
-        Err(error) if is_corruption(&error) => {
+        Err(error) if error.is(Cause::Corrupt) => {
             let message = format!("the state of collection \"{name}\" is unknown: {error}");
             Ok(vec![problem(message, "rag_status() returns the problems.")])
         }

@@ -75,9 +75,9 @@ impl DefinitionErrors {
     pub fn in_fields(self, rename: impl Fn(&str) -> String) -> Self {
         let renamed = |entry: DefinitionError| {
             let field = rename(&entry.problem.field);
-            let error = entry.error.map(|error| Error {
-                message: format!("{field}: {}", error.message),
-                ..error
+            let error = entry.error.map(|error| {
+                let message = format!("{field}: {}", error.message);
+                error.message(message)
             });
             DefinitionError {
                 problem: FieldProblem {
@@ -143,16 +143,10 @@ impl DefinitionErrors {
                 },
             ] => error.clone(),
             errors => {
-                let codes: Option<Vec<_>> = errors
-                    .iter()
-                    .map(|entry| Some(entry.error.as_ref()?.code))
-                    .collect();
-                let common = codes.filter(|codes| codes.iter().all(|code| *code == codes[0]));
                 let error = Error::invalid(message, &self.clone().into_problems());
-                Error {
-                    code: common.map_or(error.code, |codes| codes[0]),
-                    ..error
-                }
+                let theirs: Option<Vec<&Error>> =
+                    errors.iter().map(|entry| entry.error.as_ref()).collect();
+                error.with_state_of(&theirs.unwrap_or_default())
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::pg_sys;
 use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
 use rag_manifest::{IndexStrategy, Metadata, Notes, check_retriever_spec};
 use rag_protocol::spec::FieldProblem;
@@ -18,7 +18,7 @@ use crate::{
         placement,
         retrievers::{self, Retriever, RetrieverChange},
     },
-    error::Error,
+    error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::roles::{self, Owner},
     secrets,
@@ -190,8 +190,8 @@ fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
     }
     if let Some(wanted) = retrievers::embedding_model(&spec) {
         models::lock_shared(wanted)?;
-        EmbeddingModel::named(wanted).map_err(|error| match error.code {
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE => error,
+        EmbeddingModel::named(wanted).map_err(|error| match error.cause() {
+            Cause::Right => error,
             _ => {
                 let problem = FieldProblem::new("spec.embedding.model", error.message);
                 invalid(&[problem.hint(

@@ -183,16 +183,12 @@ fn missing_vector_index(
     };
     let wanted = super::of(collection).wanted_index(&collection.storage, model.dimensions);
     wanted.or_else(|error| {
-        let code = error.code;
-        let message = format!(
+        let warning = error.like(format!(
             "the vector index of collection \"{}\" cannot be created: {}",
             collection.name, error.message
-        );
-        let mut report = pg_sys::panic::ErrorReport::new(code, message, "rag");
-        if let Some(hint) = error.hint {
-            report = report.set_hint(hint);
-        }
-        report.report(pgrx::PgLogLevel::WARNING);
+        ));
+        let warning = error.hint.into_iter().fold(warning, Error::hint);
+        warning.report(pgrx::PgLogLevel::WARNING);
         Ok(None)
     })
 }

@@ -26,10 +26,8 @@ impl MemberError {
 
     fn below(self, path: &str) -> Error {
         let dot = if self.member.is_empty() { "" } else { "." };
-        Error {
-            message: format!("{path}{dot}{}: {}", self.member, self.error.message),
-            ..self.error
-        }
+        let message = format!("{path}{dot}{}: {}", self.member, self.error.message);
+        self.error.message(message)
     }
 }
 

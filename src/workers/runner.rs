@@ -28,17 +28,16 @@ use crate::{
         slots::{self, RunnerSlot},
     },
     drift,
-    error::Error,
+    error::{Cause, Error},
     pg::{
         calls::worker_main,
         compat, guc, process, roles,
-        sqlstate::sqlstate,
         transaction::{roll_back_rest, transaction, with_latest_snapshot},
         wait::sleep,
     },
     run::{
         end::{self, EndCause, RunEnd},
-        process::{Task, is_locked},
+        process::Task,
         start::start as begin_run,
     },
     settings,
@@ -91,7 +90,7 @@ fn carry_out(task: Task, ticket: u64, name: &Name) -> Result<(), Error> {
         Ok(Some(acquired)) => acquired,
         Ok(None) => return Ok(()),
         Err(error) => {
-            if let (Task::Run(run_id), true) = (task, is_about_definition(&error)) {
+            if let (Task::Run(run_id), true) = (task, error.cause().is_in_input()) {
                 transaction(|| end::fail_unreadable(run_id, name.as_str(), &error))?;
             }
             return Err(error);
@@ -130,18 +129,13 @@ fn try_acquire(
     })
 }
 
-/// Returns true if a source could not be read because of what its row contains.
-fn is_about_definition(error: &Error) -> bool {
-    sqlstate(error.code).starts_with("22")
-}
-
 /// Runs `f` in a transaction, and again while the source's row is locked, for
 /// [`MAX_WAIT_FOR_ROW`].
 fn when_unlocked<R>(f: impl Fn() -> Result<R, Error>) -> Result<R, Error> {
     let began = Instant::now();
     loop {
         match transaction(&f) {
-            Err(error) if is_locked(&error) && began.elapsed() < MAX_WAIT_FOR_ROW => {
+            Err(error) if error.is(Cause::Locked) && began.elapsed() < MAX_WAIT_FOR_ROW => {
                 sleep(ROW_RETRY_INTERVAL);
             }
             result => return result,
@@ -199,7 +193,7 @@ fn check(source: &Source) -> Result<(), Error> {
     });
     ignore_cancels();
     let error = match outcome {
-        Err(error) if !is_locked(&error) && !slots::must_give_way() => error,
+        Err(error) if !error.is(Cause::Locked) && !slots::must_give_way() => error,
         Err(error) => {
             pgrx::debug1!("rag: findings of the check of source \"{name}\" not stored: {error}");
             return Ok(());
@@ -211,7 +205,7 @@ fn check(source: &Source) -> Result<(), Error> {
         false => Ok(()),
     });
     match recorded {
-        Err(locked) if !is_locked(&locked) => Err(locked),
+        Err(locked) if !locked.is(Cause::Locked) => Err(locked),
         _ => Err(error),
     }
 }
@@ -236,7 +230,7 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
     let source = match when_unlocked(|| begin_run(run_id, source, is_new)) {
         Ok(Some(source)) => source,
         Ok(None) => return Ok(()),
-        Err(error) if is_locked(&error) => {
+        Err(error) if error.is(Cause::Locked) => {
             pgrx::debug1!("rag: run {run_id} has not begun: {error}");
             return Ok(());
         }
@@ -254,7 +248,9 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
     ignore_cancels();
 
     let interrupt = match &outcome {
-        Err(error) if is_cancel(error) => Some(interrupt(source, started.elapsed() >= limit)),
+        Err(error) if error.is(Cause::Cancelled) => {
+            Some(interrupt(source, started.elapsed() >= limit))
+        }
         _ => None,
     };
     if interrupt == Some(Interrupt::GivesWay) {
@@ -290,10 +286,6 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
     })
 }
 
-fn is_cancel(error: &Error) -> bool {
-    error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
-}
-
 /// Returns what has interrupted a run that was cancelled.
 fn interrupt(source: &Source, is_timed_out: bool) -> Interrupt {
     if is_timed_out {
@@ -321,32 +313,25 @@ fn explain(error: Error, interrupt: Option<Interrupt>, source: &Source, limit: D
                 true => format!("the run took longer than rag.max_timeout ({seconds} s)"),
                 false => format!("the run took longer than the source's timeout of {seconds} s"),
             };
-            Error { message, ..error }.hint(
+            error.message(message).hint(
                 "The documents that it has stored stay. Raise the source's timeout, or sync again \
                  for the rest.",
             )
         }
         // if the source is not dropped in the end, the run is retried
-        Some(Interrupt::SourceDropped) => Error {
-            code: PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN,
-            message: runs::STOPPED.into(),
-            ..error
-        },
-        Some(Interrupt::Cancel | Interrupt::GivesWay) => Error {
-            message: "the run was cancelled".into(),
-            ..error
-        },
-        None if is_locked(&error) => Error {
-            message: format!(
+        Some(Interrupt::SourceDropped) => {
+            Error::new(PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN, runs::STOPPED)
+        }
+        Some(Interrupt::Cancel | Interrupt::GivesWay) => error.message("the run was cancelled"),
+        None if error.is(Cause::Locked) => error
+            .message(format!(
                 "the run waited for a lock for longer than rag.lock_timeout, {} ms",
                 settings::lock_timeout().as_millis()
+            ))
+            .hint(
+                "Another session has locked a table or row. End its transaction, or raise \
+                 rag.lock_timeout.",
             ),
-            ..error
-        }
-        .hint(
-            "Another session has locked a table or row. End its transaction, or raise \
-             rag.lock_timeout.",
-        ),
         None => error,
     }
 }
@@ -354,7 +339,10 @@ fn explain(error: Error, interrupt: Option<Interrupt>, source: &Source, limit: D
 /// Compares the documents again if drift was found before the run, within the run's time limit. If
 /// that fails, the next check does it.
 fn compare_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::DriftFindings> {
-    if outcome.as_ref().is_err_and(is_cancel) {
+    if outcome
+        .as_ref()
+        .is_err_and(|error| error.is(Cause::Cancelled))
+    {
         return None;
     }
     transaction(|| match drift::was_found(source)? {
@@ -382,7 +370,7 @@ fn store_end(
     loop {
         match transaction(&f) {
             Err(error)
-                if is_locked(&error)
+                if error.is(Cause::Locked)
                     && transaction(|| Ok(Lock::source_being_dropped(source).is_free()))? => {}
             result => return result,
         }

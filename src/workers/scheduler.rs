@@ -22,7 +22,6 @@
 use std::time::{Duration, Instant};
 
 use pgrx::{
-    PgSqlErrorCode,
     bgworkers::{BackgroundWorker, DynamicBackgroundWorker, SignalWakeFlags},
     pg_sys,
 };
@@ -45,7 +44,7 @@ use crate::{
         shared::{self, DatabaseNews, NEVER, WorkerKind},
         slots,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::{
         calls::worker_main,
         extension, guc,
@@ -54,7 +53,7 @@ use crate::{
         wait::sleep,
         worker,
     },
-    run::{end, process::is_locked, schedule},
+    run::{end, schedule},
     settings,
     source::timing,
 };
@@ -245,7 +244,7 @@ impl Scheduler {
         }
         for name in transaction(sources::with_invalid_schedule)? {
             match transaction(|| timing::reschedule(&name)) {
-                Err(error) if is_locked(&error) => self.may_reschedule = true,
+                Err(error) if error.is(Cause::Locked) => self.may_reschedule = true,
                 // its status still shows the error
                 Err(error) => {
                     pgrx::debug1!("rag: source \"{name}\" still cannot be scheduled: {error}")
@@ -377,8 +376,8 @@ impl Scheduler {
             self.active = Some(Instant::now());
             match transaction(|| due_source::queue(&due.name)) {
                 Ok(()) => {}
-                Err(error) if is_locked(&error) => has_locked_rows = true,
-                Err(error) if is_about_schedule(&error) => {
+                Err(error) if error.is(Cause::Locked) => has_locked_rows = true,
+                Err(error) if error.cause().is_in_input() => {
                     // without this it would be due again at once
                     let suspended = transaction(|| due_source::set_invalid_schedule(&due, &error));
                     // it may also be due as a retry
@@ -408,7 +407,7 @@ impl Scheduler {
         for source in transaction(|| due::changed(news.changes != NEVER))? {
             self.active = Some(Instant::now());
             match transaction(|| due_source::queue_changed(&source)) {
-                Err(error) if is_locked(&error) => {
+                Err(error) if error.is(Cause::Locked) => {
                     shared::set_changes(now);
                     next = Some(LOCKED_ROW_DELAY);
                 }
@@ -434,9 +433,10 @@ impl Scheduler {
                     None => Ok(()),
                 }
             });
-            if result.as_ref().is_err_and(|error| {
-                is_locked(error) || error.code == PgSqlErrorCode::ERRCODE_OBJECT_IN_USE
-            }) {
+            if result
+                .as_ref()
+                .is_err_and(|error| matches!(error.cause(), Cause::Locked | Cause::InUse))
+            {
                 has_locked_rows = true;
                 continue;
             }
@@ -462,13 +462,4 @@ fn log_failure(what: &str, result: Result<(), Error>) {
     if let Err(error) = result {
         pgrx::warning!("rag: {what}: {error}");
     }
-}
-
-/// Returns true if a source could not be queued because of its schedule.
-fn is_about_schedule(error: &Error) -> bool {
-    matches!(
-        error.code,
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
-            | PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED
-    )
 }

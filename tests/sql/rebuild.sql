@@ -152,6 +152,24 @@ SELECT state, model, embedding_dimension FROM rag_collection_status('models');
 SELECT uri FROM rag_search('when is bread baked?', 'models', mode => 'vector', top_k => 1);
 SELECT rag_drop_collection('models'), rag_drop_model('tiny');
 
+-- a transaction that cannot be serialized is an error: nothing is copied again because of it
+CREATE SEQUENCE attempts;
+CREATE FUNCTION fail_to_serialize() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_catalog.nextval('public.attempts');
+    RAISE EXCEPTION 'could not serialize access' USING ERRCODE = 'serialization_failure';
+END $$;
+CREATE TRIGGER fail_to_serialize BEFORE UPDATE OF model_fingerprint ON rag.collections
+    FOR EACH ROW EXECUTE FUNCTION fail_to_serialize();
+SET statement_timeout = '1min';
+CALL rag_rebuild_collection('moving'); :sqlstate
+RESET statement_timeout;
+SELECT last_value AS attempts FROM attempts;
+DROP TRIGGER fail_to_serialize ON rag.collections;
+CALL rag_rebuild_collection('moving');
+DROP FUNCTION fail_to_serialize;
+DROP SEQUENCE attempts;
+
 -- mistakes
 CALL rag_rebuild_collection(NULL); :sqlstate
 CALL rag_rebuild_collection('nowhere'); :sqlstate

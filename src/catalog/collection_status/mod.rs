@@ -9,13 +9,9 @@ mod totals;
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use rag_contract::StorageType;
 
-use super::{
-    access,
-    collections::Collection,
-    damage::{explained, is_corruption},
-};
+use super::{access, collections::Collection, damage::explained};
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         security::{as_owner, with_safe_search_path},
         spi::query_prepared,
@@ -267,7 +263,7 @@ pub fn of(collection: &Collection) -> Result<Vec<CollectionStatus>, Error> {
         false => with_safe_search_path(count),
     };
     let counted = match explained(as_counter) {
-        Err(error) if is_corruption(&error) => {
+        Err(error) if error.is(Cause::Corrupt) => {
             vec![(collection.name.to_string(), Counts::unknown(&error))]
         }
         counted => counted?,
@@ -282,7 +278,7 @@ pub fn of(collection: &Collection) -> Result<Vec<CollectionStatus>, Error> {
 /// A statement fails.
 pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
     match explained(|| with_safe_search_path(|| counts("", &[]))) {
-        Err(error) if is_corruption(&error) => {
+        Err(error) if error.is(Cause::Corrupt) => {
             let mut all = vec![];
             for name in with_safe_search_path(names)? {
                 // it may have been dropped

@@ -6,8 +6,8 @@ use pgrx::{datum::DatumWithOid, pg_sys};
 
 use super::{CollectionDefinition, CollectionTotals, Damage};
 use crate::{
-    catalog::damage::{explained, is_corruption},
-    error::Error,
+    catalog::damage::explained,
+    error::{Cause, Error},
     pg::{
         guc::with_settings,
         security::as_owner,
@@ -35,7 +35,7 @@ pub fn read(
         })
     };
     let totals = match explained(|| read(SHARES)) {
-        Err(error) if is_corruption(&error) => read(NO_SHARES)?,
+        Err(error) if error.is(Cause::Corrupt) => read(NO_SHARES)?,
         totals => totals?,
     };
     Ok(totals.into_iter().collect())

@@ -25,7 +25,7 @@ use super::{
     placement, quotas, retrievers, storage_changes, wanted,
 };
 use crate::{
-    error::Error,
+    error::{Cause, Error},
     pg::{
         security::as_owner,
         spi::{Row, execute, execute_prepared, query_prepared},
@@ -324,10 +324,7 @@ impl Collection {
              collection names).",
             pgrx::spi::quote_literal(self.name.as_str())
         ));
-        Err(Error {
-            is_other_model: true,
-            ..error
-        })
+        Err(error.because(Cause::OtherModel))
     }
 
     /// Creates the collection's partition if it does not exist, and stores the model. Runs as the

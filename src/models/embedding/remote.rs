@@ -177,7 +177,7 @@ impl RemoteModel {
         loop {
             match ModelCall::begin(&self.model, &self.spec, request.clone(), timeout) {
                 Err(error) if self.waits && since.elapsed() < LONGEST_WAIT => {
-                    match error.retry_after.filter(|wait| *wait <= LONGEST_WAIT) {
+                    match error.retry_after().filter(|wait| *wait <= LONGEST_WAIT) {
                         Some(wait) => sleep(wait),
                         None => return Err(error),
                     }

@@ -12,7 +12,7 @@ use pgrx::bgworkers::BackgroundWorkerStatus;
 
 use super::{
     end,
-    process::{DynamicBackgroundWorker, Task, has_ended, is_locked, source_dropped, start},
+    process::{DynamicBackgroundWorker, Task, has_ended, source_dropped, start},
 };
 use crate::{
     catalog::{
@@ -24,7 +24,7 @@ use crate::{
         lock::{self, Lock},
         slots,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::{
         process::{before_exit, signal},
         transaction::snapshot_is_fixed,
@@ -326,17 +326,16 @@ fn check_end_can_be_stored(source: &Name) -> Result<(), Error> {
         }
     });
     match stored {
-        Err(error) if !is_locked(&error) => Err(Error {
-            message: format!(
+        Err(error) if !error.is(Cause::Locked) => {
+            let message = format!(
                 "could not store how the run of source \"{source}\" ended: {}",
                 error.message
-            ),
-            ..error
+            );
+            Err(error.message(message).hint(
+                "The run has ended, and the documents that it stored stay. Fix the cause, then \
+                 sync again.",
+            ))
         }
-        .hint(
-            "The run has ended, and the documents that it stored stay. Fix the cause, then sync \
-             again.",
-        )),
         _ => Ok(()),
     }
 }

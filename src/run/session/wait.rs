@@ -11,7 +11,7 @@ use crate::{
         sources,
     },
     cluster::{backoff::Backoff, lock::Lock, shared},
-    error::Error,
+    error::{Cause, Error},
     pg::{lock::is_blocked_by_me, transaction::read_without_keeping_locks, wait::sleep},
 };
 
@@ -110,10 +110,7 @@ impl DeadlockCheck {
 /// # Errors
 /// It cannot be read, because the extension was dropped, for example.
 pub(super) fn read_now<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-    use pgrx::PgSqlErrorCode::{
-        ERRCODE_INVALID_SCHEMA_NAME, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        ERRCODE_UNDEFINED_TABLE,
-    };
+    use pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
     if shared::is_being_evicted() {
         return Err(Error::new(
             ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -124,8 +121,8 @@ pub(super) fn read_now<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Err
              copies the database.",
         ));
     }
-    read_without_keeping_locks(f).map_err(|error| match error.code {
-        ERRCODE_INVALID_SCHEMA_NAME | ERRCODE_UNDEFINED_TABLE => Error::new(
+    read_without_keeping_locks(f).map_err(|error| match error.cause() {
+        Cause::Table => Error::new(
             ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "extension rag was dropped while the session waited for a run",
         ),

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::pg_sys;
 
 use super::{changed_keys, relation::SourceRelation, rows::RowKey, trigger::TriggerArguments};
 use crate::{
     catalog::{name::Name, sources::RelationIdentity},
-    error::Error,
+    error::{Cause, Error},
     pg::{
         lookup,
         security::{as_owner, with_safe_search_path},
@@ -262,9 +262,9 @@ pub fn set_incomplete(source: &Name) -> Result<(), Error> {
 /// Adds a hint to the error for a relation or column that does not exist. Returns any other error
 /// unchanged.
 pub fn explain_missing(stored: Option<RelationIdentity>, relation: &str, error: Error) -> Error {
-    match error.code {
-        PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE => {}
-        PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN => {
+    match error.cause() {
+        Cause::Table => {}
+        Cause::Column => {
             return error.hint(
                 "If the column was renamed, rename it back. Otherwise drop the source and create \
                  it with other columns; its documents can be kept.",
@@ -281,9 +281,9 @@ pub fn explain_missing(stored: Option<RelationIdentity>, relation: &str, error: 
         }
         _ => "The stored documents are kept. Create the table again, or drop the source.".into(),
     };
-    Error::new(
-        error.code,
-        format!("relation {relation}, which the source reads, does not exist"),
-    )
-    .hint(hint)
+    error
+        .like(format!(
+            "relation {relation}, which the source reads, does not exist"
+        ))
+        .hint(hint)
 }

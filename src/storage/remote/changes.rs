@@ -19,7 +19,7 @@ use crate::{
         storage_removals as removals,
     },
     engine::unexpected,
-    error::Error,
+    error::{Cause, Error},
     pg::{
         lock::Lock,
         transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
@@ -281,7 +281,7 @@ fn queue_lost(collection: &str) -> Result<(), Error> {
 /// A statement fails.
 pub fn delay(collection: &str, removal: Option<i64>, error: &Error) -> Result<(), Error> {
     pgrx::log!("rag: storage of collection \"{collection}\" could not be written: {error}");
-    let (text, asked) = (described(error), error.retry_after);
+    let (text, asked) = (described(error), error.retry_after());
     transaction(|| match removal {
         Some(removal) => removals::delay(removal, &text, asked),
         None => stored::delay(collection, &text, asked),
@@ -325,7 +325,7 @@ pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
     for removal in transaction(|| removals::of(name))? {
         let removal = removal.removal;
         match tell(&|| begin_removal(name, removal)) {
-            Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
+            Err(error) if error.is(Cause::Cancelled) => {
                 return Err(error);
             }
             Err(error) => delay(name, Some(removal), &error)?,
@@ -336,7 +336,7 @@ pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
         match tell(&|| begin(name)) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            Err(error) if error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED => {
+            Err(error) if error.is(Cause::Cancelled) => {
                 return Err(error);
             }
             Err(error) => return delay(name, None, &error),
@@ -443,17 +443,16 @@ pub fn queue_again(collection: &Collection) -> Result<(), Error> {
 /// Returns true if the server or its secrets are to blame, and this transaction can go on.
 pub(super) fn can_go_on(error: &Error) -> bool {
     matches!(
-        error.code,
-        PgSqlErrorCode::ERRCODE_CONNECTION_FAILURE
-            | PgSqlErrorCode::ERRCODE_SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION
-            | PgSqlErrorCode::ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION
-            | PgSqlErrorCode::ERRCODE_PROTOCOL_VIOLATION
-            | PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
-            | PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT
-            | PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE
-            | PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE
-            | PgSqlErrorCode::ERRCODE_CONFIG_FILE_ERROR
-            | PgSqlErrorCode::ERRCODE_DATA_CORRUPTED
+        error.cause(),
+        Cause::Request
+            | Cause::Document
+            | Cause::Object
+            | Cause::Right
+            | Cause::State
+            | Cause::Setup
+            | Cause::Engine
+            | Cause::Server
+            | Cause::Throttled(_)
     )
 }
 

@@ -256,7 +256,7 @@ impl DocumentAdder<'_> {
                     error: None,
                 });
             }
-            Err(error) if is_about_content(&error) => {
+            Err(error) if error.cause().is_in_input() => {
                 let document_type = named_type.map(DocumentType::name);
                 documents::record_failure(
                     id,
@@ -403,13 +403,4 @@ fn title_of(uri: &str) -> String {
         Some(folder) => format!("{}/{last}", uri::decoded(uri, folder)),
         None => last.into_owned(),
     }
-}
-
-/// Returns true if an error is about the content, rather than about the engine.
-fn is_about_content(error: &Error) -> bool {
-    use pgrx::PgSqlErrorCode::{ERRCODE_INVALID_PARAMETER_VALUE, ERRCODE_PROGRAM_LIMIT_EXCEEDED};
-    matches!(
-        error.code,
-        ERRCODE_INVALID_PARAMETER_VALUE | ERRCODE_PROGRAM_LIMIT_EXCEEDED
-    )
 }

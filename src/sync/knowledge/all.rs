@@ -22,12 +22,12 @@ use super::{
 use crate::{
     catalog::{
         collections::Collection,
-        corruption, damage,
+        damage,
         knowledge::{self, KnowledgeItem, Status},
         knowledge_runs,
     },
     engine::client::with_client,
-    error::Error,
+    error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::{transaction::transaction, wait::sleep},
     sync::{ingest::IngestFeed, pipeline::Feed},
@@ -200,7 +200,7 @@ impl KnowledgeRun {
             })
         });
         if let Err(error) = &result
-            && is_cancel(error)
+            && error.is(Cause::Cancelled)
         {
             return Err(error.clone());
         }
@@ -219,11 +219,11 @@ impl KnowledgeRun {
     /// # Errors
     /// The error is a cancel, or it cannot be recorded.
     fn fail(&mut self, id: i64, error: Error) -> Result<(), Error> {
-        if is_cancel(&error) {
+        if error.is(Cause::Cancelled) {
             return Err(error);
         }
         let result = transaction(|| {
-            let error = match corruption::is_corruption(&error) {
+            let error = match error.is(Cause::Corrupt) {
                 true => damage::explain(error),
                 false => error,
             };
@@ -243,10 +243,6 @@ impl KnowledgeRun {
         let name = self.collection.name.as_str();
         knowledge_runs::advance(name, self.run_id, items, result.chunks as i64, uri)
     }
-}
-
-fn is_cancel(error: &Error) -> bool {
-    error.code == PgSqlErrorCode::ERRCODE_QUERY_CANCELED
 }
 
 fn wait(delay: Duration) {

@@ -214,7 +214,7 @@ impl Pipeline<'_> {
                 }
                 Ok(())
             }
-            Err(error) if ends_run(&error) => Err(error),
+            Err(error) if error.cause().ends_run() => Err(error),
             Err(error) => self.fail(&Failure::new(
                 &*document.uri,
                 Stage::Store,
@@ -223,12 +223,4 @@ impl Pipeline<'_> {
             )),
         }
     }
-}
-
-/// Returns true if an error does not concern a single document. Either it would meet the next
-/// document too (out of space or memory, cancelled, shutting down, another definition of the
-/// source), or another transaction caused it, as a deadlock does.
-fn ends_run(error: &Error) -> bool {
-    let class = &crate::pg::sqlstate::sqlstate(error.code)[..2];
-    matches!(class, "25" | "40" | "53" | "55" | "57" | "58")
 }

@@ -43,7 +43,7 @@ use crate::{
         sources::{self, Source},
     },
     engine::{client::Client, clones},
-    error::Error,
+    error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, transaction::transaction},
     storage::{index, remote::changes},
@@ -114,7 +114,7 @@ struct Pipeline<'a> {
 /// cancelled. Stored documents are kept.
 pub fn execute(source: &Source, report: &mut Report) -> Result<(), Error> {
     run(source, report).map_err(|error| {
-        if !corruption::is_corruption(&error) {
+        if !error.is(Cause::Corrupt) {
             return error;
         }
         // the rows of a relation may come from code of its owner
@@ -357,7 +357,7 @@ impl Pipeline<'_> {
     /// index and runs `f` again.
     fn healing<R>(&self, mut f: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
         match transaction(&mut f) {
-            Err(error) if corruption::is_corruption(&error) => {
+            Err(error) if error.is(Cause::Corrupt) => {
                 match transaction(|| {
                     corruption::repair(&self.collection, &error, WriterLock::Wait)
                 })? {

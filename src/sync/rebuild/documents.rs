@@ -14,13 +14,12 @@ use rag_protocol::{
 use super::target::Target;
 use crate::{
     catalog::{
-        damage::is_corruption,
         documents,
         partitions::Partition,
         rebuilds::{self, PendingDocument},
     },
     engine::client::{Client, with_client},
-    error::Error,
+    error::{Cause, Error},
     pg::{
         spi::{execute, execute_prepared, execute_returning, query, uuid},
         transaction::subtransaction,
@@ -194,7 +193,7 @@ fn copy_readable(
             _ => copy_rows(target, relation, method, &[document]),
         });
         match copied {
-            Err(error) if is_corruption(&error) => {
+            Err(error) if error.is(Cause::Corrupt) => {
                 lose_chunks(target.wanted.name.as_str(), document, 0, &error.message)?;
             }
             copied => written += copied?,

@@ -14,12 +14,12 @@ use crate::{
         rebuilds::{self, Rebuild},
         wanted,
     },
-    error::Error,
+    error::{Cause, Error},
     pg::{
         guc::with_settings,
         lock::Lock,
         spi::{execute, execute_returning},
-        transaction::{read_without_keeping_locks, subtransaction},
+        transaction::{read_without_keeping_locks, subtransaction_kept_if},
         wait::sleep,
     },
     settings, storage,
@@ -44,15 +44,6 @@ enum Obstacle {
     Changes,
     /// Other transactions hold locks.
     Locks,
-}
-
-impl Obstacle {
-    fn code(&self) -> PgSqlErrorCode {
-        match self {
-            Self::Changes => PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            Self::Locks => PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
-        }
-    }
 }
 
 /// What was done before an attempt.
@@ -95,36 +86,24 @@ pub fn attempt(
         sleep(PAUSE);
     }
     // what it has locked and written is rolled back if something keeps it from its end
-    let replaced = subtransaction(|| match replace(target, rebuild, attempts)? {
-        None => Ok(()),
-        Some(obstacle) => Err(Error::new(
-            obstacle.code(),
-            "the storage cannot be replaced now",
-        )),
-    });
-    let next = match replaced {
-        Ok(()) => return Ok(None),
-        Err(error) if is_locked(&error) && attempts.is_patience_over() => {
-            return Err(give_up(target));
-        }
-        Err(error) if is_locked(&error) => Attempts {
-            locked: attempts.locked + 1,
-            ..attempts
-        },
-        Err(error) if error.code == Obstacle::Changes.code() => Attempts {
+    let replaced = subtransaction_kept_if(Option::is_none, || replace(target, rebuild, attempts));
+    let obstacle = match replaced {
+        Ok(None) => return Ok(None),
+        Ok(Some(obstacle)) => obstacle,
+        Err(error) if error.is(Cause::Locked) => Obstacle::Locks,
+        Err(error) => return Err(error),
+    };
+    Ok(Some(match obstacle {
+        Obstacle::Changes => Attempts {
             rounds: attempts.rounds + 1,
             ..attempts
         },
-        Err(error) => return Err(error),
-    };
-    Ok(Some(next))
-}
-
-fn is_locked(error: &Error) -> bool {
-    matches!(
-        error.code,
-        PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE | PgSqlErrorCode::ERRCODE_T_R_DEADLOCK_DETECTED
-    )
+        Obstacle::Locks if attempts.is_patience_over() => return Err(give_up(target)),
+        Obstacle::Locks => Attempts {
+            locked: attempts.locked + 1,
+            ..attempts
+        },
+    }))
 }
 
 fn give_up(target: &Target) -> Error {
@@ -273,7 +252,7 @@ fn lock_chunks(dropped: Option<&Partition>) -> Result<(), Error> {
 /// Returns true if [`lock_chunks`] would succeed now.
 fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
     match read_without_keeping_locks(|| lock_chunks(dropped)) {
-        Err(error) if is_locked(&error) => Ok(false),
+        Err(error) if error.is(Cause::Locked) => Ok(false),
         tried => tried.map(|()| true),
     }
 }

@@ -332,7 +332,7 @@ impl<'a> TableFeed<'a> {
                     .push_back((Event::Document(Box::new(document)), text.into_bytes()));
                 Ok(())
             }
-            Err(error) if is_about_document(&error) => {
+            Err(error) if error.cause().is_in_input() => {
                 let (message, hint) = (error.message, error.hint);
                 self.emit(Event::Failed(Failure::new(
                     document.uri,
@@ -482,13 +482,4 @@ fn compose(spec: &TableSpec, texts: &[Option<String>]) -> Option<String> {
         labelled.collect::<Vec<_>>().join("\n\n")
     };
     (!text.is_empty()).then_some(text)
-}
-
-/// Returns true if an error of the engine concerns only this document.
-fn is_about_document(error: &Error) -> bool {
-    matches!(
-        error.code,
-        PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE
-            | PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED
-    )
 }
