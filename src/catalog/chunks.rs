@@ -20,7 +20,7 @@ use crate::{
 pub fn stored_embeddings(
     collection: &Collection,
     keys: &[EmbeddingKey],
-) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+) -> Result<HashMap<EmbeddingKey, OwnedVector>, Error> {
     as_owner(|| {
         let own = collection.name.as_str();
         partitions::join_writers(own);
@@ -52,7 +52,7 @@ pub fn stored_embeddings(
 fn embeddings_in(
     collections: Vec<(String, String)>,
     keys: &[EmbeddingKey],
-) -> Result<HashMap<EmbeddingKey, Vec<f32>>, Error> {
+) -> Result<HashMap<EmbeddingKey, OwnedVector>, Error> {
     if collections.is_empty() {
         return Ok(HashMap::new());
     }
@@ -65,7 +65,7 @@ fn embeddings_in(
             let key = EmbeddingKey(uuid::Uuid::from_bytes(
                 *row.required::<pgrx::Uuid>(1)?.as_bytes(),
             ));
-            Ok((key, Vec::from(row.required::<OwnedVector>(2)?)))
+            Ok((key, row.required::<OwnedVector>(2)?))
         },
     )?;
     Ok(found.into_iter().collect())
@@ -127,7 +127,7 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
         uuids(&keys).into(),
         chunks
             .iter()
-            .map(|c| c.embedding.clone())
+            .map(|c| c.embedding)
             .collect::<Vec<_>>()
             .into(),
         chunks

@@ -427,8 +427,8 @@ pub struct StoredDocument<'a> {
     pub validator: Option<&'a str>,
     pub chunking: &'a str,
     pub text: &'a str,
-    pub metadata: Map<String, Value>,
-    pub chunk_metadata: Map<String, Value>,
+    pub metadata: &'a Map<String, Value>,
+    pub chunk_metadata: &'a Map<String, Value>,
     pub chunks: Vec<StoredChunk<'a>>,
 }
 
@@ -438,5 +438,5 @@ pub struct StoredChunk<'a> {
     pub place: &'a Chunk,
     pub content: &'a str,
     pub key: EmbeddingKey,
-    pub embedding: OwnedVector,
+    pub embedding: &'a OwnedVector,
 }

@@ -260,7 +260,7 @@ pub struct GivenRow<'a> {
     pub content: &'a str,
     pub metadata: String,
     pub key: EmbeddingKey,
-    pub embedding: OwnedVector,
+    pub embedding: &'a OwnedVector,
 }
 
 /// Inserts chunks. The columns that they share with their documents come from these.
@@ -280,7 +280,7 @@ pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Erro
         column(rows, |row| row.content).into(),
         column(rows, |row| row.metadata.as_str()).into(),
         column(rows, |row| uuid(row.key.0)).into(),
-        column(rows, |row| row.embedding.clone()).into(),
+        column(rows, |row| row.embedding).into(),
         partition.into(),
         collection.name.as_str().into(),
         column(rows, |row| row.given_id).into(),

@@ -8,7 +8,6 @@ use std::{
 };
 
 use rag_protocol::{
-    embed::ModelInfo,
     frame,
     ingest::{Clones, Credentials, Event, Job, KnownVersion, Limits, Splitting},
     spec::SourceSpec,
@@ -16,9 +15,9 @@ use rag_protocol::{
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::pipeline::Feed;
+use super::{feed::Feed, indexer::Indexer};
 use crate::{
-    catalog::{collections::Collection, documents, sources::Source},
+    catalog::{documents, sources::Source},
     engine::{
         self, clones, process,
         request::{EngineRequest, EngineTask},
@@ -101,14 +100,8 @@ impl IngestFeed {
     ///
     /// # Errors
     /// The folder cannot be created, or the engine cannot be started.
-    pub fn start(
-        source: &Source,
-        collection: &Collection,
-        embedder: &EmbeddingModel,
-        model: &ModelInfo,
-        run_id: i64,
-    ) -> Result<Self, Error> {
-        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+    pub fn start(source: &Source, indexer: &Indexer, run_id: i64) -> Result<Self, Error> {
+        let (collection, chunking) = (&indexer.collection, indexer.chunking());
         let known = transaction(|| {
             documents::known_versions(collection.name.as_str(), source.name.as_str(), &chunking)
         })?;
@@ -119,7 +112,7 @@ impl IngestFeed {
             credentials,
             known,
             splitting: collection.splitting,
-            embedder,
+            embedder: &indexer.embedder,
             folder: source.name.short(),
             timeout: source.timeout,
             user_of_clone: Some(clones::user(source).to_string()),

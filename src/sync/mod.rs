@@ -1,21 +1,25 @@
-//! The work of a run: documents are fetched, extracted, split, embedded and stored.
+//! How documents get into collections: by a run, by SQL, or by a rebuild.
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`pipeline`] | a run: documents of a feed are embedded in batches and stored |
-//! | [`ingest`], [`table`] | the feeds: `rag-engine ingest`, and the rows of a table |
-//! | [`store`] | a document becomes rows |
-//! | [`labels`] | category and tags of documents whose text is unchanged |
+//! | [`feed`] | what sends documents, and what reads their events |
+//! | [`indexer`] | the way of a document into its collection, whoever brings it |
+//! | [`ingest`] | `rag-engine ingest` as a feed |
+//! | [`table`] | the rows of a table as a feed |
+//! | [`pipeline`] | the work of a run: reading, embedding and storing at the same time |
 //! | [`report`] | the progress of a run |
-//! | [`repair`] | a run of a source whose documents have drifted |
+//! | [`labels`] | category and tags of documents whose text has not changed |
+//! | [`repair`] | documents that drifted, made new to the run |
 //! | [`document`] | documents that users add by SQL |
-//! | [`given_chunks`] | chunks that applications split |
 //! | [`knowledge`] | knowledge items |
-//! | [`members`] | JSON objects that describe documents and chunks |
-//! | [`rebuild`] | other chunks, embeddings, indexes or partitions from the stored texts |
+//! | [`given_chunks`] | chunks that an application has split |
+//! | [`members`] | members of JSON objects that users write, with their paths |
+//! | [`rebuild`] | other chunks, embeddings or storage, from the stored texts |
 
 pub mod document;
+pub mod feed;
 pub mod given_chunks;
+pub mod indexer;
 pub mod ingest;
 pub mod knowledge;
 pub mod labels;
@@ -24,5 +28,4 @@ pub mod pipeline;
 pub mod rebuild;
 pub mod repair;
 pub mod report;
-pub mod store;
 pub mod table;

@@ -12,7 +12,6 @@ mod change;
 mod json;
 
 use rag_protocol::{
-    embed::ModelInfo,
     identity::DocumentId,
     ingest::DocumentType,
     labels::{Labels, MAX_CHARS},
@@ -25,7 +24,7 @@ pub use self::{
     change::{remove, update},
     json::read as read_json,
 };
-use super::store::{self, PreparedDocument};
+use super::indexer::{DocumentOrigin, ExtractedDocument, Indexer, PreparedDocument};
 use crate::{
     catalog::{
         collections::Collection,
@@ -184,19 +183,12 @@ fn add_uncounted(
 ) -> Result<Vec<AddedDocument>, Error> {
     let embedder = EmbeddingModel::of_collection(&collection)?;
     with_client(|client| {
-        let model = embedder.describe(client)?;
-        collection.check_model(&model)?;
-        let chunking = collection.splitting.fingerprint(&model.fingerprint);
-        let (waiting, added) = (vec![], vec![]);
         let mut adding = DocumentAdder {
+            indexer: Indexer::new(collection, embedder, client)?,
             client,
-            embedder,
-            model,
-            chunking,
-            collection,
-            waiting,
+            waiting: vec![],
             chunks: 0,
-            added,
+            added: vec![],
         };
         for document in documents {
             adding.take(document)?;
@@ -206,11 +198,8 @@ fn add_uncounted(
 }
 
 struct DocumentAdder<'a> {
+    indexer: Indexer,
     client: &'a mut Client,
-    embedder: EmbeddingModel,
-    model: ModelInfo,
-    chunking: String,
-    collection: Collection,
     /// The documents that are not embedded yet, with their places in `added`.
     waiting: Vec<(usize, PreparedDocument)>,
     /// The number of chunks of these documents.
@@ -221,14 +210,14 @@ struct DocumentAdder<'a> {
 impl DocumentAdder<'_> {
     fn take(&mut self, document: NewDocument) -> Result<(), Error> {
         pgrx::check_for_interrupts!();
-        let collection = self.collection.name.as_str();
-        let id = self.collection.document_id(None, &document.uri);
-        let raw_hash = document.hash(&self.collection);
+        let (collection, chunking) = (&self.indexer.collection, self.indexer.chunking());
+        let id = collection.document_id(None, &document.uri);
+        let raw_hash = document.hash(collection);
         let uri = document.uri.clone();
-        let same = corruption::write_with_repair(&self.collection, || {
-            documents::indexed_version(collection, id)
+        let same = corruption::write_with_repair(collection, || {
+            documents::indexed_version(collection.name.as_str(), id)
         })?
-        .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == self.chunking);
+        .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == chunking);
         if let Some(stored) = same {
             let (chunks, content_hash) = (stored.chunks, Some(stored.content_hash));
             self.added.push(AddedDocument {
@@ -242,7 +231,7 @@ impl DocumentAdder<'_> {
             return Ok(());
         }
         let named_type = document.document_type;
-        match document.prepare(self.client, &self.embedder, &self.collection, id, raw_hash) {
+        match document.prepare(self.client, &self.indexer, id, raw_hash) {
             Ok(prepared) => {
                 let content_hash = Some(prepared.content.content_hash.clone());
                 self.chunks += prepared.content.chunks.len();
@@ -260,7 +249,7 @@ impl DocumentAdder<'_> {
                 let document_type = named_type.map(DocumentType::name);
                 documents::record_failure(
                     id,
-                    collection,
+                    collection.name.as_str(),
                     None,
                     &uri,
                     document_type,
@@ -287,26 +276,12 @@ impl DocumentAdder<'_> {
     }
 
     fn store(&mut self) -> Result<(), Error> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.waiting);
         self.chunks = 0;
-        let embeddings = corruption::write_with_repair(&self.collection, || {
-            let all = waiting.iter().map(|(_, document)| document);
-            store::embeddings(
-                all,
-                self.client,
-                &self.embedder,
-                &self.model,
-                &self.collection,
-            )
-        })?;
+        let documents = waiting.iter_mut().map(|(_, document)| document);
+        let embeddings = self.indexer.embed(self.client, documents)?;
         for (place, document) in waiting {
-            let stored = corruption::write_with_repair(&self.collection, || {
-                document.store(&self.collection, &self.model, &embeddings)
-            })?;
-            if self.collection.model.is_none() {
-                // the partition exists now
-                self.collection = Collection::get(self.collection.name.as_str())?;
-            }
+            let stored = self.indexer.store_with_repair(&document, &embeddings)?;
             let added = &mut self.added[place];
             added.action = if stored.added {
                 AddAction::Added
@@ -325,8 +300,9 @@ impl DocumentAdder<'_> {
             .iter()
             .any(|added| matches!(added.action, AddAction::Added | AddAction::Updated))
         {
-            quotas::check(&self.collection)?;
-            index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
+            let collection = &self.indexer.collection;
+            quotas::check(collection)?;
+            index::create_if_large_enough(collection, WriterLock::SkipIfBusy)?;
         }
         Ok(self.added)
     }
@@ -360,8 +336,7 @@ impl NewDocument {
     fn prepare(
         self,
         client: &mut Client,
-        embedder: &EmbeddingModel,
-        collection: &Collection,
+        indexer: &Indexer,
         id: DocumentId,
         raw_hash: String,
     ) -> Result<PreparedDocument, Error> {
@@ -372,21 +347,26 @@ impl NewDocument {
             name: is_file.then_some(&self.uri),
             title: self.title.as_deref(),
         };
-        let (mut content, text) =
-            client.prepare(&embedder.token_source(), collection.splitting, &unprepared)?;
+        let (tokens, splitting) = (
+            indexer.embedder.token_source(),
+            indexer.collection.splitting,
+        );
+        let (mut content, text) = client.prepare(&tokens, splitting, &unprepared)?;
         if !content.title.own && !is_file {
             content.title.text = title_of(&self.uri);
         }
         content.metadata.extend(self.metadata);
-        Ok(PreparedDocument {
+        indexer.prepare(ExtractedDocument {
             id,
-            source: None,
-            uri: self.uri,
-            raw_hash: Some(raw_hash),
-            validator: None,
+            origin: DocumentOrigin {
+                source: None,
+                uri: self.uri,
+                raw_hash: Some(raw_hash),
+                validator: None,
+                attributes: self.attributes,
+            },
             text,
             content,
-            attributes: self.attributes,
         })
     }
 }

@@ -13,7 +13,7 @@ use super::{
     },
     GivenChunk, PlannedDocument,
 };
-use crate::{catalog::collections::Collection, error::Error};
+use crate::{catalog::collections::Collection, error::Error, types::vector::OwnedVector};
 
 /// The maximum number of chunks of one call.
 const MAX_CHUNKS: usize = 10_000;
@@ -165,7 +165,7 @@ fn number(
     }
 }
 
-fn embedding(value: Value) -> Result<Vec<f32>, MemberError> {
+fn embedding(value: Value) -> Result<OwnedVector, MemberError> {
     let elements = match value {
         Value::Array(elements) => elements,
         _ => return Err(wrong("embedding", "must be an array of numbers")),
@@ -181,7 +181,7 @@ fn embedding(value: Value) -> Result<Vec<f32>, MemberError> {
     if numbers.iter().all(|x| *x == 0.0) {
         return Err(wrong("embedding", "must have an element that is not 0"));
     }
-    Ok(numbers)
+    OwnedVector::new(numbers).map_err(at("embedding"))
 }
 
 /// Reads the documents of a plan: `{uri: {content_hash, chunk_ids}}`, or `{uri: [hash, ids]}`.

@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use rag_protocol::{
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Title, embedded_text},
+    ingest::Title,
     labels::Labels,
 };
 use serde_json::{Map, Value};
 
 pub use self::json::{chunk_id, chunks as read_chunks, plan as read_plan};
-use super::store;
+use super::indexer::{Embeddings, Indexer, KeyedText};
 use crate::{
     catalog::{
         chunk_metadata,
@@ -56,7 +56,7 @@ pub struct GivenChunk {
     pub text: String,
     pub metadata: Map<String, Value>,
     /// None: the collection's model computes it.
-    pub embedding: Option<Vec<f32>>,
+    pub embedding: Option<OwnedVector>,
 }
 
 impl GivenChunk {
@@ -83,15 +83,12 @@ pub fn upsert(
     let embedder = EmbeddingModel::of_collection(collection)?;
     partitions::join_writers(collection.name.as_str());
     with_client(|client| {
-        let model = embedder.describe(client)?;
-        collection.check_model(&model)?;
-        check_dimensions(chunks, &model)?;
         let upsert = Upsert {
             collection,
-            embedder,
-            model,
+            indexer: Indexer::new(collection.clone(), embedder, client)?,
             skip_existing,
         };
+        check_dimensions(chunks, &upsert.indexer.model)?;
         let written = corruption::write_with_repair(collection, || upsert.write(client, chunks))?;
         if written > 0 {
             quotas::check(collection)?;
@@ -103,7 +100,8 @@ pub fn upsert(
 
 fn check_dimensions(chunks: &[GivenChunk], model: &ModelInfo) -> Result<(), Error> {
     for (i, chunk) in chunks.iter().enumerate() {
-        let dimensions = chunk.embedding.as_ref().map_or(model.dimensions, Vec::len);
+        let given = chunk.embedding.as_ref();
+        let dimensions = given.map_or(model.dimensions, |it| it.as_slice().len());
         if dimensions != model.dimensions {
             return Err(Error::data_exception(format!(
                 "chunks[{i}].embedding: expected {} dimensions, not {dimensions}",
@@ -123,22 +121,21 @@ const MAX_TRIES: usize = 10;
 
 struct Upsert<'a> {
     collection: &'a Collection,
-    embedder: EmbeddingModel,
-    model: ModelInfo,
+    indexer: Indexer,
     skip_existing: bool,
 }
 
 impl Upsert<'_> {
     fn write(&self, client: &mut Client, chunks: &[GivenChunk]) -> Result<usize, Error> {
         let (documents, new, replaced) = as_owner(|| {
-            self.collection.prepare_for(&self.model)?;
+            self.collection.prepare_for(&self.indexer.model)?;
             stored::create_index(self.collection)?;
             let documents = self.lock_documents(chunks)?;
             let (new, replaced) = self.missing(chunks)?;
             Ok::<_, Error>((documents, new, replaced))
         })?;
-        let embeddings = self.embeddings(client, &new, &documents)?;
-        as_owner(|| self.store(&new, &replaced, embeddings))?;
+        let (keys, embeddings) = self.embeddings(client, &new, &documents)?;
+        as_owner(|| self.store(&new, &replaced, &keys, &embeddings))?;
         Ok(new.len())
     }
 
@@ -204,41 +201,35 @@ impl Upsert<'_> {
         Ok((chunks.iter().collect(), existing.into_keys().collect()))
     }
 
-    /// Returns key and embedding of each chunk.
+    /// Returns the key of each chunk, and the embeddings of those that bring none.
     fn embeddings(
         &self,
         client: &mut Client,
         chunks: &[&GivenChunk],
         documents: &HashMap<DocumentId, LockedDocument>,
-    ) -> Result<Vec<(EmbeddingKey, OwnedVector)>, Error> {
-        let texts: Vec<_> = chunks
-            .iter()
-            .filter(|chunk| chunk.embedding.is_none())
-            .map(|chunk| self.embedded_text(chunk, documents))
-            .collect();
-        let keys: Vec<EmbeddingKey> = texts.iter().map(|(key, _)| *key).collect();
-        let computed =
-            store::embeddings_of(texts, client, &self.embedder, &self.model, self.collection)?;
-        let mut keys = keys.into_iter();
-        chunks
-            .iter()
-            .map(|chunk| match &chunk.embedding {
-                Some(embedding) => Ok((given_key(embedding), OwnedVector::new(embedding.clone())?)),
-                None => {
-                    let embedding = keys.next().and_then(|key| Some((key, computed.get(&key)?)));
-                    let (key, vector) =
-                        embedding.ok_or_else(|| Error::internal("a chunk has no embedding"))?;
-                    Ok((key, OwnedVector::new(vector.clone())?))
-                }
-            })
-            .collect()
+    ) -> Result<(Vec<EmbeddingKey>, Embeddings), Error> {
+        let mut texts = vec![];
+        let keys = chunks.iter().map(|chunk| match &chunk.embedding {
+            Some(embedding) => given_key(embedding.as_slice()),
+            None => {
+                let text = self.embedded_text(chunk, documents);
+                let key = text.key;
+                texts.push(text);
+                key
+            }
+        });
+        let keys: Vec<EmbeddingKey> = keys.collect();
+        let wanted: Vec<EmbeddingKey> = texts.iter().map(|text| text.key).collect();
+        let mut embeddings = self.indexer.known(&wanted)?;
+        self.indexer.complete(client, texts, &mut embeddings)?;
+        Ok((keys, embeddings))
     }
 
     fn embedded_text(
         &self,
         chunk: &GivenChunk,
         documents: &HashMap<DocumentId, LockedDocument>,
-    ) -> (EmbeddingKey, String) {
+    ) -> KeyedText {
         let title = documents
             .get(&chunk.document)
             .and_then(|document| document.title.clone());
@@ -246,8 +237,7 @@ impl Upsert<'_> {
             own: title.is_some(),
             text: title.unwrap_or_default(),
         };
-        let text = embedded_text(&title, "", &chunk.text);
-        (EmbeddingKey::derive(&self.model.fingerprint, &text), text)
+        self.indexer.text(&title, "", &chunk.text)
     }
 
     /// A chunk of an application has a language of its own.
@@ -261,7 +251,8 @@ impl Upsert<'_> {
         &self,
         new: &[&GivenChunk],
         replaced: &[ChunkId],
-        embeddings: Vec<(EmbeddingKey, OwnedVector)>,
+        keys: &[EmbeddingKey],
+        embeddings: &Embeddings,
     ) -> Result<(), Error> {
         let ids: HashSet<DocumentId> = new.iter().map(|chunk| chunk.document).collect();
         let ids: Vec<DocumentId> = ids.into_iter().collect();
@@ -276,7 +267,7 @@ impl Upsert<'_> {
         stored::set_positions(self.collection, &moved)?;
 
         let positions: HashMap<ChunkId, Position> = after.iter().map(|p| (p.id, *p)).collect();
-        let rows = new.iter().zip(embeddings).map(|(chunk, (key, embedding))| {
+        let rows = new.iter().zip(keys).map(|(chunk, key)| {
             let position = positions.get(&chunk.id).copied();
             Ok(GivenRow {
                 position: position.ok_or_else(|| Error::internal("a chunk has no position"))?,
@@ -284,8 +275,11 @@ impl Upsert<'_> {
                 page: chunk.page,
                 content: &chunk.text,
                 metadata: Value::Object(self.chunk_metadata(chunk)).to_string(),
-                key,
-                embedding,
+                key: *key,
+                embedding: match &chunk.embedding {
+                    Some(embedding) => embedding,
+                    None => embeddings.get(*key)?,
+                },
             })
         });
         let rows = rows.collect::<Result<Vec<_>, Error>>()?;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::{embed::ModelInfo, ingest::Event};
+use rag_protocol::ingest::Event;
 use serde_json::{Value, json};
 
 use super::{
@@ -30,7 +30,7 @@ use crate::{
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::{transaction::transaction, wait::sleep},
-    sync::{ingest::IngestFeed, pipeline::Feed},
+    sync::{feed::Feed, indexer::Indexer, ingest::IngestFeed},
 };
 
 /// Maximum number of items that a process gets.
@@ -62,13 +62,9 @@ pub fn index_all(run_id: i64, name: &str, status: Option<Status>) -> Result<Valu
     })?;
     let mut results = BTreeMap::new();
     if !ids.is_empty() {
-        let model = with_client(|client| embedder.describe(client))?;
-        collection.check_model(&model)?;
         let mut run = KnowledgeRun {
             run_id,
-            collection,
-            embedder,
-            model,
+            indexer: with_client(|client| Indexer::new(collection, embedder, client))?,
             results: BTreeMap::new(),
         };
         run.index(&ids)?;
@@ -108,9 +104,7 @@ fn describe(id: i64, result: &KnowledgeResult) -> Value {
 
 struct KnowledgeRun {
     run_id: i64,
-    collection: Collection,
-    embedder: EmbeddingModel,
-    model: ModelInfo,
+    indexer: Indexer,
     results: BTreeMap<i64, KnowledgeResult>,
 }
 
@@ -143,8 +137,11 @@ impl KnowledgeRun {
             }
             while !waiting.is_empty() {
                 let specs = waiting.iter().map(spec).collect::<Result<_, _>>()?;
-                let label = format!("knowledge={} run={}", self.collection.name, self.run_id);
-                let mut feed = begin(label, specs, &self.collection, &self.embedder)?;
+                let label = format!(
+                    "knowledge={} run={}",
+                    self.indexer.collection.name, self.run_id
+                );
+                let mut feed = begin(label, specs, &self.indexer)?;
                 while let Some(item) = waiting.pop_front() {
                     if !self.index_item(&item, &mut feed)? {
                         break;
@@ -158,7 +155,7 @@ impl KnowledgeRun {
     /// Returns an item if it exists and may be read. Otherwise records why not.
     fn readable(&mut self, id: i64) -> Result<Option<KnowledgeItem>, Error> {
         let item = transaction(|| {
-            let item = knowledge::find(self.collection.name.as_str(), id)?;
+            let item = knowledge::find(self.indexer.collection.name.as_str(), id)?;
             let item = item.ok_or_else(|| super::missing(id))?;
             check_rights(&item).map(|()| item)
         });
@@ -170,11 +167,11 @@ impl KnowledgeRun {
 
     /// Indexes the next item of a feed. Returns false if the feed has ended.
     fn index_item(&mut self, item: &KnowledgeItem, feed: &mut IngestFeed) -> Result<bool, Error> {
-        let name = self.collection.name.clone();
-        let serial = self.collection.serial;
+        let collection = &mut self.indexer.collection;
+        let (name, serial) = (collection.name.clone(), collection.serial);
         // the first document may have changed it, or another session
-        self.collection = transaction(|| Collection::get(name.as_str()))?;
-        if self.collection.serial != serial {
+        *collection = transaction(|| Collection::get(name.as_str()))?;
+        if collection.serial != serial {
             return Err(Collection::missing(name.as_str()));
         }
         let mut events = ItemEvents::new(feed);
@@ -186,13 +183,9 @@ impl KnowledgeRun {
                         let message = format!("knowledge item {} was changed meanwhile", item.id);
                         return Err(Error::in_use(message));
                     }
-                    Some(_) => KnowledgeIndexer::new(
-                        item,
-                        self.collection.clone(),
-                        &self.embedder,
-                        &self.model,
-                    )
-                    .take_item(&mut events)?,
+                    Some(_) => {
+                        KnowledgeIndexer::new(item, &mut self.indexer).take_item(&mut events)?
+                    }
                 };
                 record(name.as_str(), item.id, &result)?;
                 self.report(item.id, &result, Some(&item.uri))?;
@@ -228,7 +221,7 @@ impl KnowledgeRun {
                 false => error,
             };
             let result = KnowledgeResult::failed(error.message);
-            record(self.collection.name.as_str(), id, &result)?;
+            record(self.indexer.collection.name.as_str(), id, &result)?;
             self.report(id, &result, None)?;
             Ok(result)
         })?;
@@ -240,7 +233,7 @@ impl KnowledgeRun {
     fn report(&self, id: i64, result: &KnowledgeResult, uri: Option<&str>) -> Result<(), Error> {
         // an item that is tried again has been counted
         let items = i64::from(!self.results.contains_key(&id));
-        let name = self.collection.name.as_str();
+        let name = self.indexer.collection.name.as_str();
         knowledge_runs::advance(name, self.run_id, items, result.chunks as i64, uri)
     }
 }

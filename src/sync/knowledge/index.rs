@@ -1,12 +1,11 @@
 //! Indexing one item: its documents are embedded and stored in the present transaction.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, ops::ControlFlow, time::Duration};
 
 use rag_protocol::{
-    ErrorKind,
-    embed::ModelInfo,
+    EngineError, ErrorKind,
     identity::DocumentId,
-    ingest::{Document, Event, Failure, FailureCause, Title},
+    ingest::{Document, Failure, FailureCause, Title},
     labels,
     spec::SourceSpec,
 };
@@ -27,9 +26,9 @@ use crate::{
     storage::index,
     sync::{
         document,
+        feed::{self, Feed, Flow, Listing, Reader},
+        indexer::{DocumentOrigin, ExtractedDocument, Indexer},
         ingest::{IngestFeed, IngestJob},
-        pipeline::Feed,
-        store::PreparedDocument,
     },
 };
 
@@ -110,19 +109,17 @@ pub(super) fn record(collection: &str, id: i64, result: &KnowledgeResult) -> Res
 
 fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResult, Error> {
     let embedder = EmbeddingModel::of_collection(collection)?;
-    let model = with_client(|client| embedder.describe(client))?;
-    collection.check_model(&model)?;
+    let mut indexer = with_client(|client| Indexer::new(collection.clone(), embedder, client))?;
     let label = format!("knowledge={}", item.id);
-    let mut feed = begin(label, vec![spec(item)?], collection, &embedder)?;
-    KnowledgeIndexer::new(item, collection.clone(), &embedder, &model).take_item(&mut feed)
+    let mut feed = begin(label, vec![spec(item)?], &indexer)?;
+    KnowledgeIndexer::new(item, &mut indexer).take_item(&mut feed)
 }
 
 /// Starts the engine on the specs of some items.
 pub(super) fn begin(
     label: String,
     specs: Vec<SourceSpec>,
-    collection: &Collection,
-    embedder: &EmbeddingModel,
+    indexer: &Indexer,
 ) -> Result<IngestFeed, Error> {
     let timeout = ITEM_TIMEOUT * u32::try_from(specs.len()).unwrap_or(u32::MAX);
     IngestFeed::begin(IngestJob {
@@ -130,8 +127,8 @@ pub(super) fn begin(
         specs,
         credentials: None,
         known: HashMap::new(),
-        splitting: collection.splitting,
-        embedder,
+        splitting: indexer.collection.splitting,
+        embedder: &indexer.embedder,
         folder: work_name(),
         timeout,
         user_of_clone: None,
@@ -156,26 +153,23 @@ fn work_name() -> String {
 /// What indexes an item.
 pub(super) struct KnowledgeIndexer<'a> {
     item: &'a KnowledgeItem,
-    collection: Collection,
-    embedder: &'a EmbeddingModel,
-    model: &'a ModelInfo,
-    /// The stored documents: uri, id, hash, number of chunks.
-    documents: Vec<(String, DocumentId, String, usize)>,
+    indexer: &'a mut Indexer,
+    documents: Vec<IndexedDocument>,
     failures: Vec<Failure>,
 }
 
+/// A document of an item that is stored.
+struct IndexedDocument {
+    id: DocumentId,
+    hash: String,
+    chunks: usize,
+}
+
 impl<'a> KnowledgeIndexer<'a> {
-    pub(super) fn new(
-        item: &'a KnowledgeItem,
-        collection: Collection,
-        embedder: &'a EmbeddingModel,
-        model: &'a ModelInfo,
-    ) -> Self {
+    pub(super) fn new(item: &'a KnowledgeItem, indexer: &'a mut Indexer) -> Self {
         Self {
             item,
-            collection,
-            embedder,
-            model,
+            indexer,
             documents: vec![],
             failures: vec![],
         }
@@ -183,71 +177,33 @@ impl<'a> KnowledgeIndexer<'a> {
 
     /// Stores what a feed has of the item, up to its last event.
     pub(super) fn take_item(mut self, feed: &mut dyn Feed) -> Result<KnowledgeResult, Error> {
-        let complete = loop {
-            let Some((event, payload)) = feed.next_event()? else {
-                continue;
-            };
-            match event {
-                Event::Started { .. }
-                | Event::Unchanged { .. }
-                | Event::Removed { .. }
-                | Event::Worked { .. } => {}
-                Event::Document(document) => self.store(*document, payload)?,
-                Event::Failed(failure) => self.failures.push(failure),
-                Event::Finished { complete, .. } => break complete,
-                Event::Fatal { error } if error.kind == ErrorKind::FileNotFound => {
-                    let path = self
-                        .item
-                        .uri
-                        .strip_prefix("file://")
-                        .unwrap_or(&self.item.uri);
-                    return Ok(KnowledgeResult::failed(format!("File not found: {path}")));
-                }
-                Event::Fatal { error } => {
-                    let is_throttled = error.kind == ErrorKind::Throttled;
-                    let seconds = error.retry_after_seconds.unwrap_or_default();
-                    return Ok(KnowledgeResult {
-                        retry_after: is_throttled.then(|| Duration::from_secs(seconds)),
-                        ..KnowledgeResult::failed(error.message)
-                    });
-                }
-            }
-        };
-        for failure in &self.failures {
-            let id = self.id(&failure.uri);
-            let name = self.collection.name.as_str();
-            documents::record_failure(id, name, None, &failure.uri, None, &failure.message, false)?;
-        }
+        feed::read(feed, &mut self)
+    }
+
+    /// Returns the result of an item that was read.
+    fn result(&self) -> KnowledgeResult {
         let error = self.failures.first().map(|first| self.describe(first));
         let retry_after = self.failures.iter().filter_map(retry_after).max();
         if self.documents.is_empty() {
-            return Ok(KnowledgeResult {
+            return KnowledgeResult {
                 retry_after,
                 ..KnowledgeResult::failed(error.unwrap_or_else(|| NO_CONTENT.into()))
-            });
+            };
         }
-        if complete {
-            self.remove_vanished()?;
-        }
-        index::create_if_large_enough(&self.collection, WriterLock::SkipIfBusy)?;
-        let chunks = self.documents.iter().map(|(.., chunks)| chunks).sum();
         let (document, content_hash) = match self.documents.as_slice() {
-            [(_, id, hash, _)] => (Some(*id), hash.clone()),
+            [only] => (Some(only.id), only.hash.clone()),
             several => {
-                let hashes: Vec<&str> = several
-                    .iter()
-                    .map(|(_, _, hash, _)| hash.as_str())
-                    .collect();
+                let hashes: Vec<&str> = several.iter().map(|it| it.hash.as_str()).collect();
                 (None, hex::encode(Sha256::digest(hashes.join("\n"))))
             }
         };
-        Ok(KnowledgeResult {
+        KnowledgeResult {
             document,
-            chunks,
+            chunks: self.documents.iter().map(|document| document.chunks).sum(),
             content_hash: Some(content_hash),
             error,
             retry_after,
-        })
+        }
     }
 
     fn describe(&self, first: &Failure) -> String {
@@ -268,13 +224,34 @@ impl<'a> KnowledgeIndexer<'a> {
     }
 
     fn id(&self, uri: &str) -> DocumentId {
-        document_id(&self.collection.ids_from, self.item.id, uri)
+        document_id(&self.indexer.collection.ids_from, self.item.id, uri)
     }
 
-    fn store(&mut self, document: Document, payload: Vec<u8>) -> Result<(), Error> {
+    /// Deletes the documents that the item no longer has. Documents that were added with its number
+    /// by other means are kept.
+    fn remove_vanished(&self) -> Result<(), Error> {
+        let name = self.indexer.collection.name.as_str();
+        let kept: Vec<DocumentId> = self.documents.iter().map(|document| document.id).collect();
+        let failed: Vec<DocumentId> = self
+            .failures
+            .iter()
+            .map(|failure| self.id(&failure.uri))
+            .collect();
+        let gone: Vec<DocumentId> = knowledge::documents(name, self.item.id)?
+            .into_iter()
+            .filter(|(id, uri)| self.id(uri) == *id && !kept.contains(id) && !failed.contains(id))
+            .map(|(id, _)| id)
+            .collect();
+        documents::delete(name, &gone)?;
+        Ok(())
+    }
+}
+
+impl Reader for KnowledgeIndexer<'_> {
+    type End = KnowledgeResult;
+
+    fn document(&mut self, document: Document, text: String) -> Flow<KnowledgeResult> {
         let id = self.id(&document.uri);
-        let text = String::from_utf8(payload)
-            .map_err(|_| Error::internal("rag-engine sent a text that is not UTF-8"))?;
         let mut content = document.content;
         // the title is shown, not embedded: the text was split without it
         if let Some(title) = &self.item.title
@@ -289,47 +266,64 @@ impl<'a> KnowledgeIndexer<'a> {
         let tags = self.item.tags.as_deref().map(labels::split);
         let labels = document::checked_labels(self.item.category.as_deref(), tags.as_deref())?;
         let hash = content.content_hash.clone();
-        let prepared = PreparedDocument {
-            id,
+        let origin = DocumentOrigin {
             source: None,
             uri: document.uri,
             raw_hash: Some(document.raw_hash),
             validator: document.validator,
-            text,
-            content,
             attributes: DocumentAttributes {
                 knowledge_id: Some(self.item.id),
                 labels,
             },
         };
-        let stored = with_client(|client| {
-            prepared.embed_and_store(client, self.embedder, self.model, &self.collection)
+        let mut prepared = self.indexer.prepare(ExtractedDocument {
+            id,
+            origin,
+            text,
+            content,
         })?;
-        quotas::check(&self.collection)?;
-        if self.collection.model.is_none() {
-            // the partition exists now
-            self.collection = Collection::get(self.collection.name.as_str())?;
-        }
-        self.documents.push((prepared.uri, id, hash, stored.chunks));
-        Ok(())
+        let embeddings = with_client(|client| self.indexer.embed(client, [&mut prepared]))?;
+        let stored = self.indexer.store_with_repair(&prepared, &embeddings)?;
+        quotas::check(&self.indexer.collection)?;
+        self.documents.push(IndexedDocument {
+            id,
+            hash,
+            chunks: stored.chunks,
+        });
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Deletes the documents that the item no longer has. Documents that were added with its number
-    /// by other means are kept.
-    fn remove_vanished(&self) -> Result<(), Error> {
-        let name = self.collection.name.as_str();
-        let kept: Vec<DocumentId> = self.documents.iter().map(|(_, id, ..)| *id).collect();
-        let failed: Vec<DocumentId> = self
-            .failures
-            .iter()
-            .map(|failure| self.id(&failure.uri))
-            .collect();
-        let gone: Vec<DocumentId> = knowledge::documents(name, self.item.id)?
-            .into_iter()
-            .filter(|(id, uri)| self.id(uri) == *id && !kept.contains(id) && !failed.contains(id))
-            .map(|(id, _)| id)
-            .collect();
-        documents::delete(name, &gone)?;
-        Ok(())
+    fn failed(&mut self, failure: Failure) -> Flow<KnowledgeResult> {
+        self.failures.push(failure);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn finished(&mut self, listing: Listing) -> Result<KnowledgeResult, Error> {
+        let name = self.indexer.collection.name.as_str();
+        for failure in &self.failures {
+            let id = self.id(&failure.uri);
+            documents::record_failure(id, name, None, &failure.uri, None, &failure.message, false)?;
+        }
+        if !self.documents.is_empty() {
+            if listing.is_complete {
+                self.remove_vanished()?;
+            }
+            index::create_if_large_enough(&self.indexer.collection, WriterLock::SkipIfBusy)?;
+        }
+        Ok(self.result())
+    }
+
+    fn fatal(&mut self, error: EngineError) -> Result<KnowledgeResult, Error> {
+        if error.kind == ErrorKind::FileNotFound {
+            let uri = &self.item.uri;
+            let path = uri.strip_prefix("file://").unwrap_or(uri);
+            return Ok(KnowledgeResult::failed(format!("File not found: {path}")));
+        }
+        let is_throttled = error.kind == ErrorKind::Throttled;
+        let seconds = error.retry_after_seconds.unwrap_or_default();
+        Ok(KnowledgeResult {
+            retry_after: is_throttled.then(|| Duration::from_secs(seconds)),
+            ..KnowledgeResult::failed(error.message)
+        })
     }
 }

@@ -1,8 +1,7 @@
 //! The batches of a run: the engine embeds their texts, then their documents are stored.
 
 use std::{
-    collections::{HashMap, HashSet},
-    rc::Rc,
+    collections::{HashMap, HashSet, VecDeque},
     time::Instant,
 };
 
@@ -15,9 +14,10 @@ use super::Pipeline;
 use crate::{
     catalog::{collections::Collection, sources},
     error::Error,
-    models::embedding::{PendingEmbeddings, cache::CachePlaces},
+    models::embedding::PendingEmbeddings,
     pg::transaction::transaction,
-    sync::store::{PreparedDocument, known_embeddings},
+    sync::indexer::{Embeddings, KeyedText, PreparedDocument},
+    types::vector::OwnedVector,
 };
 
 /// The number of chunks of a batch, enough for the engine to sort them by length into good slices.
@@ -26,71 +26,73 @@ pub(super) const BATCH_CHUNKS: usize = 128;
 const BATCHES_IN_FLIGHT: usize = 2;
 
 /// Documents that were read together and wait for their embeddings.
-pub(super) struct Batch {
+struct Batch {
     documents: Vec<PreparedDocument>,
     /// The embeddings that were requested, in order. The others are known already or belong to an
     /// earlier batch.
     keys: Vec<EmbeddingKey>,
     pending: Option<PendingEmbeddings>,
-    reused: HashMap<EmbeddingKey, Rc<Vec<f32>>>,
+    known: Embeddings,
+}
+
+/// The batches that wait for the engine.
+#[derive(Default)]
+pub(super) struct EmbeddingQueue {
+    in_flight: VecDeque<Batch>,
+    /// The embeddings of the batches that were stored last. A batch in flight relies on the
+    /// embeddings of those that were in flight before it.
+    recent: VecDeque<Embeddings>,
+    /// The texts that the model's server refuses.
+    refused: HashMap<EmbeddingKey, Error>,
+}
+
+impl EmbeddingQueue {
+    /// Returns the texts that are neither known, nor requested already, nor refused.
+    fn wanted(&self, texts: Vec<KeyedText>, known: &Embeddings) -> Vec<KeyedText> {
+        let in_flight = self.in_flight.iter().flat_map(|batch| &batch.keys);
+        let requested: HashSet<&EmbeddingKey> = in_flight.chain(self.refused.keys()).collect();
+        let mut texts = texts;
+        texts.retain(|text| !known.has(text.key) && !requested.contains(&text.key));
+        texts
+    }
 }
 
 impl Pipeline<'_> {
-    /// Requests the embeddings that are neither known nor requested already, and makes room in the
-    /// queue.
-    pub(super) fn submit(&mut self, documents: Vec<PreparedDocument>) -> Result<(), Error> {
+    /// Requests the embeddings of the documents that were read, unless they are known or requested
+    /// already, and makes room in the queue.
+    pub(super) fn submit(&mut self) -> Result<(), Error> {
+        let mut documents = std::mem::take(&mut self.unsent);
         if documents.is_empty() {
             return Ok(());
         }
-        let mut texts: HashMap<EmbeddingKey, String> = HashMap::new();
-        let mut order = vec![];
-        for document in &documents {
-            for (key, text) in document.texts(&self.model)? {
-                if texts.insert(key, text).is_none() {
-                    order.push(key);
-                }
-            }
-        }
-        let known = self.healing(|| known_embeddings(&self.collection, &self.model, &order))?;
-        let reused: HashMap<_, _> = known
-            .into_iter()
-            .map(|(key, vector)| (key, Rc::new(vector)))
-            .collect();
-        let under_way: HashSet<EmbeddingKey> = self
-            .in_flight
-            .iter()
-            .flat_map(|b| b.keys.iter().copied())
-            .collect();
-        let keys: Vec<EmbeddingKey> = order
-            .into_iter()
-            .filter(|key| {
-                !reused.contains_key(key)
-                    && !under_way.contains(key)
-                    && !self.refused.contains_key(key)
-            })
-            .collect();
-        let wanted: Vec<String> = keys.iter().filter_map(|key| texts.remove(key)).collect();
-        let pending = match wanted.is_empty() {
-            true => None,
-            false => {
-                let places = CachePlaces::new(&self.collection, &self.model, &keys);
-                Some(self.embedder.start(&mut self.client, wanted, places)?)
-            }
+        let mut seen = HashSet::new();
+        let texts = documents.iter_mut().flat_map(PreparedDocument::take_texts);
+        let texts: Vec<KeyedText> = texts.filter(|text| seen.insert(text.key)).collect();
+        let keys: Vec<EmbeddingKey> = texts.iter().map(|text| text.key).collect();
+        let known = self.healing(|| self.indexer.known(&keys))?;
+        let wanted = self.queue.wanted(texts, &known).into_iter();
+        let (keys, texts): (Vec<_>, Vec<_>) = wanted.map(|text| (text.key, text.text)).unzip();
+        let pending = if texts.is_empty() {
+            None
+        } else {
+            let places = self.indexer.places(&keys);
+            let embedder = &self.indexer.embedder;
+            Some(embedder.start(&mut self.client, texts, places)?)
         };
-        self.in_flight.push_back(Batch {
+        self.queue.in_flight.push_back(Batch {
             documents,
             keys,
             pending,
-            reused,
+            known,
         });
-        while self.in_flight.len() > BATCHES_IN_FLIGHT {
+        while self.queue.in_flight.len() > BATCHES_IN_FLIGHT {
             self.store_oldest()?;
         }
         Ok(())
     }
 
     pub(super) fn store_all(&mut self) -> Result<(), Error> {
-        while !self.in_flight.is_empty() {
+        while !self.queue.in_flight.is_empty() {
             self.store_oldest()?;
         }
         Ok(())
@@ -99,9 +101,9 @@ impl Pipeline<'_> {
     /// Waits for the embeddings that servers were asked for. A run that has failed needs them no
     /// more, but the next one does not pay for them again.
     pub(super) fn collect_requested(&mut self) {
-        for batch in std::mem::take(&mut self.in_flight) {
+        for batch in std::mem::take(&mut self.queue.in_flight) {
             if let Some(pending) = batch.pending {
-                self.embedder.collect(pending);
+                self.indexer.embedder.collect(pending);
             }
         }
     }
@@ -109,57 +111,62 @@ impl Pipeline<'_> {
     /// Waits for the embeddings of the oldest batch, and writes each of its documents in its own
     /// transaction.
     fn store_oldest(&mut self) -> Result<(), Error> {
-        let Some(batch) = self.in_flight.pop_front() else {
+        let Some(batch) = self.queue.in_flight.pop_front() else {
             return Ok(());
         };
-        let mut embeddings = batch.reused;
-        let mut fresh = HashMap::new();
-        if let Some(pending) = batch.pending {
-            let began = Instant::now();
-            let report = &mut self.report;
-            let mut tick = || report.tick();
-            let answer = self.embedder.finish(&mut self.client, pending, &mut tick);
-            self.report.times.embed += began.elapsed().as_secs_f64();
-            let vectors = answer?;
-            if vectors
-                .fingerprint
-                .is_some_and(|it| it != self.model.fingerprint)
-            {
-                return Err(Error::new(
-                    pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "the model was replaced during the run",
-                )
-                .hint("Sync again."));
-            }
-            for (key, vector) in batch.keys.iter().zip(vectors.vectors) {
-                match vector {
-                    Ok(vector) => {
-                        fresh.insert(*key, Rc::new(vector));
-                    }
-                    Err(error) => {
-                        self.refused.insert(*key, error);
-                    }
-                }
-            }
+        let computed = match batch.pending {
+            Some(pending) => self.computed(&batch.keys, pending)?,
+            None => Embeddings::default(),
+        };
+        let mut embeddings = batch.known;
+        for recent in &self.queue.recent {
+            embeddings.share(recent);
         }
-        let recent = self
-            .recent
-            .iter()
-            .flatten()
-            .map(|(key, vector)| (*key, Rc::clone(vector)));
-        embeddings.extend(recent);
-        let mut embedded: HashSet<EmbeddingKey> = embeddings.keys().copied().collect();
-        embeddings.extend(fresh.iter().map(|(key, vector)| (*key, Rc::clone(vector))));
+        let mut embedded: HashSet<EmbeddingKey> = embeddings.keys().collect();
+        embeddings.share(&computed);
         for document in &batch.documents {
-            self.report.current_uri = Some(document.uri.clone());
+            self.report.current_uri = Some(document.origin.uri.clone());
             self.store(document, &embeddings, &mut embedded)?;
             self.report.tick()?;
         }
-        self.recent.push_back(fresh);
-        if self.recent.len() > BATCHES_IN_FLIGHT {
-            self.recent.pop_front();
+        self.queue.recent.push_back(computed);
+        if self.queue.recent.len() > BATCHES_IN_FLIGHT {
+            self.queue.recent.pop_front();
         }
         Ok(())
+    }
+
+    /// Waits for embeddings. Remembers which texts are refused.
+    fn computed(
+        &mut self,
+        keys: &[EmbeddingKey],
+        pending: PendingEmbeddings,
+    ) -> Result<Embeddings, Error> {
+        let began = Instant::now();
+        let report = &mut self.report;
+        let mut tick = || report.tick();
+        let embedder = &self.indexer.embedder;
+        let answer = embedder.finish(&mut self.client, pending, &mut tick);
+        self.report.times.embed += began.elapsed().as_secs_f64();
+        let answer = answer?;
+        let model = &self.indexer.model;
+        if answer.fingerprint.is_some_and(|it| it != model.fingerprint) {
+            return Err(Error::new(
+                pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                "the model was replaced during the run",
+            )
+            .hint("Sync again."));
+        }
+        let mut computed = Embeddings::default();
+        for (key, vector) in keys.iter().zip(answer.vectors) {
+            match vector.and_then(OwnedVector::new) {
+                Ok(vector) => computed.insert(*key, vector),
+                Err(error) => {
+                    self.queue.refused.insert(*key, error);
+                }
+            }
+        }
+        Ok(computed)
     }
 
     /// Writes one document. An error that concerns only this document is recorded and does not end
@@ -168,30 +175,21 @@ impl Pipeline<'_> {
     fn store(
         &mut self,
         document: &PreparedDocument,
-        embeddings: &HashMap<EmbeddingKey, Rc<Vec<f32>>>,
+        embeddings: &Embeddings,
         embedded: &mut HashSet<EmbeddingKey>,
     ) -> Result<(), Error> {
-        let keys: Vec<EmbeddingKey> = document
-            .texts(&self.model)?
-            .into_iter()
-            .map(|(key, _)| key)
-            .collect();
-        if let Some(refusal) = keys.iter().find_map(|key| self.refused.get(key)) {
+        let (uri, keys) = (&document.origin.uri, &document.keys);
+        if let Some(refusal) = keys.iter().find_map(|key| self.queue.refused.get(key)) {
             let (message, hint) = (refusal.message.clone(), refusal.hint.clone());
-            return self.fail(&Failure::new(&*document.uri, Stage::Embed, message, hint));
+            return self.fail(&Failure::new(&**uri, Stage::Embed, message, hint));
         }
-        let vectors: HashMap<EmbeddingKey, Vec<f32>> = keys
-            .iter()
-            .filter_map(|key| Some((*key, embeddings.get(key)?.to_vec())))
-            .collect();
         let began = Instant::now();
         let written = self.healing(|| {
             if !sources::exists(self.source)? {
                 return Err(crate::run::process::source_dropped(&self.source.name));
             }
-            let stored = document.store(&self.collection, &self.model, &vectors)?;
-            self.report
-                .warn(&document.uri, &document.content.warnings)?;
+            let stored = self.indexer.store(document, embeddings)?;
+            self.report.warn(uri, &document.content.warnings)?;
             Ok(stored)
         });
         self.report.times.store += began.elapsed().as_secs_f64();
@@ -208,15 +206,16 @@ impl Pipeline<'_> {
                 counts.chunks_written += stored.chunks as i64;
                 counts.chunks_reused += old as i64;
                 counts.chunks_embedded += (keys.len() - old) as i64;
-                if self.collection.model.is_none() {
+                if self.indexer.collection.model.is_none() {
                     // the partition exists now
-                    self.collection = transaction(|| Collection::get(&self.source.collection))?;
+                    self.indexer.collection =
+                        transaction(|| Collection::get(&self.source.collection))?;
                 }
                 Ok(())
             }
             Err(error) if error.cause().ends_run() => Err(error),
             Err(error) => self.fail(&Failure::new(
-                &*document.uri,
+                &**uri,
                 Stage::Store,
                 error.message,
                 error.hint,

@@ -3,12 +3,10 @@
 
 mod texts;
 
-use std::collections::HashMap;
-
 use pgrx::spi::quote_literal;
 use rag_protocol::{
     identity::{DocumentId, EmbeddingKey},
-    ingest::{Title, embedded_text},
+    ingest::Title,
 };
 
 use super::target::Target;
@@ -24,7 +22,7 @@ use crate::{
         spi::{execute, execute_prepared, execute_returning, query, uuid},
         transaction::subtransaction,
     },
-    sync::store,
+    sync::indexer::{Embeddings, KeyedText},
     types::vector::OwnedVector,
 };
 
@@ -83,7 +81,7 @@ pub fn pending(
     after: Option<DocumentId>,
     limit: i64,
 ) -> Result<Vec<PendingDocument>, Error> {
-    let mut documents = rebuilds::next_documents(target.wanted.name.as_str(), after, limit)?;
+    let mut documents = rebuilds::next_documents(target.wanted().name.as_str(), after, limit)?;
     if !target.is_damaged {
         rebuilds::count_lost_chunks(&target.present, &mut documents)?;
     }
@@ -132,7 +130,7 @@ pub fn copy(
     let Some(last) = documents.last() else {
         return Ok(());
     };
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     let again: Vec<DocumentId> = documents
         .iter()
         .filter(|document| document.is_again)
@@ -194,7 +192,7 @@ fn copy_readable(
         });
         match copied {
             Err(error) if error.is(Cause::Corrupt) => {
-                lose_chunks(target.wanted.name.as_str(), document, 0, &error.message)?;
+                lose_chunks(target.wanted().name.as_str(), document, 0, &error.message)?;
             }
             copied => written += copied?,
         }
@@ -287,7 +285,7 @@ fn copy_rows(
     method: Method,
     documents: &[&PendingDocument],
 ) -> Result<usize, Error> {
-    let (metadata, join) = match (method, &target.wanted.metadata_whitelist) {
+    let (metadata, join) = match (method, &target.wanted().metadata_whitelist) {
         (Method::Label, Some(_)) => (
             "CASE d.chunking WHEN 'given' THEN c.metadata ELSE
                  (SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
@@ -301,7 +299,7 @@ fn copy_rows(
         _ => ("c.metadata", false),
     };
     // once for each document; the keys on the right are kept
-    let (metadata, language) = match join && target.wanted.detects_language() {
+    let (metadata, language) = match join && target.wanted().detects_language() {
         true => (
             format!("pg_catalog.jsonb_build_object('language', d.language) || {metadata}"),
             "coalesce(metadata -> 'language',
@@ -327,7 +325,7 @@ fn copy_rows(
         &copy_statement(target, relation, &[("metadata", &metadata)], &from)?,
         &[
             ids(documents).into(),
-            target.wanted.metadata_whitelist.clone().into(),
+            target.wanted().metadata_whitelist.clone().into(),
         ],
     )
 }
@@ -351,25 +349,25 @@ fn embed_again(
                 own: title.is_some(),
                 text: title.unwrap_or_default(),
             };
-            let text = embedded_text(&title, "", &row.required::<String>("content")?);
+            let content: String = row.required("content")?;
             Ok((
                 row.required::<pgrx::Uuid>("document_id")?,
                 row.required::<pgrx::Uuid>("chunk_id")?,
-                EmbeddingKey::derive(&target.model.fingerprint, &text),
-                text,
+                target.indexer.text(&title, "", &content),
             ))
         },
     )?;
-    let texts = found.iter().map(|(_, _, key, text)| (*key, text.clone()));
-    let (embeddings, embedded) =
-        with_client(|client| embeddings(target, relation, client, texts.collect()))?;
-    let (mut of, mut chunks, mut keys, mut vectors) = (vec![], vec![], vec![], vec![]);
-    for (document, chunk, key, _) in found {
+    let (mut of, mut chunks, mut keys, mut texts) = (vec![], vec![], vec![], vec![]);
+    for (document, chunk, text) in found {
         of.push(document);
         chunks.push(chunk);
-        keys.push(uuid(key.0));
-        vectors.push(vector(&embeddings, key)?);
+        keys.push(text.key);
+        texts.push(text);
     }
+    let (embeddings, embedded) = with_client(|client| embeddings(target, relation, client, texts))?;
+    let vectors = keys.iter().map(|key| embeddings.get(*key));
+    let vectors: Vec<&OwnedVector> = vectors.collect::<Result<_, _>>()?;
+    let keys: Vec<pgrx::Uuid> = keys.iter().map(|key| uuid(key.0)).collect();
     let mut others = vec![("embedding_key", "n.key"), ("embedding", "n.embedding")];
     if target.gains_languages() {
         others.push((
@@ -397,9 +395,9 @@ fn embeddings(
     target: &Target,
     relation: &Partition,
     client: &mut Client,
-    texts: Vec<(EmbeddingKey, String)>,
-) -> Result<(HashMap<EmbeddingKey, Vec<f32>>, usize), Error> {
-    let keys: Vec<pgrx::Uuid> = texts.iter().map(|(key, _)| uuid(key.0)).collect();
+    texts: Vec<KeyedText>,
+) -> Result<(Embeddings, usize), Error> {
+    let keys: Vec<pgrx::Uuid> = texts.iter().map(|text| uuid(text.key.0)).collect();
     let stored = execute_prepared(
         &format!(
             "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM {}
@@ -409,37 +407,19 @@ fn embeddings(
         &[keys.into()],
         |row| {
             let key = uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes());
-            Ok((
-                EmbeddingKey(key),
-                Vec::from(row.required::<OwnedVector>(2)?),
-            ))
+            Ok((EmbeddingKey(key), row.required::<OwnedVector>(2)?))
         },
     )?;
-    let mut all: HashMap<EmbeddingKey, Vec<f32>> = stored.into_iter().collect();
-    let rest = texts.into_iter().filter(|(key, _)| !all.contains_key(key));
-    let find = match target.is_damaged {
-        true => store::embed_or_find_cached,
-        false => store::find_embeddings,
+    let mut all: Embeddings = stored.into_iter().collect();
+    let missing = texts.iter().map(|text| text.key);
+    let missing: Vec<EmbeddingKey> = missing.filter(|key| !all.has(*key)).collect();
+    let indexer = &target.indexer;
+    let known = if target.is_damaged {
+        indexer.cached(&missing)
+    } else {
+        indexer.known(&missing)?
     };
-    let found = find(
-        rest.collect(),
-        client,
-        &target.embedder,
-        &target.model,
-        &target.wanted,
-    )?;
-    all.extend(found.vectors);
-    Ok((all, found.computed))
-}
-
-fn vector(
-    embeddings: &HashMap<EmbeddingKey, Vec<f32>>,
-    key: EmbeddingKey,
-) -> Result<OwnedVector, Error> {
-    let found = embeddings.get(&key);
-    OwnedVector::new(
-        found
-            .ok_or_else(|| Error::internal("a chunk has no embedding"))?
-            .clone(),
-    )
+    all.share(&known);
+    let computed = indexer.complete(client, texts, &mut all)?;
+    Ok((all, computed))
 }

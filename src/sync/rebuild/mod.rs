@@ -223,7 +223,7 @@ fn advance(
     rebuild: &Rebuild,
     progress: Progress,
 ) -> Result<Option<Progress>, Error> {
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     match (rebuild.stage, progress) {
         (Stage::Swap, progress) => {
             if target.has_own_relation()? && lacks_index(target, &rebuild.relation)? {
@@ -261,15 +261,15 @@ fn advance(
 
 /// Creates the relation to fill. What an earlier rebuild for other settings has built is dropped.
 fn start(target: &Target) -> Result<(), Error> {
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     // it is not dropped meanwhile
     partitions::of_writer(name)?.ok_or_else(|| Collection::missing(name))?;
-    placement::check_wanted(&target.wanted)?;
+    placement::check_wanted(target.wanted())?;
     rebuilds::discard(name)?;
     let relation = target.new_relation()?;
     let partition = target.partition_of(&relation);
     let only = (!target.joins_shared()).then_some(name);
-    relation.create_detached(&partition, only, target.model.dimensions)?;
+    relation.create_detached(&partition, only, target.indexer.model.dimensions)?;
     relation.set_compresses(target.changes_texts())?;
     check_space(target, &relation)?;
     rebuilds::start(name, target.description.clone(), &relation)
@@ -292,7 +292,7 @@ fn check_space(target: &Target, relation: &Partition) -> Result<(), Error> {
     };
     let share = target.share_of_partition()?;
     let needed = (bytes as f64 * share) as u64;
-    let purpose = format!("rebuild collection \"{}\"", target.wanted.name);
+    let purpose = format!("rebuild collection \"{}\"", target.wanted().name);
     disk_space::require_in(folder.as_ref(), needed, &purpose)
 }
 
@@ -301,8 +301,8 @@ fn lacks_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
     let Some(relation) = partition.oid() else {
         return Ok(false);
     };
-    Ok(keyword_index::is_missing(&target.wanted, relation)
-        || !index::missing(&target.wanted, partition, relation)?.is_empty())
+    Ok(keyword_index::is_missing(target.wanted(), relation)
+        || !index::missing(target.wanted(), partition, relation)?.is_empty())
 }
 
 /// Creates one of the missing indexes. Returns false if there is none.
@@ -313,11 +313,11 @@ fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
     if target.has_given_chunks()? && given_chunks::create_index_on(partition)? {
         return Ok(true);
     }
-    if keyword_index::is_missing(&target.wanted, relation) {
-        keyword_index::create(&target.wanted, partition)?;
+    if keyword_index::is_missing(target.wanted(), relation) {
+        keyword_index::create(target.wanted(), partition)?;
         return Ok(true);
     }
-    let missing = index::missing(&target.wanted, partition, relation)?;
+    let missing = index::missing(target.wanted(), partition, relation)?;
     if let Some(index) = missing.first() {
         execute(
             &format!("CREATE INDEX ON {} {index}", partition.qualified()),

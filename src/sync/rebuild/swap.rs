@@ -111,7 +111,7 @@ fn give_up(target: &Target) -> Error {
         PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE,
         format!(
             "could not replace the storage of collection \"{}\"",
-            target.wanted.name
+            target.wanted().name
         ),
     )
     .detail(format!(
@@ -136,7 +136,7 @@ fn copy_changes(
         return Ok(None);
     }
     if attempts.after.is_none() {
-        let name = target.wanted.name.as_str();
+        let name = target.wanted().name.as_str();
         rebuilds::remove_vanished(name, &rebuild.relation)?;
         let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
         if changed.len() <= LAST_DOCUMENTS && !documents::needs_model(target, &changed) {
@@ -158,7 +158,7 @@ fn replace(
     rebuild: &Rebuild,
     attempts: Attempts,
 ) -> Result<Option<Obstacle>, Error> {
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     waiting_for(WRITERS_WAIT, || {
         Lock::writers(name).acquire_for_transaction();
     });
@@ -194,7 +194,7 @@ fn replace(
             }
             documents::copy(target, relation, &changed)?;
         }
-        if !rebuilds::apply_to_documents(name, target.wanted.detects_language())? {
+        if !rebuilds::apply_to_documents(name, target.wanted().detects_language())? {
             return Ok(Some(Obstacle::Locks));
         }
         move_places(target, rebuild)?;
@@ -221,7 +221,7 @@ fn replace(
         if becomes_partition {
             let partition = target.partition_of(relation);
             relation.become_partition(&partition)?;
-            partitions::set(name, &partition, target.wanted.strategy.mode())?;
+            partitions::set(name, &partition, target.wanted().strategy.mode())?;
             wanted::adopt(name)?;
         }
         let rebuilt = Collection::get(name)?;
@@ -259,13 +259,13 @@ fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
 
 /// Copies the chunks into the partition that the collection shares with others.
 fn move_to_shared(target: &Target, relation: &Partition) -> Result<(), Error> {
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     execute(
         "UPDATE rag.collections SET partition = NULL, index_strategy = NULL WHERE name = $1",
         &[name.into()],
     )?;
     wanted::adopt(name)?;
-    Collection::get(name)?.ensure_partition(target.model.dimensions)?;
+    Collection::get(name)?.ensure_partition(target.indexer.model.dimensions)?;
     let partition = partitions::of_writer(name)?
         .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
     let columns = documents::columns(&[])?.join(", ");
@@ -285,7 +285,7 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
     if !target.has_new_chunks()? {
         return Ok(());
     }
-    let name = target.wanted.name.as_str();
+    let name = target.wanted().name.as_str();
     let relation = rebuild.relation.qualified();
     execute(
         &format!(
@@ -310,7 +310,7 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
 /// Records the model. Writers that know other settings than the new ones fail from now on: see
 /// [`Collection::prepare_for`].
 fn set_model(target: &Target) -> Result<(), Error> {
-    let model = &target.model;
+    let model = &target.indexer.model;
     let are_others = target.changes_chunks() || target.has_new_chunks()?;
     execute(
         "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
@@ -318,7 +318,7 @@ fn set_model(target: &Target) -> Result<(), Error> {
              model_max_tokens = $8, rebuilds = rebuilds + $9
          WHERE name = $1",
         &[
-            target.wanted.name.as_str().into(),
+            target.wanted().name.as_str().into(),
             model.name.as_str().into(),
             model.fingerprint.as_str().into(),
             (model.dimensions as i32).into(),

@@ -1,6 +1,5 @@
 //! What a rebuild builds: the wanted settings, and the model.
 
-use rag_protocol::embed::ModelInfo;
 use serde_json::{Value, json};
 
 use crate::{
@@ -15,15 +14,14 @@ use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
     pg::spi::query,
+    sync::indexer::Indexer,
 };
 
 pub struct Target {
     /// The collection as its chunks are now.
     pub present: Collection,
-    /// The collection with the wanted settings.
-    pub wanted: Collection,
-    pub embedder: EmbeddingModel,
-    pub model: ModelInfo,
+    /// Indexes by the wanted settings.
+    pub indexer: Indexer,
     /// See `rag.documents.chunking`.
     pub chunking: String,
     /// The present chunks cannot all be read.
@@ -47,7 +45,12 @@ impl Target {
         let embedder = EmbeddingModel::of_collection(&wanted)?;
         let model = embedder.info_now()?;
         wanted.model = Some(StoredModel::of(&model));
-        let chunking = wanted.splitting.fingerprint(&model.fingerprint);
+        let indexer = Indexer {
+            collection: wanted,
+            embedder,
+            model,
+        };
+        let (wanted, chunking) = (&indexer.collection, indexer.chunking());
         let description = json!({
             "chunking": chunking,
             "metadata_whitelist": wanted.metadata_whitelist,
@@ -59,12 +62,15 @@ impl Target {
         Ok(Some(Self {
             is_damaged: damage::is_table_marked(&present)?,
             present,
-            wanted,
-            embedder,
-            model,
             chunking,
             description,
+            indexer,
         }))
+    }
+
+    /// Returns the collection with the wanted settings.
+    pub fn wanted(&self) -> &Collection {
+        &self.indexer.collection
     }
 
     /// Returns true if a rebuild that has begun builds the same.
@@ -75,22 +81,23 @@ impl Target {
     /// Returns true if embeddings of the present model can be copied.
     pub fn keeps_model(&self) -> bool {
         let present = self.present.model.as_ref();
-        present.is_some_and(|model| model.fingerprint == self.model.fingerprint)
+        present.is_some_and(|model| model.fingerprint == self.indexer.model.fingerprint)
     }
 
     /// Returns true if chunks carry other metadata than before.
     pub fn changes_metadata(&self) -> bool {
-        self.present.metadata_whitelist != self.wanted.metadata_whitelist || self.gains_languages()
+        self.present.metadata_whitelist != self.wanted().metadata_whitelist
+            || self.gains_languages()
     }
 
     /// Returns true if languages of documents are to be detected.
     pub fn gains_languages(&self) -> bool {
-        self.wanted.detects_language() && !self.present.detects_language()
+        self.wanted().detects_language() && !self.present.detects_language()
     }
 
     /// Returns true if texts are split otherwise than before.
     pub fn changes_texts(&self) -> bool {
-        self.present.splitting != self.wanted.splitting
+        self.present.splitting != self.wanted().splitting
     }
 
     /// Returns true if new chunks of the same texts would be others than before.
@@ -102,7 +109,7 @@ impl Target {
     pub fn has_new_chunks(&self) -> Result<bool, Error> {
         let found = query(
             "SELECT FROM rag.rebuilt_document WHERE collection = $1 AND digest IS NOT NULL LIMIT 1",
-            &[self.wanted.name.as_str().into()],
+            &[self.wanted().name.as_str().into()],
             |_| Ok(()),
         )?;
         Ok(!found.is_empty())
@@ -110,19 +117,19 @@ impl Target {
 
     /// Returns true if the rows end in a partition that may have those of other collections, too.
     pub fn joins_shared(&self) -> bool {
-        self.wanted.strategy.is_shared()
+        self.wanted().strategy.is_shared()
     }
 
     /// Returns true if the rows do not end in the partition of other collections: the relation that
     /// is filled becomes their partition, with its indexes.
     pub fn has_own_relation(&self) -> Result<bool, Error> {
-        Ok(!self.joins_shared() || placement::is_wanted_alone(&self.wanted)?)
+        Ok(!self.joins_shared() || placement::is_wanted_alone(self.wanted())?)
     }
 
     /// Returns the partition that the rows in a relation are for.
     pub fn partition_of(&self, relation: &Partition) -> Partition {
         match self.joins_shared() {
-            true => placement::wanted(&self.wanted),
+            true => placement::wanted(self.wanted()),
             false => relation.clone(),
         }
     }
@@ -130,8 +137,8 @@ impl Target {
     /// Returns the name of a relation that does not exist yet, for the new rows.
     pub fn new_relation(&self) -> Result<Partition, Error> {
         match self.joins_shared() {
-            true => partitions::free_name(&format!("rag_rebuild_{}", self.wanted.name)),
-            false => partitions::free_name(placement::wanted(&self.wanted).name()),
+            true => partitions::free_name(&format!("rag_rebuild_{}", self.wanted().name)),
+            false => partitions::free_name(placement::wanted(self.wanted()).name()),
         }
     }
 
@@ -144,7 +151,7 @@ impl Target {
                               FROM rag.documents d JOIN rag.collections c ON c.name = d.collection
                               WHERE c.partition = $2), 0)",
             &[
-                self.wanted.name.as_str().into(),
+                self.wanted().name.as_str().into(),
                 self.present.partition.as_ref().map(Partition::name).into(),
             ],
             |row| row.get::<f64>(1),
@@ -156,7 +163,7 @@ impl Target {
     pub fn has_given_chunks(&self) -> Result<bool, Error> {
         let found = query(
             "SELECT FROM rag.documents WHERE collection = $1 AND chunking = 'given' LIMIT 1",
-            &[self.wanted.name.as_str().into()],
+            &[self.wanted().name.as_str().into()],
             |_| Ok(()),
         )?;
         Ok(!found.is_empty())

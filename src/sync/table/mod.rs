@@ -23,7 +23,6 @@ use std::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use pgrx::PgSqlErrorCode;
 use rag_protocol::{
-    embed::ModelInfo,
     ingest::{Document, DocumentType, Event, Failure, Splitting, Stage},
     skipped::SkippedFiles,
     spec::{TableSpec, TableSync},
@@ -32,16 +31,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use self::listing::RemainingRows;
-use super::pipeline::Feed;
+use super::{feed::Feed, indexer::Indexer};
 use crate::{
     catalog::{
-        collections::Collection,
         documents,
         sources::{self, RelationIdentity, Source},
     },
     engine::client::{Client, DocumentInput, Ticket, TokenSource},
     error::Error,
-    models::embedding::EmbeddingModel,
     pg::transaction::transaction,
     source::table::{
         changes::{self, PendingChanges},
@@ -119,12 +116,10 @@ impl<'a> TableFeed<'a> {
     pub fn start(
         source: &'a Source,
         spec: &'a TableSpec,
-        collection: &Collection,
-        embedder: &EmbeddingModel,
-        model: &ModelInfo,
+        indexer: &Indexer,
     ) -> Result<Self, Error> {
         let client = Client::connect()?;
-        let chunking = collection.splitting.fingerprint(&model.fingerprint);
+        let (collection, chunking) = (&indexer.collection, indexer.chunking());
         let collection_name = collection.name.as_str();
         transaction(|| {
             let relation = current_relation(source, spec)?;
@@ -180,7 +175,7 @@ impl<'a> TableFeed<'a> {
                 ids_from: collection.ids_from.clone(),
                 splitting: collection.splitting,
                 chunking,
-                tokens: embedder.token_source(),
+                tokens: indexer.embedder.token_source(),
                 client,
                 rows,
                 name: relation.name.clone(),

@@ -165,6 +165,16 @@ pub fn for_each_vector(query: &str, mut f: impl FnMut(&[f32])) -> Result<(), Err
 
 impl IntoDatum for OwnedVector {
     fn into_datum(self) -> Option<pg_sys::Datum> {
+        (&self).into_datum()
+    }
+
+    fn type_oid() -> pg_sys::Oid {
+        vector_type()
+    }
+}
+
+impl IntoDatum for &OwnedVector {
+    fn into_datum(self) -> Option<pg_sys::Datum> {
         let bytes = HEADER_BYTES + size_of_val(self.0.as_slice());
         // SAFETY: palloc returns `bytes` bytes aligned for anything; header and elements fill them
         // exactly.

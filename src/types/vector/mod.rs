@@ -53,6 +53,10 @@ impl OwnedVector {
             )),
         }
     }
+
+    pub fn as_slice(&self) -> &[f32] {
+        &self.0
+    }
 }
 
 impl From<OwnedVector> for Vec<f32> {

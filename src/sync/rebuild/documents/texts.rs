@@ -4,23 +4,22 @@ use percent_encoding::percent_decode_str;
 use pgrx::{datum::DatumWithOid, spi::quote_literal};
 use rag_protocol::{
     embed::StoredText,
-    identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Chunk, Content, DocumentType, Title, embedded_text},
+    identity::DocumentId,
+    ingest::{Content, DocumentType, Title},
 };
 use serde_json::{Map, Value};
 
-use super::{Counts, Target, embeddings, ids, vector};
+use super::{Counts, Target, embeddings, ids};
 use crate::{
     catalog::{
-        chunk_metadata::{chunk_metadata, note_language},
-        documents::document_id,
+        documents::{StoredChunk, document_id},
         partitions::Partition,
         rebuilds::PendingDocument,
     },
     engine::client::with_client,
     error::Error,
     pg::spi::{execute_prepared, execute_returning, uuid},
-    types::vector::OwnedVector,
+    sync::indexer::{DocumentOrigin, Embeddings, ExtractedDocument, PreparedDocument},
 };
 
 /// The number of documents that the engine has at a time.
@@ -34,15 +33,6 @@ struct Text {
     stored: StoredText,
 }
 
-/// A document that is split.
-struct SplitText {
-    id: DocumentId,
-    text: String,
-    metadata: Map<String, Value>,
-    title: Title,
-    content: Content,
-}
-
 /// Splits documents by the wanted settings, and writes their chunks.
 ///
 /// # Errors
@@ -53,7 +43,7 @@ pub fn split_again(
     documents: &[&PendingDocument],
 ) -> Result<Counts, Error> {
     let texts = read(target, documents)?;
-    let tokens = target.embedder.token_source();
+    let tokens = target.indexer.embedder.token_source();
     with_client(|client| {
         let mut split = Vec::with_capacity(texts.len());
         let mut waiting = std::collections::VecDeque::new();
@@ -64,7 +54,7 @@ pub fn split_again(
             {
                 let ticket = client.start_splitting(
                     &tokens,
-                    target.wanted.splitting,
+                    target.wanted().splitting,
                     text.stored.clone(),
                     &text.text,
                 )?;
@@ -74,34 +64,21 @@ pub fn split_again(
                 break;
             };
             let (content, _) = client.finish_preparing(ticket)?;
-            let Text {
-                id,
-                text,
-                metadata,
-                stored,
-            } = text;
-            split.push(SplitText {
-                id,
-                text,
-                metadata,
-                title: stored.title,
-                content,
-            });
+            split.push(target.indexer.prepare(ExtractedDocument {
+                id: text.id,
+                // its row stays
+                origin: DocumentOrigin::default(),
+                text: text.text,
+                content: Content {
+                    title: text.stored.title,
+                    metadata: text.metadata,
+                    ..content
+                },
+            })?);
         }
-        let mut rows = Rows::default();
-        for document in &split {
-            rows.add(target, document)?;
-        }
-        let texts = rows.keys.iter().copied().zip(rows.texts.drain(..));
+        let texts = split.iter_mut().flat_map(PreparedDocument::take_texts);
         let (embeddings, embedded) = embeddings(target, relation, client, texts.collect())?;
-        for key in &rows.keys {
-            rows.vectors.push(vector(&embeddings, *key)?);
-        }
-        let written = rows.write(
-            target.present.name.as_str(),
-            relation,
-            &target.partition_of(relation),
-        )?;
+        let written = write(target, relation, &split, &embeddings)?;
         Ok(Counts { written, embedded })
     })
 }
@@ -175,116 +152,91 @@ fn file_name(uri: &str, folder: Option<&str>, metadata: &Map<String, Value>) -> 
     Some(path.unwrap_or_else(|| uri.to_owned()))
 }
 
-/// Chunks to be written, by column.
-#[derive(Default)]
-struct Rows {
-    documents: Vec<pgrx::Uuid>,
-    ids: Vec<pgrx::Uuid>,
-    indexes: Vec<i32>,
-    contents: Vec<String>,
-    places: Vec<Chunk>,
-    metadata: Vec<String>,
-    keys: Vec<EmbeddingKey>,
-    /// The texts to embed.
-    texts: Vec<String>,
-    vectors: Vec<OwnedVector>,
+/// A chunk to be written.
+struct Row<'a> {
+    document: DocumentId,
+    index: i32,
+    metadata: &'a str,
+    chunk: StoredChunk<'a>,
 }
 
-impl Rows {
-    fn add(&mut self, target: &Target, document: &SplitText) -> Result<(), Error> {
-        let mut metadata = document.metadata.clone();
-        let (title, text) = (&document.title.text, &document.text);
-        note_language(&mut metadata, &target.wanted, title, text);
-        let metadata = Value::Object(chunk_metadata(&metadata, &target.wanted)).to_string();
-        for (i, chunk) in document.content.chunks.iter().enumerate() {
-            let piece = document
-                .text
-                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
-                .ok_or_else(|| Error::internal("rag-engine split a character"))?;
-            let text = embedded_text(&document.title, &chunk.context, piece);
-            let hash = &document.content.content_hash;
-            let id = ChunkId::derive(document.id, hash, &target.chunking, i as u32);
-            self.documents.push(uuid(document.id.0));
-            self.ids.push(uuid(id.0));
-            self.indexes.push(i as i32);
-            self.contents.push(piece.to_owned());
-            self.places.push(chunk.clone());
-            self.metadata.push(metadata.clone());
-            self.keys
-                .push(EmbeddingKey::derive(&target.model.fingerprint, &text));
-            self.texts.push(text);
-        }
-        Ok(())
+/// Inserts the chunks of documents, with the columns that they share with their documents. Returns
+/// their number.
+fn write(
+    target: &Target,
+    relation: &Partition,
+    documents: &[PreparedDocument],
+    embeddings: &Embeddings,
+) -> Result<usize, Error> {
+    let metadata: Vec<String> = documents
+        .iter()
+        .map(|document| serde_json::json!(document.chunk_metadata).to_string())
+        .collect();
+    let mut rows = vec![];
+    for (document, metadata) in documents.iter().zip(&metadata) {
+        let chunks = document.chunks(&target.chunking, embeddings)?;
+        let chunks = chunks.into_iter().enumerate();
+        rows.extend(chunks.map(|(i, chunk)| Row {
+            document: document.id,
+            index: i as i32,
+            metadata,
+            chunk,
+        }));
     }
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let arguments: Vec<DatumWithOid<'_>> = vec![
+        column(&rows, |row| uuid(row.document.0)).into(),
+        column(&rows, |row| uuid(row.chunk.id.0)).into(),
+        column(&rows, |row| row.index).into(),
+        column(&rows, |row| row.chunk.place.start_index as i32).into(),
+        column(&rows, |row| row.chunk.place.start_line as i32).into(),
+        column(&rows, |row| row.chunk.place.end_line as i32).into(),
+        column(&rows, |row| row.chunk.place.page.map(|page| page as i32)).into(),
+        column(&rows, |row| {
+            serde_json::json!(row.chunk.place.heading_path).to_string()
+        })
+        .into(),
+        column(&rows, |row| row.chunk.content).into(),
+        column(&rows, |row| row.metadata).into(),
+        column(&rows, |row| uuid(row.chunk.key.0)).into(),
+        column(&rows, |row| row.chunk.embedding).into(),
+    ];
+    execute_prepared(
+        &format!(
+            "INSERT INTO {} (
+                 collection, partition, source, former_source, uri, title, document_id,
+                 knowledge_id, document_type, category, tags, fetched_at, indexed_at,
+                 metadata, chunk_id, chunk_index, start_index, content, embedding_key,
+                 embedding, start_line, end_line, page, heading_path)
+             SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
+                    d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
+                    coalesce(d.fetched_at, pg_catalog.now()), pg_catalog.now(),
+                    c.metadata::pg_catalog.jsonb, c.id, c.index, c.start_index, c.content,
+                    c.key, c.embedding, c.start_line, c.end_line, c.page,
+                    (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
+                     FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
+                         WITH ORDINALITY AS h (heading))
+             FROM ROWS FROM (
+                 pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
+                 pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
+                 pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
+                 pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($12))
+                 AS c (document_id, id, index, start_index, start_line, end_line, page,
+                       headings, content, metadata, key, embedding)
+             JOIN rag.documents d
+                 ON d.collection = {of} AND d.document_id = c.document_id",
+            relation.qualified(),
+            of = quote_literal(target.present.name.as_str()),
+            name = quote_literal(target.partition_of(relation).name()),
+        ),
+        &arguments,
+        |_| Ok(()),
+    )?;
+    Ok(rows.len())
+}
 
-    /// Inserts the chunks, with the columns that they share with their documents.
-    fn write(
-        self,
-        collection: &str,
-        relation: &Partition,
-        partition: &Partition,
-    ) -> Result<usize, Error> {
-        if self.ids.is_empty() {
-            return Ok(0);
-        }
-        let count = self.ids.len();
-        let places = |of: fn(&Chunk) -> i32| -> Vec<i32> { self.places.iter().map(of).collect() };
-        let keys: Vec<pgrx::Uuid> = self.keys.iter().map(|key| uuid(key.0)).collect();
-        let pages: Vec<Option<i32>> = self
-            .places
-            .iter()
-            .map(|chunk| chunk.page.map(|page| page as i32))
-            .collect();
-        let headings: Vec<String> = self
-            .places
-            .iter()
-            .map(|chunk| serde_json::json!(chunk.heading_path).to_string())
-            .collect();
-        let arguments: Vec<DatumWithOid<'_>> = vec![
-            self.documents.into(),
-            self.ids.into(),
-            self.indexes.into(),
-            places(|chunk| chunk.start_index as i32).into(),
-            places(|chunk| chunk.start_line as i32).into(),
-            places(|chunk| chunk.end_line as i32).into(),
-            pages.into(),
-            headings.into(),
-            self.contents.into(),
-            self.metadata.into(),
-            keys.into(),
-            self.vectors.into(),
-        ];
-        execute_prepared(
-            &format!(
-                "INSERT INTO {} (
-                     collection, partition, source, former_source, uri, title, document_id,
-                     knowledge_id, document_type, category, tags, fetched_at, indexed_at,
-                     metadata, chunk_id, chunk_index, start_index, content, embedding_key,
-                     embedding, start_line, end_line, page, heading_path)
-                 SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
-                        d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
-                        coalesce(d.fetched_at, pg_catalog.now()), pg_catalog.now(),
-                        c.metadata::pg_catalog.jsonb, c.id, c.index, c.start_index, c.content,
-                        c.key, c.embedding, c.start_line, c.end_line, c.page,
-                        (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
-                         FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
-                             WITH ORDINALITY AS h (heading))
-                 FROM ROWS FROM (
-                     pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                     pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
-                     pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
-                     pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($12))
-                     AS c (document_id, id, index, start_index, start_line, end_line, page,
-                           headings, content, metadata, key, embedding)
-                 JOIN rag.documents d
-                     ON d.collection = {of} AND d.document_id = c.document_id",
-                relation.qualified(),
-                of = quote_literal(collection),
-                name = quote_literal(partition.name()),
-            ),
-            &arguments,
-            |_| Ok(()),
-        )?;
-        Ok(count)
-    }
+fn column<'a, T>(rows: &'a [Row<'a>], of: impl Fn(&'a Row<'a>) -> T) -> Vec<T> {
+    rows.iter().map(of).collect()
 }
