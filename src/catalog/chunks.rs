@@ -9,9 +9,10 @@ use super::{access, collections::Collection, digests, documents::StoredDocument,
 use crate::{
     error::Error,
     pg::{
+        guc::with_settings,
         lookup::{self, lock_relation},
         security::{as_owner, with_safe_search_path},
-        spi::{Row, execute, execute_prepared, query, query_as_caller, query_prepared, uuid},
+        spi::{Row, execute_prepared, query, query_as_caller, query_prepared, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -189,17 +190,19 @@ fn delete_but(
     kept: &[EmbeddingKey],
 ) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
-    execute(
-        &format!(
-            "WITH deleted AS (
-                 DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($2)
-                 RETURNING embedding_key)
-             DELETE FROM rag.embedding_place p USING deleted d
-             WHERE p.embedding_key = d.embedding_key AND p.collection = $1
-               AND NOT d.embedding_key = ANY ($3)"
-        ),
-        &[collection.into(), ids.into(), uuids(kept).into()],
-    )?;
+    let statement = format!(
+        "WITH deleted AS (
+             DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($2)
+             RETURNING embedding_key)
+         DELETE FROM rag.embedding_place p USING deleted d
+         WHERE p.embedding_key = d.embedding_key AND p.collection = $1
+           AND NOT d.embedding_key = ANY ($3)"
+    );
+    let args: [DatumWithOid<'_>; 3] = [collection.into(), ids.into(), uuids(kept).into()];
+    // the plan is kept while the tables grow, and must use their keys from the beginning
+    with_settings(&[(c"enable_seqscan", c"off")], || {
+        execute_prepared(&statement, &args, |_| Ok(()))
+    })?;
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use crate::{
     pg::{
         roles::Owner,
         security::as_owner,
-        spi::{Row, execute, execute_returning, query},
+        spi::{Row, execute, execute_prepared, execute_returning, query},
         transaction,
     },
 };
@@ -358,7 +358,7 @@ pub fn existing(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
 /// A session that drops the source waits for the current transaction, and sees what it stored.
 pub fn exists(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
-        execute_returning(
+        execute_prepared(
             "SELECT 1 FROM rag.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
             &[source.name.as_str().into(), source.uid.into()],
             |_| Ok(()),
