@@ -340,7 +340,7 @@ fn the_proxy_of_the_environment_is_ignored() {
         return;
     }
     let (server, trap) = (hello(), hello());
-    let this = ["--exact", "the_proxy_of_the_environment_is_ignored"];
+    let this = ["--exact", "guard::the_proxy_of_the_environment_is_ignored"];
     let mut command = Command::new(std::env::current_exe().unwrap());
     for name in [
         "http_proxy",
@@ -396,7 +396,7 @@ fn public_addresses_of_the_machine_itself_are_refused() {
     }
     let this = [
         "--exact",
-        "public_addresses_of_the_machine_itself_are_refused",
+        "guard::public_addresses_of_the_machine_itself_are_refused",
         "--nocapture",
     ];
     let addresses = "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add \

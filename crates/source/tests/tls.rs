@@ -106,7 +106,7 @@ fn check(
     std::fs::write(&file, trusted.pem()).unwrap();
     let mut again = Command::new(std::env::current_exe().unwrap());
     again
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &format!("tls::{test}"), "--nocapture"])
         .env("SSL_CERT_FILE", &file)
         .env_remove("SSL_CERT_DIR");
     let output = again
