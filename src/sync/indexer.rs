@@ -1,5 +1,5 @@
-//! The way of a document into a collection, whoever brings it: a run, a session, a knowledge item,
-//! an application with chunks of its own, or a rebuild.
+//! Brings documents into collections: for runs, sessions, knowledge items, applications with chunks
+//! of their own, and rebuilds.
 //!
 //! ```text
 //! text, content ──prepare──▶ chunks: texts, keys ──known──▶ embeddings that are stored or cached

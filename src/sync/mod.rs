@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`feed`] | what sends documents, and what reads their events |
-//! | [`indexer`] | the way of a document into its collection, whoever brings it |
+//! | [`indexer`] | prepares documents, and stores them with their chunks |
 //! | [`ingest`] | `rag-engine ingest` as a feed |
 //! | [`table`] | the rows of a table as a feed |
 //! | [`pipeline`] | the work of a run: reading, embedding and storing at the same time |
