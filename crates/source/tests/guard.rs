@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::guarded::{client, get, hello, refusal};
+use crate::support::assert_one_test_passed;
 use crate::web::{Reply, Server, Then};
 use rag_protocol::ingest::Network;
 use rag_source::http::{HttpClient, HttpError, HttpRequest};
@@ -352,15 +353,8 @@ fn the_proxy_of_the_environment_is_ignored() {
     ] {
         command.env(name, &trap.origin);
     }
-    assert!(
-        command
-            .args(this)
-            .env(URL, server.url("/"))
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    let again = command.args(this).env(URL, server.url("/")).output();
+    assert_one_test_passed(&again.unwrap());
     assert_eq!((server.targets().len(), trap.targets().len()), (1, 0));
 }
 
@@ -414,9 +408,5 @@ fn public_addresses_of_the_machine_itself_are_refused() {
         return;
     }
     let output = inside(&format!("{addresses} && exec \"$@\"")).unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    assert_one_test_passed(&output);
 }

@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use crate::support::assert_one_test_passed;
 use rag_protocol::ingest::Network;
 use rag_source::http::{HttpClient, HttpError, HttpRequest};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -113,11 +114,7 @@ fn check(
         .env(URL, format!("https://localhost:{port}/"))
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_one_test_passed(&output);
 }
 
 fn is_refused(outcome: Result<Vec<u8>, HttpError>, reason: &str) {

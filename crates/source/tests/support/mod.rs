@@ -1,6 +1,6 @@
 //! What the tests of all sources share.
 
-use std::path::Path;
+use std::{path::Path, process::Output};
 
 use rag_protocol::{
     EngineError,
@@ -9,6 +9,17 @@ use rag_protocol::{
     spec::SourceSpec,
 };
 use rag_source::{FetchOutcome, SourceItem, SourceReader};
+
+/// Checks that this program, which a test has started with `--exact`, has run one test, and that it
+/// passed. With a wrong name it runs none, which is no failure.
+pub fn assert_one_test_passed(output: &Output) {
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && shown.contains("1 passed"),
+        "{shown}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
 
 /// A job whose files may have 1000 bytes.
 pub fn job(source: SourceSpec, work_dir: &Path) -> Job {
