@@ -5,6 +5,8 @@
 * A paragraph of a doc comment says "Returns true if" or "True if" instead of "whether". It names
   what happens, and not who is made to do it ("Has ... done"). It is no fragment that needs the item
   above it ("Does the same").
+* The files in tests/ of a crate are modules of its one program, or programs that Cargo.toml names.
+  The tests that tests/t/schedule names exist.
 """
 
 import re
@@ -46,9 +48,25 @@ def problems(path):
                     yield f"{path}:{number}: {remedy}: {text}"
 
 
+def lost_tests(listed):
+    """Yields the tests that nothing compiles, and lines of the schedule without a test."""
+    for path in (Path(name) for name in listed):
+        folder = path.parent
+        main = folder / "main.rs"
+        if folder.name == "tests" and path.suffix == ".rs" and path != main and main.exists():
+            named = main.read_text() + (folder.parent / "Cargo.toml").read_text()
+            if not re.search(rf'mod {path.stem};|name = "{path.stem}"', named):
+                yield f"{path}: {main} lacks its name"
+    for line in Path("tests/t/schedule").read_text().splitlines():
+        name = line.partition(" ")[2]
+        if not line.startswith("#") and f"tests/t/{name}.pl" not in listed:
+            yield f"tests/t/schedule: there is no test {name}"
+
+
 def main():
     listed = subprocess.check_output(["git", "ls-files"], text=True).splitlines()
     found = [p for name in listed if name.endswith(SUFFIXES) for p in problems(Path(name))]
+    found += lost_tests(listed)
     print("\n".join(found), end="\n" if found else "")
     return len(found) > 0
 
