@@ -78,7 +78,8 @@ while ($killed < $wanted && $rounds++ < 2 * $wanted)
 	my %seen;
 	while (!are_over(@runs))
 	{
-		my ($engine) = grep { !$seen{$_} } engines($node, 'ingest') or next;
+		my ($engine) = grep { !$seen{$_} } engines($node, 'ingest');
+		usleep(5_000), next if !$engine;
 		$seen{$engine} = 1;
 		usleep(int(rand($longest[$all])));
 		kill 'KILL', $engine;
