@@ -2,7 +2,7 @@
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_contract::{MAX_TOP_K, RetrievalSettings};
-use rag_evaluate::{MAX_RESAMPLES, Measure, Measures, Resampling};
+use rag_retrieval::evaluation::{MAX_RESAMPLES, Measure, Measures, Resampling};
 
 use super::required;
 use crate::{

@@ -162,7 +162,7 @@ fn names(keep: impl Fn(&catalog::Model) -> bool) -> Result<Vec<String>, Error> {
 
 #[pg_extern(sql = false)]
 fn default_prompt_template() -> &'static str {
-    rag_answer::DEFAULT_TEMPLATE
+    rag_retrieval::answer::DEFAULT_TEMPLATE
 }
 
 #[pg_extern(sql = false)]

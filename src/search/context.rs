@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rag_context::{FoundChunks, GAP, QuotedChunk, QuotedDocument, pack, plain, render};
+use rag_retrieval::context::{FoundChunks, GAP, QuotedChunk, QuotedDocument, pack, plain, render};
 use serde_json::{Value, json};
 
 use super::{

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rag_fusion::Ranked;
+use rag_retrieval::fusion::Ranked;
 
 use super::{
     SearchHit,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rag_contract::RetrievalSettings;
-use rag_evaluate::{InvalidRelevance, Judgements, Measures, measure};
+use rag_retrieval::evaluation::{InvalidRelevance, Judgements, Measures, measure};
 use serde_json::Value;
 
 use super::{SearchHit, SearchQuery, SearchRequest, search};

@@ -4,8 +4,10 @@ use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
 
 use pgrx::datum::DatumWithOid;
 use rag_contract::{Fusion, RetrievalMode, VectorMetric};
-use rag_fusion::{Candidates, Chosen, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
 use rag_pages::Tid;
+use rag_retrieval::fusion::{
+    Candidates, Chosen, ChunkKey, Limits, Method, Ranked, Weights, choose, rank,
+};
 use serde_json::Value;
 
 use super::{

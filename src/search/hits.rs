@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use pgrx::datum::TimestampWithTimeZone;
 use rag_ann::distance::cosine_distance;
-use rag_context::JoinedText;
-use rag_fusion::{ChunkKey, Ranked};
+use rag_retrieval::context::JoinedText;
+use rag_retrieval::fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
 use crate::{

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! request ──▶ embedding of the query ──▶ vector list ───┐
-//!        └──▶ words of the query ──────▶ keyword list ──┴▶ rag_fusion ──▶ hits
+//!        └──▶ words of the query ──────▶ keyword list ──┴▶ fusion ──▶ hits
 //! ```
 //!
 //! All statements of a search have the snapshot of the calling one, so that it sees whole documents

@@ -3,8 +3,8 @@
 
 use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
 use rag_contract::VectorMetric;
-use rag_fusion::ChunkKey;
 use rag_pages::Tid;
+use rag_retrieval::fusion::ChunkKey;
 use uuid::Uuid;
 
 use super::SearchRequest;

@@ -4,13 +4,13 @@ mod embedding;
 
 use std::{path::PathBuf, time::Duration};
 
-use rag_answer::{DEFAULT_TEMPLATE, check_template};
 use rag_protocol::{
     call::{ModelKind, Provider, RESERVED_PARAMETERS},
     embed::Precision,
     name::NameForm,
     spec::FieldProblem,
 };
+use rag_retrieval::answer::{DEFAULT_TEMPLATE, check_template};
 use rag_usage::Prices;
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-use crate::{Candidate, Candidates, ChunkKey};
+use super::{Candidate, Candidates, ChunkKey};
 
 /// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 const RRF_K: f64 = 60.0;

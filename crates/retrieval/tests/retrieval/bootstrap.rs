@@ -1,7 +1,7 @@
 //! Intervals and comparisons.
 
 use proptest::prelude::*;
-use rag_evaluate::Resampling;
+use rag_retrieval::evaluation::Resampling;
 
 const RESAMPLING: Resampling = Resampling { resamples: 2000 };
 

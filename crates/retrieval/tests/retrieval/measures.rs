@@ -1,7 +1,7 @@
 //! The measures of rankings, by hand and as trec_eval computes them.
 #![allow(clippy::unwrap_used)]
 
-use rag_evaluate::{InvalidRelevance, Judgements, Measure, measure};
+use rag_retrieval::evaluation::{InvalidRelevance, Judgements, Measure, measure};
 
 fn judgements(graded: &[(u32, f64)]) -> Judgements<u32> {
     let mut judgements = Judgements::new();

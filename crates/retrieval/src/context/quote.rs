@@ -1,4 +1,4 @@
-use crate::JoinedText;
+use super::JoinedText;
 
 /// A chunk that is quoted.
 #[derive(Debug, Clone, PartialEq, Eq)]

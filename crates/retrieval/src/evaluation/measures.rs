@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use crate::Judgements;
+use super::Judgements;
 
 /// A measure of a ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Ranks and chosen results, against what their definitions say.
 
 use proptest::prelude::*;
-use rag_fusion::{Candidates, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
+use rag_retrieval::fusion::{Candidates, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
 
 fn key(chunk: u8, document: u8) -> ChunkKey {
     ChunkKey {

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use crate::Ranked;
+use super::Ranked;
 
 /// Which of the ranked chunks are results.
 #[derive(Debug, Clone, Copy, PartialEq)]

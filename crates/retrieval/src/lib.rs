@@ -1,0 +1,13 @@
+//! What is done with found chunks, without the database and without a model.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`fusion`] | ranks what vector search and keyword search have found, and chooses the results |
+//! | [`context`] | quotes them in one text of limited size for a language model |
+//! | [`answer`] | prompts, conversations and citations of answers |
+//! | [`evaluation`] | measures of rankings, and how certain these are |
+
+pub mod answer;
+pub mod context;
+pub mod evaluation;
+pub mod fusion;

@@ -1,0 +1,5 @@
+//! Ranks and measures, against what their definitions say.
+
+mod bootstrap;
+mod fusion;
+mod measures;
