@@ -44,8 +44,9 @@ use pgrx::{
     PgLogLevel, PgSqlErrorCode as Code,
     pg_sys::panic::{CaughtError, ErrorReport},
 };
+use rag_definition::FieldProblem;
 use rag_pages::memory;
-use rag_protocol::{EngineError, ErrorKind, frame::FrameError, spec::FieldProblem};
+use rag_protocol::{EngineError, ErrorKind, frame::FrameError};
 
 use self::cause::code_of;
 pub use self::cause::{Cause, is_shown_in_log, sqlstate};
@@ -145,6 +146,11 @@ impl Error {
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
+    }
+
+    #[must_use]
+    pub fn maybe_hint(self, hint: Option<String>) -> Self {
+        hint.into_iter().fold(self, Self::hint)
     }
 
     #[must_use]

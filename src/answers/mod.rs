@@ -9,11 +9,11 @@
 //! The search has the caller's rights, and the model is asked only with what it returned. If
 //! nothing was found, the model is not asked, unless its settings say so.
 
-use rag_manifest::ModelSpec;
-use rag_protocol::{
-    call::{CallRequest, ChatMessage, ModelKind, Role},
-    spec::FieldProblem,
+use rag_definition::{
+    FieldProblem,
+    model::{ModelKind, ModelSpec},
 };
+use rag_protocol::call::{CallRequest, ChatMessage, Role};
 use rag_retrieval::answer::{CitationCheck, CitedNumbers, Entities, conversation, fill, snippet};
 use rag_retrieval::context::{QuotedPiece, render_pieces};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use pgrx::{
     pg_sys::panic::ErrorReport,
 };
 
-use rag_protocol::{definition::Quota, name::split};
+use rag_definition::{Quota, name::split};
 use serde_json::Value;
 
 use super::required;

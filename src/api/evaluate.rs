@@ -1,7 +1,8 @@
 //! `rag_evaluate` and `rag_evaluate_queries`.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_contract::{MAX_TOP_K, RetrievalSettings};
+use rag_contract::{RetrievalSettings, unreadable};
+use rag_definition::retriever::MAX_TOP_K;
 use rag_retrieval::evaluation::{MAX_RESAMPLES, Measure, Measures, Resampling};
 
 use super::required;
@@ -58,7 +59,7 @@ impl Evaluation {
             None => RetrievalSettings::default(),
             Some(json) => json
                 .parse()
-                .map_err(Into::into)
+                .map_err(|error| unreadable(&error))
                 .and_then(|json| RetrievalSettings::parse(&json))
                 .map_err(invalid_request)?,
         };

@@ -1,7 +1,7 @@
 //! Models: create, alter, drop, grant, test; and functions of their views.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_usage::in_sql;
+use rag_definition::usage::in_sql;
 use serde_json::Value;
 
 use super::required;
@@ -162,7 +162,7 @@ fn names(keep: impl Fn(&catalog::Model) -> bool) -> Result<Vec<String>, Error> {
 
 #[pg_extern(sql = false)]
 fn default_prompt_template() -> &'static str {
-    rag_retrieval::answer::DEFAULT_TEMPLATE
+    rag_definition::model::DEFAULT_TEMPLATE
 }
 
 #[pg_extern(sql = false)]

@@ -2,7 +2,8 @@
 //! `rag_knowledge_search`. `sql/retrieval.sql` declares those with one parameter.
 
 use pgrx::{JsonB, PgSqlErrorCode, pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
-use rag_contract::{DifyError, DifyRequest, KnowledgeRequest, RequestError, RetrieveRequest, dify};
+use rag_contract::{DifyError, DifyRequest, KnowledgeRequest, RetrieveRequest, dify, unreadable};
+use rag_definition::FieldProblem;
 use serde_json::Value;
 
 use super::required;
@@ -20,9 +21,9 @@ use crate::{
 /// Parses a request as one of the contracts.
 fn parse<T>(
     request: &JsonbText,
-    contract: impl FnOnce(&Value) -> Result<T, RequestError>,
-) -> Result<T, RequestError> {
-    contract(&request.parse()?)
+    contract: impl FnOnce(&Value) -> Result<T, FieldProblem>,
+) -> Result<T, FieldProblem> {
+    contract(&request.parse().map_err(|error| unreadable(&error))?)
 }
 
 #[pg_extern(sql = false)]

@@ -1,7 +1,7 @@
 //! Retrievers: create, alter, drop, list, test.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::name::split;
+use rag_definition::name::split;
 
 use super::{parsed, required};
 use crate::{
@@ -89,14 +89,17 @@ fn rag_list_retrievers(
 > {
     let mut rows = vec![];
     for found in retrievers::all(namespace)? {
-        let description = found.spec["description"].as_str().map(str::to_owned);
+        let modes = found.definition.methods().enabled_modes();
         rows.push((
             split(&found.name).1.to_owned(),
             split(&found.name).0.to_owned(),
             found.notes.display_name,
-            description,
-            retriever::storage_type(&found.spec),
-            retriever::methods(&found.spec),
+            found.definition.description.clone(),
+            found.definition.storage().storage_type().name().to_owned(),
+            modes
+                .into_iter()
+                .map(|mode| mode.name().to_owned())
+                .collect(),
             found.owner.name,
             access::readable_among(roles::current(), found.collections)?,
         ));
@@ -141,7 +144,7 @@ fn test_unsaved_retriever(
     ErrorReport,
 > {
     let spec = required("spec", parsed("spec", spec)?)?;
-    let test = retriever::test_unsaved(required("namespace", namespace)?, spec)?;
+    let test = retriever::test_unsaved(required("namespace", namespace)?, &spec)?;
     Ok(TableIterator::once(columns(test)))
 }
 
@@ -150,7 +153,7 @@ fn columns(test: RetrieverTest) -> (bool, String, String, f64) {
     (
         test.success,
         test.message,
-        test.storage_type,
+        test.storage_type.name().to_owned(),
         test.latency.as_micros() as f64 / 1e3,
     )
 }

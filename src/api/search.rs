@@ -4,7 +4,8 @@ use pgrx::{
     JsonB, PgSqlErrorCode, Uuid, datum::TimestampWithTimeZone, iter::TableIterator, name,
     pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
 };
-use rag_contract::{Fusion, RetrievalMode, RetrievalSettings, Weights};
+use rag_contract::RetrievalSettings;
+use rag_definition::retriever::{Fusion, RetrievalMode, Weights};
 use rag_filter::Filter;
 
 use crate::{
@@ -191,8 +192,13 @@ fn weights(vector: Option<f64>, keyword: Option<f64>) -> Result<Option<Weights>,
             )));
         }
     }
-    Weights::new(vector, keyword, "vector_weight")
-        .map_err(|e| Error::invalid_parameter(e.message.clone()).hint(e.hint))
+    Weights::new(vector, keyword).map_err(|sum| {
+        Error::invalid_parameter(format!(
+            "vector_weight and keyword_weight must sum to 1, not {:.3}",
+            sum.0
+        ))
+        .hint("Leave one of them out: it is then 1 minus the other.")
+    })
 }
 
 fn parse_filter(filter: Option<JsonbText>) -> Result<Filter, Error> {

@@ -1,7 +1,7 @@
 //! Secrets: create, drop, and their encryption keys.
 
 use pgrx::{PgSqlErrorCode, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_protocol::name::NameForm;
+use rag_definition::name::NameForm;
 
 use super::required;
 use crate::{

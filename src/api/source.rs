@@ -167,7 +167,7 @@ fn rag_validate_source(
         .map(|problem| (problem, "error"));
     Ok(TableIterator::new(errors.chain(warnings).map(
         |(problem, severity)| {
-            let message = problem.message();
+            let message = problem.message.clone();
             (problem.field, message, problem.hint, severity.to_owned())
         },
     )))
@@ -214,5 +214,5 @@ fn rag_drop_source(
 /// Returns the comment of `rag.sources.kind`, for the install script.
 #[pg_extern(sql = false)]
 fn source_kinds_comment() -> String {
-    rag_protocol::spec::kinds_comment()
+    rag_definition::source::kinds_comment()
 }

@@ -10,8 +10,9 @@ use rag_bundle::{
     BundleError, BundleFile, Chunk, Digest, Document, KnowledgeItem, LineReader, MAX_METADATA,
     Metadata, Record, Summed, npy::RowReader,
 };
+use rag_definition::model::Precision;
 use rag_manifest::Manifest;
-use rag_protocol::embed::{ModelInfo, Precision};
+use rag_protocol::embed::ModelInfo;
 use uuid::Uuid;
 
 use super::{BundleSource, rename::Renaming, retriever};
@@ -221,7 +222,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
         text_config: &text_config,
         title_weight: stored.title_weight,
         quota: quotas::changed(
-            rag_protocol::definition::Quota::default(),
+            rag_definition::Quota::default(),
             stored.max_documents,
             stored.max_bytes,
         )

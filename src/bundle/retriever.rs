@@ -1,7 +1,7 @@
 //! The retriever of a bundle, which may name a server.
 
 use pgrx::PgSqlErrorCode;
-use rag_contract::StorageSettings;
+use rag_definition::name::split;
 use rag_manifest::Manifest;
 
 use crate::{catalog::retrievers, error::Error, source::retriever};
@@ -16,13 +16,13 @@ pub fn create(name: &str, manifests: &[Manifest], may_connect: bool) -> Result<(
     for manifest in manifests {
         match manifest {
             Manifest::Retriever(found) if manifest.name() == name => {
-                if let Some(remote) = StorageSettings::of(&found.spec).remote {
+                let storage = found.definition.storage();
+                if let Some(url) = storage.url() {
+                    let secret = storage.secrets().into_iter().flatten().next();
                     let server = Server {
                         retriever: name,
-                        url: &remote.url,
-                        secret: retrievers::secrets(name, &found.spec)
-                            .first()
-                            .map(|named| named.secret.clone()),
+                        url,
+                        secret: secret.map(|secret| secret.within(split(name).0).name),
                     };
                     if !may_connect {
                         return Err(server.refusal());

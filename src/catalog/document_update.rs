@@ -1,6 +1,7 @@
 //! Attributes of documents in `rag.documents` that change without their texts, and in `rag.chunks`.
 
-use rag_protocol::{identity::DocumentId, labels::Labels};
+use rag_definition::labels::Labels;
+use rag_protocol::identity::DocumentId;
 use serde_json::{Map, Value};
 
 use super::{

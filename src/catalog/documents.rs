@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use rag_definition::labels::Labels;
 use rag_protocol::{
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Chunk, KnownVersion},
-    labels::Labels,
 };
 use serde_json::{Map, Value};
 

@@ -17,10 +17,8 @@ use crate::{
     types::vector::OwnedVector,
 };
 use pgrx::datum::DatumWithOid;
-use rag_protocol::{
-    identity::{ChunkId, DocumentId, EmbeddingKey},
-    labels::Labels,
-};
+use rag_definition::labels::Labels;
+use rag_protocol::identity::{ChunkId, DocumentId, EmbeddingKey};
 
 /// What `rag.documents.chunking` has instead of the settings that the text was split with.
 pub const GIVEN: &str = "given";

@@ -1,6 +1,6 @@
 //! The state of a collection's index, as `rag_index_state` returns it.
 
-use rag_protocol::call::Provider;
+use rag_definition::model::Provider;
 use serde_json::{Map, Value, json};
 
 use super::{collections::Collection, given_chunks::GIVEN, models};

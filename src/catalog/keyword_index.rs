@@ -57,7 +57,7 @@ pub fn expression(collection: &Collection, alias: &str) -> String {
 
 /// Returns true if the collection's retriever needs an index that does not exist.
 pub fn is_missing(collection: &Collection, partition: pg_sys::Oid) -> bool {
-    collection.retrieval.uses_keywords() && lookup::whole_index(partition, c"rag_bm25").is_none()
+    collection.methods().uses_keywords() && lookup::whole_index(partition, c"rag_bm25").is_none()
 }
 
 /// Creates the index. Runs as the extension's owner.

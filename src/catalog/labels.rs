@@ -1,6 +1,7 @@
 //! Category and tags of stored documents. They change without indexing the text again.
 
-use rag_protocol::{identity::DocumentId, labels::Labels};
+use rag_definition::labels::Labels;
+use rag_protocol::identity::DocumentId;
 use serde_json::{Map, Value, json};
 
 use super::{documents::document_id, partitions, sources::Source};

@@ -1,17 +1,14 @@
 //! `rag.model` and `rag.model_grant`: models, and the roles that may use them.
 
 use pgrx::{JsonB, PgSqlErrorCode, datum::DatumWithOid, pg_sys};
-use rag_manifest::{ModelSpec, check_model_spec};
-use rag_protocol::{
-    call::{ModelKind, Provider},
+use rag_definition::{
+    SecretRef,
+    model::{ModelKind, ModelSpec, Provider, check_model_spec},
     name::split,
 };
 use serde_json::Value;
 
-use super::{
-    access::PUBLIC,
-    secrets::{self, SecretRef},
-};
+use super::{access::PUBLIC, secrets};
 use crate::{
     error::Error,
     pg::{
@@ -144,16 +141,14 @@ impl Model {
 }
 
 /// Returns the error for invalid settings.
-pub fn invalid(name: &str, problems: &[rag_protocol::spec::FieldProblem]) -> Error {
+pub fn invalid(name: &str, problems: &[rag_definition::FieldProblem]) -> Error {
     Error::invalid_spec(&format!("model \"{name}\""), problems)
 }
 
 /// Returns the secret that the settings of a model name. It is in the namespace of the model.
 pub fn secret_of(name: &str, settings: &ModelSpec) -> Option<SecretRef> {
     let key = settings.api_key.as_ref()?;
-    let mut secret = SecretRef::parse(&key.secret, split(name).0);
-    secret.key.clone_from(&key.key);
-    Some(secret)
+    Some(key.clone().within(split(name).0))
 }
 
 /// Returns the model of a name, of the registry or built in.
@@ -273,7 +268,7 @@ impl ModelRow<'_> {
     fn parameters(&self) -> [DatumWithOid<'_>; 5] {
         [
             JsonB(self.spec.clone()).into(),
-            self.secret.map(|secret| secret.secret.as_str()).into(),
+            self.secret.map(|secret| secret.name.as_str()).into(),
             self.secret.and_then(|secret| secret.key.as_deref()).into(),
             self.owner.name.as_str().into(),
             self.owner.id.into(),
@@ -323,7 +318,7 @@ pub fn update(name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
 /// Prevents the secret from being dropped until the transaction ends.
 fn lock_secret(row: &ModelRow<'_>) -> Result<(), Error> {
     match row.secret {
-        Some(secret) => secrets::lock(&secret.secret).map(|_| ()),
+        Some(secret) => secrets::lock(&secret.name).map(|_| ()),
         None => Ok(()),
     }
 }

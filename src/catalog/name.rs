@@ -3,13 +3,13 @@
 use std::fmt;
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, QualifiedNameError};
+use rag_definition::name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, QualifiedNameError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 
 /// The name of a collection, or the qualified name of a source, retriever, model or secret, in
-/// its canonical form: see [`rag_protocol::name`].
+/// its canonical form: see [`rag_definition::name`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Name(String);
 

@@ -1,7 +1,7 @@
 //! The columns `display_name`, `labels` and `annotations`: metadata of manifests.
 
 use pgrx::{JsonB, datum::DatumWithOid};
-use rag_manifest::Notes;
+use rag_definition::Notes;
 use serde_json::{Map, Value};
 
 use crate::{error::Error, pg::spi::Row};

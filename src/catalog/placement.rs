@@ -6,14 +6,13 @@
 //! index, so these collections must agree in all that the indexes are made of.
 
 use pgrx::PgSqlErrorCode;
-use rag_contract::{RetrieverSettings, StorageSettings};
-use rag_manifest::OWN_PARTITION;
-use rag_protocol::storage::Quantization;
+use rag_definition::retriever::{OWN_PARTITION, Quantization, StorageDefinition};
 
 use super::{
     access::{CollectionPrivilege, has_privilege},
     collections::Collection,
     partitions::{self, Partition},
+    retrievers,
 };
 use crate::{
     error::Error,
@@ -26,7 +25,7 @@ use crate::{
 /// Returns the partition that the strategy of the retriever names for a collection.
 pub fn wanted(collection: &Collection) -> Partition {
     let (name, serial) = (collection.name.as_str(), collection.serial);
-    Partition::new(collection.strategy.partition(name, serial))
+    Partition::new(collection.strategy().partition(name, serial))
 }
 
 /// Puts a collection that has no partition into the one that its strategy names, which is created
@@ -36,7 +35,7 @@ pub fn wanted(collection: &Collection) -> Partition {
 /// # Errors
 /// The partition is of another strategy, or its indexes are made in another way.
 pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
-    let (name, strategy) = (collection.name.as_str(), &collection.strategy);
+    let (name, strategy) = (collection.name.as_str(), collection.strategy());
     // The row lock serializes two first writers. They have locked the row FOR KEY SHARE before, so
     // a stronger lock would make them wait for each other.
     let known = execute_prepared(
@@ -73,7 +72,7 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
 
 /// Returns the partition, or another one if a collection that was renamed has it for itself.
 fn free(collection: &Collection, partition: Partition) -> Result<Partition, Error> {
-    let is_own = !collection.strategy.is_shared() && partition.oid().is_some();
+    let is_own = !collection.strategy().is_shared() && partition.oid().is_some();
     match is_own && is_of_renamed(&others(collection.name.as_str(), &partition)?) {
         true => partitions::free_name(partition.name()),
         false => Ok(partition),
@@ -162,7 +161,7 @@ pub fn check(collection: &Collection) -> Result<(), Error> {
 /// # Errors
 /// See [`check`].
 pub fn check_wanted(collection: &Collection) -> Result<(), Error> {
-    if !collection.strategy.is_shared() {
+    if !collection.strategy().is_shared() {
         return Ok(());
     }
     let stays = collection.partition.as_ref() == Some(&wanted(collection));
@@ -206,11 +205,11 @@ fn check_place(
             "Relation {partition} exists, and is no partition of a collection."
         )));
     };
-    let mode = collection.strategy.mode();
+    let mode = collection.strategy().mode();
     if dimensions.is_none() && mode == OWN_PARTITION && is_of_renamed(&others) {
         return Ok(());
     }
-    if other.mode != mode || !collection.strategy.is_shared() {
+    if other.mode != mode || !collection.strategy().is_shared() {
         return Err(refuse(format!(
             "A partition of strategy \"{}\" has this name. The strategy of the collection is \
              \"{mode}\".",
@@ -233,7 +232,7 @@ struct Layout {
     text_config: String,
     title_weight: i32,
     uses_keywords: bool,
-    storage: StorageSettings,
+    storage: StorageDefinition,
 }
 
 impl Layout {
@@ -241,28 +240,30 @@ impl Layout {
     fn parts(&self) -> [(&'static str, String); 11] {
         let keywords = if self.uses_keywords { "on" } else { "off" };
         let option = |value: Option<i32>| value.map_or("default".to_owned(), |n| n.to_string());
-        let server = self.storage.remote.as_ref().map(|at| at.options);
-        let server = server.unwrap_or_default();
-        let on_disk = server
+        let options = self.storage.options();
+        let on_disk = options
             .on_disk
             .map_or("default", |is_on_disk| match is_on_disk {
                 true => "on",
                 false => "off",
             });
-        let quantization = server.quantization.map_or("default", Quantization::name);
+        let quantization = options.quantization.map_or("default", Quantization::name);
         [
             ("text_config", self.text_config.clone()),
             ("title_weight", self.title_weight.to_string()),
             ("keyword search", keywords.to_owned()),
-            ("storage type", self.storage.storage.name().to_owned()),
-            ("metric", self.storage.metric.name().to_owned()),
-            ("index option m", option(self.storage.m)),
+            (
+                "storage type",
+                self.storage.storage_type().name().to_owned(),
+            ),
+            ("metric", self.storage.metric().name().to_owned()),
+            ("index option m", option(options.m)),
             (
                 "index option ef_construction",
-                option(self.storage.ef_construction),
+                option(options.ef_construction),
             ),
-            ("index option shards", option(server.shards)),
-            ("index option replicas", option(server.replicas)),
+            ("index option shards", option(options.shards)),
+            ("index option replicas", option(options.replicas)),
             ("index option on_disk", on_disk.to_owned()),
             ("index option quantization", quantization.to_owned()),
         ]
@@ -273,20 +274,21 @@ impl Layout {
 fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
     execute_returning(
         "SELECT DISTINCT c.index_strategy, c.embedding_dimension, c.text_config, c.title_weight,
-                         r.spec
+                         c.retriever, r.spec
          FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
          WHERE c.partition = $1 AND c.name <> $2",
         &[partition.name().into(), name.into()],
         |row| {
             let spec = row.required::<pgrx::JsonB>("spec")?.0;
+            let retriever = retrievers::definition(&row.required::<String>("retriever")?, &spec)?;
             Ok(Member {
                 mode: row.required("index_strategy")?,
                 dimensions: row.get("embedding_dimension")?,
                 layout: Layout {
                     text_config: row.required("text_config")?,
                     title_weight: row.required("title_weight")?,
-                    uses_keywords: RetrieverSettings::of(&spec).uses_keywords(),
-                    storage: StorageSettings::of(&spec),
+                    uses_keywords: retriever.methods().uses_keywords(),
+                    storage: retriever.storage().clone(),
                 },
             })
         },
@@ -302,8 +304,8 @@ fn check_agreement(
     let own = Layout {
         text_config: collection.text_config.clone(),
         title_weight: collection.title_weight,
-        uses_keywords: collection.retrieval.uses_keywords(),
-        storage: collection.storage.clone(),
+        uses_keywords: collection.methods().uses_keywords(),
+        storage: collection.storage().clone(),
     };
     let stored = collection.model.as_ref().map(|model| model.dimensions);
     let dimensions = match (dimensions.or(stored), other.dimensions) {

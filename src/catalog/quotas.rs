@@ -3,7 +3,8 @@
 use std::{cmp::Ordering, collections::HashMap};
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::{definition::Quota, identity::DocumentId};
+use rag_definition::Quota;
+use rag_protocol::identity::DocumentId;
 
 use super::{collections::Collection, documents::document_id, sources::Source};
 use crate::{

@@ -2,12 +2,7 @@
 
 use pgrx::{JsonB, PgSqlErrorCode};
 
-use rag_contract::{RemoteStorage, SecretValueRef, StorageSettings};
-use rag_manifest::Notes;
-use rag_protocol::name::split;
-use serde_json::Value;
-
-use super::{access, notes, secrets::SecretRef};
+use super::{access, notes};
 use crate::{
     error::Error,
     pg::{
@@ -16,6 +11,8 @@ use crate::{
         spi::{Row, execute, execute_returning, query},
     },
 };
+use rag_definition::{FieldProblem, Notes, SecretRef, name::split, retriever::RetrieverDefinition};
+use serde_json::Value;
 
 /// The retriever that the extension creates. It cannot be dropped.
 const BUILTIN: &str = "default";
@@ -23,7 +20,7 @@ const BUILTIN: &str = "default";
 #[derive(Debug)]
 pub struct Retriever {
     pub name: String,
-    pub spec: Value,
+    pub definition: RetrieverDefinition,
     pub notes: Notes,
     pub owner: Owner,
     /// In the format of manifests.
@@ -49,10 +46,11 @@ const COLUMNS: &str =
 
 impl Retriever {
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        let name: String = row.required("name")?;
         Ok(Self {
-            name: row.required("name")?,
-            spec: row.required::<JsonB>("spec")?.0,
+            definition: definition(&name, &row.required::<JsonB>("spec")?.0)?,
             notes: notes::read(row)?,
+            name,
             owner: Owner::stored(row.required("owner_id")?, row.required("owner")?),
             created_at: row.required("created_at")?,
             collections: row.required("collections")?,
@@ -97,24 +95,26 @@ pub fn lock(name: &str) -> Result<Option<Retriever>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// Returns the model that settings name.
-pub fn embedding_model(spec: &Value) -> Option<&str> {
-    spec.pointer("/embedding/model").and_then(Value::as_str)
+/// Reads the stored settings of a retriever.
+///
+/// # Errors
+/// Somebody has changed the table by hand.
+pub fn definition(name: &str, spec: &Value) -> Result<RetrieverDefinition, Error> {
+    RetrieverDefinition::parse(spec).map_err(|problems| invalid(name, &problems))
 }
 
-/// Returns the values of secrets that the storage of a retriever sends to its server. Secrets are
-/// in the namespace of the retriever.
-pub fn secrets(name: &str, spec: &Value) -> Vec<SecretRef> {
-    let remote = StorageSettings::of(spec).remote;
-    let named = |(reference, key): (&SecretValueRef, &str)| SecretRef {
-        key: Some(reference.key.clone().unwrap_or_else(|| key.to_owned())),
-        ..SecretRef::parse(&reference.name, split(name).0)
-    };
-    remote
-        .iter()
-        .flat_map(RemoteStorage::secrets)
-        .map(named)
-        .collect()
+/// Returns the error for invalid settings.
+pub fn invalid(name: &str, problems: &[FieldProblem]) -> Error {
+    Error::invalid_spec(&format!("retriever \"{name}\""), problems)
+}
+
+impl Retriever {
+    /// Returns the values of secrets that the storage sends to its server. Secrets are in the
+    /// namespace of the retriever.
+    pub fn secrets(&self) -> impl Iterator<Item = SecretRef> {
+        let secrets = self.definition.storage().secrets().into_iter().flatten();
+        secrets.map(|secret| secret.within(split(&self.name).0))
+    }
 }
 
 /// Returns the collections with a retriever that have documents, or had.
@@ -137,9 +137,9 @@ pub enum RetrieverChange {
 }
 
 /// Creates a retriever that the current role owns. Returns false if one of the name exists.
-pub fn create(name: &str, spec: &Value, notes: &Notes) -> Result<bool, Error> {
+pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Result<bool, Error> {
     let owner = Owner::current()?;
-    let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
+    let mut parameters = vec![name.into(), JsonB(definition.to_json()).into()];
     parameters.extend(notes::parameters(notes));
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
     let created = as_owner(|| {
@@ -154,8 +154,12 @@ pub fn create(name: &str, spec: &Value, notes: &Notes) -> Result<bool, Error> {
 }
 
 /// Replaces the settings and metadata of a retriever.
-pub fn update(name: &str, spec: &Value, notes: &Notes) -> Result<RetrieverChange, Error> {
-    let mut parameters = vec![name.into(), JsonB(spec.clone()).into()];
+pub fn update(
+    name: &str,
+    definition: &RetrieverDefinition,
+    notes: &Notes,
+) -> Result<RetrieverChange, Error> {
+    let mut parameters = vec![name.into(), JsonB(definition.to_json()).into()];
     parameters.extend(notes::parameters(notes));
     let changed = as_owner(|| {
         execute(

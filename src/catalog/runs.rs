@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use rag_definition::usage::{Spent, in_sql};
 use rag_protocol::ingest::{Failure, Warning};
-use rag_usage::{Spent, in_sql};
 use serde_json::json;
 
 use super::sources;

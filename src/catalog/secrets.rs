@@ -1,7 +1,7 @@
 //! `rag.secret` and `rag.secret_value`: encrypted secrets, and references to secrets.
 
 use pgrx::datum::DatumWithOid;
-use rag_protocol::name::qualify;
+use rag_definition::SecretRef;
 
 use super::{
     name::Name,
@@ -209,16 +209,13 @@ pub struct SecretUsers {
 
 /// Returns the sources, models and retrievers that use a secret.
 pub fn users(name: &str) -> Result<SecretUsers, Error> {
-    let retrievers = retrievers_with(|named| named.secret == name)?;
+    let retrievers = retrievers_with(|named| named.name == name)?;
     using("credentials = $1", &[name.into()], retrievers)
 }
 
 /// Returns the retrievers whose storage sends a value of a secret to its server.
 fn retrievers_with(is_used: impl Fn(&SecretRef) -> bool) -> Result<Vec<String>, Error> {
-    let uses = |retriever: &Retriever| {
-        let secrets = retrievers::secrets(&retriever.name, &retriever.spec);
-        secrets.iter().any(&is_used)
-    };
+    let uses = |retriever: &Retriever| retriever.secrets().any(|secret| is_used(&secret));
     let all = retrievers::all(None)?.into_iter();
     Ok(all.filter(uses).map(|retriever| retriever.name).collect())
 }
@@ -227,7 +224,7 @@ fn retrievers_with(is_used: impl Fn(&SecretRef) -> bool) -> Result<Vec<String>, 
 /// key, and with `with_unnamed` those that name no key.
 pub fn users_of_key(name: &str, key: &str, with_unnamed: bool) -> Result<SecretUsers, Error> {
     let retrievers =
-        retrievers_with(|named| named.secret == name && named.key.as_deref() == Some(key))?;
+        retrievers_with(|named| named.name == name && named.key.as_deref() == Some(key))?;
     using(
         "credentials = $1 AND coalesce(credentials_key = $2, $3)",
         &[name.into(), key.into(), with_unnamed.into()],
@@ -274,27 +271,4 @@ pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
         )
     })?;
     Ok(())
-}
-
-/// The secret that a source or model uses for its server, or one of its values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretRef {
-    /// The qualified name of the secret.
-    pub secret: String,
-    /// None stands for the token, or the password if the secret has no token.
-    pub key: Option<String>,
-}
-
-impl SecretRef {
-    /// Parses `secret` or `secret/key`. The secret belongs to the namespace of the source.
-    pub fn parse(text: &str, namespace: &str) -> Self {
-        let (secret, key) = match text.split_once('/') {
-            Some((secret, key)) => (secret, Some(key.into())),
-            None => (text, None),
-        };
-        Self {
-            secret: qualify(namespace, secret),
-            key,
-        }
-    }
 }

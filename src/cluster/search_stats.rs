@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use pgrx::{PgLwLock, pg_guard, pg_shmem_init, pg_sys};
-use rag_contract::RetrievalMode;
+use rag_definition::retriever::RetrievalMode;
 
 use super::count_table::{self, CountKey, CountTable, Counts};
 

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rag_definition::DocumentType;
 use rag_protocol::{
     EngineError, ErrorKind as Kind,
     embed::{
@@ -22,7 +23,7 @@ use rag_protocol::{
         too_large,
     },
     frame::{self, FrameBuffer},
-    ingest::{Content, DocumentType, Splitting},
+    ingest::{Content, Splitting},
 };
 
 pub use self::embedding::{EmbeddingTicket, Embeddings};

@@ -10,7 +10,7 @@ use std::{
 };
 
 use rag_clones::{User, release};
-use rag_protocol::spec::{GitSpec, Repository, SourceSpec};
+use rag_definition::source::{GitSpec, Repository, SourceSpec};
 
 use super::RUNTIME_DIR;
 use crate::{

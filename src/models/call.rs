@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rag_manifest::ModelSpec;
+use rag_definition::{SecretRef, model::ModelSpec};
 use rag_protocol::{
     call::{Call, CallEvent, CallRequest, TokenUsage},
     frame,
@@ -12,7 +12,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::usage::CountedCall;
 use crate::{
-    catalog::{models::Model, secrets::SecretRef},
+    catalog::models::Model,
     engine::{
         request::{EngineRequest, EngineTask, REPEAT},
         unexpected,

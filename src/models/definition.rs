@@ -1,9 +1,8 @@
 //! Models: create, alter, drop, grant.
 
-use rag_manifest::check_model_spec;
-use rag_protocol::{
-    call::{ModelKind, Provider},
-    spec::FieldProblem,
+use rag_definition::{
+    FieldProblem, SecretRef,
+    model::{ModelKind, Provider, check_model_spec},
 };
 use serde_json::Value;
 
@@ -16,7 +15,6 @@ use crate::{
         access,
         models::{self, Model, ModelRow, secret_of},
         name::Name,
-        secrets::SecretRef,
     },
     engine::folders,
     error::{Cause, Error},

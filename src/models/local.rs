@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rag_manifest::ModelSpec;
+use rag_definition::model::ModelSpec;
 use rag_protocol::embed::{ModelOptions, ModelRef};
 
 use super::usage::CountedCall;

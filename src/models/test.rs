@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use rag_manifest::ModelSpec;
+use rag_definition::model::{ModelKind, ModelSpec, Provider};
 use rag_protocol::{
-    call::{CallRequest, ChatMessage, ModelKind, Provider, Role},
+    call::{CallRequest, ChatMessage, Role},
     embed::ModelInfo,
 };
 

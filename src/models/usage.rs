@@ -13,8 +13,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rag_manifest::ModelSpec;
-use rag_usage::{CallRecord, Counts, Exhausted, Ledger, Prices, Spent, UsageLimits};
+use rag_definition::{
+    model::ModelSpec,
+    usage::{CallRecord, Counts, Exhausted, Ledger, Prices, Spent, UsageLimits},
+};
 
 use crate::{
     catalog::models::Model,

@@ -22,7 +22,7 @@ pub fn require_use_of(retriever: &str, model: Option<&str>) -> Result<(), Error>
     let retriever = retrievers::find(retriever)?;
     let named = retriever
         .as_ref()
-        .and_then(|found| retrievers::embedding_model(&found.spec));
+        .and_then(|found| found.definition.model());
     let Some(name) = model.or(named) else {
         return Ok(());
     };

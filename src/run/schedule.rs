@@ -4,7 +4,7 @@
 //! argument. This module provides the clock.
 
 use pgrx::datum::TimestampWithTimeZone;
-use rag_protocol::spec::FieldProblem;
+use rag_definition::FieldProblem;
 use rag_schedule::{Schedule, TimeZone, Timestamp};
 
 use crate::{

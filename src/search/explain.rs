@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rag_contract::{Fusion, RetrievalMode, VectorMetric};
-use rag_fusion::{Method, Weights};
+use rag_definition::retriever::{Fusion, Metric, RetrievalMode, Weights};
+use rag_retrieval::fusion::Method;
 
 use super::{
     SearchRequest,
@@ -147,10 +147,10 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
 /// Says how a result gets its score. `baseline` is the cosine similarity that counts as 0.
 fn score(method: Method, baseline: f64, request: &SearchRequest) -> String {
     match method {
-        Method::Vector => match request.collection.storage.metric {
-            VectorMetric::Cosine => "score: cosine similarity".to_owned(),
-            VectorMetric::L2 => "score: 1 / (1 + Euclidean distance)".to_owned(),
-            VectorMetric::InnerProduct => "score: from the inner product".to_owned(),
+        Method::Vector => match request.collection.storage().metric() {
+            Metric::Cosine => "score: cosine similarity".to_owned(),
+            Metric::L2 => "score: 1 / (1 + Euclidean distance)".to_owned(),
+            Metric::InnerProduct => "score: from the inner product".to_owned(),
         },
         Method::Keyword => "score: BM25, divided by the best".to_owned(),
         Method::Weighted(Weights { vector, keyword }) => match baseline {

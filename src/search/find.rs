@@ -3,11 +3,9 @@
 use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
 
 use pgrx::datum::DatumWithOid;
-use rag_contract::{Fusion, RetrievalMode, VectorMetric};
+use rag_definition::retriever::{Metric, RetrievalMode};
 use rag_pages::Tid;
-use rag_retrieval::fusion::{
-    Candidates, Chosen, ChunkKey, Limits, Method, Ranked, Weights, choose, rank,
-};
+use rag_retrieval::fusion::{Candidates, Chosen, ChunkKey, Limits, Method, Ranked, choose, rank};
 use serde_json::Value;
 
 use super::{
@@ -116,7 +114,7 @@ impl Query<'_> {
 
     /// Returns the cosine similarity that counts as 0 in a weighted sum.
     fn baseline(&self) -> f64 {
-        if self.request.collection.storage.metric != VectorMetric::Cosine {
+        if self.request.collection.storage().metric() != Metric::Cosine {
             return 0.0;
         }
         let model = self.request.collection.model.as_ref();
@@ -129,16 +127,7 @@ impl Query<'_> {
     }
 
     fn method(&self) -> Method {
-        let weights = self.request.weights;
-        match (self.mode, self.request.fusion) {
-            (RetrievalMode::Vector, _) => Method::Vector,
-            (RetrievalMode::Keyword, _) => Method::Keyword,
-            (RetrievalMode::Hybrid, Fusion::ReciprocalRank) => Method::ReciprocalRank,
-            (RetrievalMode::Hybrid, Fusion::Weighted) => Method::Weighted(Weights {
-                vector: weights.vector,
-                keyword: weights.keyword,
-            }),
-        }
+        Method::new(self.mode, self.request.fusion, self.request.weights)
     }
 
     /// Returns how many chunks each search finds at first.
@@ -290,7 +279,7 @@ impl Query<'_> {
     /// Returns the nearest chunks.
     fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
         if let Some(embedding) = self.embedding
-            && self.request.collection.storage.storage.is_remote()
+            && self.request.collection.storage().server().is_some()
             && let Some(found) = self.nearest_of_server(statements, embedding, limit)?
         {
             self.trace.rows(found.len());

@@ -45,7 +45,7 @@ mod words;
 
 use std::{cell::OnceCell, time::Instant};
 
-use rag_contract::RetrievalMode;
+use rag_definition::retriever::RetrievalMode;
 use rag_protocol::{
     call::Purpose,
     embed::{ModelInfo, Priority},
@@ -216,7 +216,8 @@ fn usable<'a>(
     let words = match words {
         Ok(words) => words,
         Err(why)
-            if request.collection.retrieval.vector.is_some() && has_vector(request, stored) =>
+            if request.collection.methods().enables(RetrievalMode::Vector)
+                && has_vector(request, stored) =>
         {
             return vector_only(Some(why.reason().to_owned()));
         }

@@ -4,7 +4,8 @@
 use std::ops::RangeInclusive;
 
 use pgrx::PgSqlErrorCode;
-use rag_contract::{Fusion, MAX_TOP_K, RetrievalMode, RetrievalSettings, Weights};
+use rag_contract::RetrievalSettings;
+use rag_definition::retriever::{Fusion, MAX_TOP_K, RetrievalMode, Weights};
 use rag_filter::Filter;
 
 use crate::{
@@ -115,7 +116,7 @@ impl SearchRequest {
         filter: Filter,
     ) -> Result<Self, Error> {
         access::require_read(&collection)?;
-        let retriever = collection.retrieval;
+        let retriever = collection.methods();
         let mode = match settings.mode {
             Some(mode) => mode,
             // words are needed for the others
@@ -156,7 +157,7 @@ impl SearchRequest {
             top_k: top_k as usize,
             threshold,
             weights: settings.weights.unwrap_or_else(|| retriever.weights()),
-            fusion: settings.fusion.or(retriever.hybrid).unwrap_or_default(),
+            fusion: settings.fusion.unwrap_or(retriever.fusion()),
             per_document: settings.per_document.map(|cap| cap as usize),
             neighbours,
             mmr_lambda: settings.mmr_lambda,
@@ -186,7 +187,7 @@ fn within<T: PartialOrd + std::fmt::Display>(
 /// Returns the error for a mode that the retriever disables.
 fn disabled(collection: &Collection, mode: RetrievalMode) -> Error {
     let enabled: Vec<&str> = collection
-        .retrieval
+        .methods()
         .enabled_modes()
         .into_iter()
         .map(RetrievalMode::name)

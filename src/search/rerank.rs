@@ -1,6 +1,7 @@
 //! Reranking: a model scores what a search has found.
 
-use rag_protocol::call::{CallRequest, ModelKind, Provider};
+use rag_definition::model::{ModelKind, Provider};
+use rag_protocol::call::CallRequest;
 
 use super::{SearchHit, SearchRequest, SearchResult, search};
 use crate::{

@@ -2,9 +2,8 @@
 //! mode that can be used, and the chunks for the answer.
 
 use pgrx::{PgSqlErrorCode, datum::datetime_support::ToIsoString};
-use rag_contract::{
-    FoundChunk, RequestError, RetrievalSettings, RetrieveRequest, SearchHints, SearchOutcome,
-};
+use rag_contract::{FoundChunk, RetrievalSettings, RetrieveRequest, SearchHints, SearchOutcome};
+use rag_definition::FieldProblem;
 use rag_filter::Filter;
 use serde_json::{Map, Value};
 
@@ -19,8 +18,8 @@ use crate::{
 };
 
 /// Returns the error for an invalid request.
-pub fn invalid_request(error: RequestError) -> Error {
-    Error::invalid_parameter(format!("invalid request: {error}")).hint(error.hint)
+pub fn invalid_request(problem: FieldProblem) -> Error {
+    Error::invalid_parameter(format!("invalid request: {problem}")).maybe_hint(problem.hint)
 }
 
 /// Returns the collection with this name or external id, or None if there is none that the caller

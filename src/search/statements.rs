@@ -2,7 +2,7 @@
 //! order, so that it stays the same where chunks are distributed over several servers.
 
 use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
-use rag_contract::VectorMetric;
+use rag_definition::retriever::Metric;
 use rag_pages::Tid;
 use rag_retrieval::fusion::ChunkKey;
 use uuid::Uuid;
@@ -25,7 +25,7 @@ const OWN_PARAMETERS: usize = 2;
 pub struct FoundRow {
     pub key: ChunkKey,
     pub tid: Tid,
-    /// If vectors count: see [`VectorMetric::score`].
+    /// If vectors count: see [`Metric::score`].
     pub similarity: Option<f64>,
 }
 
@@ -57,7 +57,8 @@ impl Statements<'_> {
         let collection = &self.request.collection;
         let order = match (storage::index::exists(collection), &collection.model) {
             (true, Some(model)) => {
-                let order = storage::of(collection).order(&collection.storage, model.dimensions)?;
+                let order =
+                    storage::of(collection).order(collection.storage(), model.dimensions)?;
                 format!("ORDER BY {order} FETCH FIRST {limit} ROWS WITH TIES")
             }
             _ => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
@@ -111,7 +112,7 @@ impl Statements<'_> {
         let filter = request.filter.to_sql(OWN_PARAMETERS + 1);
         let distance = match self.embedding {
             Some(_) => {
-                let operator = request.collection.storage.metric.operator();
+                let operator = request.collection.storage().metric().operator();
                 format!("c.embedding OPERATOR({operators}.{operator}) $1")
             }
             None => "NULL::pg_catalog.float8".to_owned(),
@@ -133,7 +134,7 @@ impl Statements<'_> {
     pub fn run(&self, statement: &Statement) -> Result<Vec<FoundRow>, Error> {
         let Statement { text, args } = statement;
         let collection = &self.request.collection;
-        let metric = collection.storage.metric;
+        let metric = collection.storage().metric();
         if self.keeps_plans {
             query_chunks_prepared(collection, text, args, |row| found(&row, metric))
         } else {
@@ -142,7 +143,7 @@ impl Statements<'_> {
     }
 }
 
-fn found(row: &Row<'_, '_>, metric: VectorMetric) -> Result<FoundRow, Error> {
+fn found(row: &Row<'_, '_>, metric: Metric) -> Result<FoundRow, Error> {
     let distance: Option<f64> = row.get(4)?;
     Ok(FoundRow {
         key: key(row)?,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rag_fusion::Method;
+use rag_retrieval::fusion::Method;
 
 use super::notice::Notice;
 use crate::pg::process::pages_read;

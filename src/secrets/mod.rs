@@ -15,7 +15,8 @@ mod discretion;
 mod keys;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
-use rag_protocol::{ingest::Credentials, network::AllowedHosts, spec::SourceSpec};
+use rag_definition::{SecretRef, source::SourceSpec};
+use rag_protocol::{ingest::Credentials, network::AllowedHosts};
 use rag_secret::{
     InvalidValue, MAX_VALUE_BYTES, Reference, Value,
     sealed::{self, OpenError, Place},
@@ -28,7 +29,7 @@ pub use self::{
 use crate::{
     catalog::{
         name::Name,
-        secrets::{self, SecretEntry, SecretRef, SecretUsers, StoredSecret},
+        secrets::{self, SecretEntry, SecretUsers, StoredSecret},
         sources::Source,
     },
     error::{Cause, Error},
@@ -224,8 +225,7 @@ fn check_owner(name: &str, owner: &Owner, role: pg_sys::Oid, to_do: &str) -> Res
 pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
     if spec.takes_credentials() {
         let server = spec.credentials_server().map_err(|problem| {
-            let error = Error::invalid_parameter(problem.message());
-            problem.hint.into_iter().fold(error, Error::hint)
+            Error::invalid_parameter(problem.message).maybe_hint(problem.hint)
         })?;
         let allowed = AllowedHosts::parse(&settings::network().allowed_private_hosts)?;
         return match server {
@@ -250,7 +250,7 @@ pub fn check_need(spec: &SourceSpec) -> Result<(), Error> {
 /// # Errors
 /// There is no such secret, or it belongs to another role.
 pub fn check_use(named: &SecretRef, role: pg_sys::Oid) -> Result<(), Error> {
-    let name = named.secret.as_str();
+    let name = named.name.as_str();
     let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
     check_owner(name, &owner, role, "use")
 }
@@ -260,7 +260,7 @@ pub fn check_use(named: &SecretRef, role: pg_sys::Oid) -> Result<(), Error> {
 /// # Errors
 /// It does not.
 pub fn check_value(named: &SecretRef) -> Result<(), Error> {
-    let name = named.secret.as_str();
+    let name = named.name.as_str();
     let entries = secrets::entries(name)?;
     LoginValues::select(name, named.key.as_deref(), &entries).map(|_| ())
 }
@@ -338,7 +338,7 @@ pub fn credentials_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<Credenti
 /// # Errors
 /// The role has no right to the secret, or its value is unavailable.
 pub fn value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<String, Error> {
-    let name = named.secret.as_str();
+    let name = named.name.as_str();
     let key = named.key.as_deref().unwrap_or(TOKEN);
     let entries = usable_entries(named, owner)?;
     let entry = entries.iter().find(|entry| entry.key == key);
@@ -352,7 +352,7 @@ pub fn value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<String, Error>
 /// There is no such value, or the role has no right to it.
 pub fn check_value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<(), Error> {
     check_use(named, owner)?;
-    let name = named.secret.as_str();
+    let name = named.name.as_str();
     let key = named.key.as_deref().unwrap_or(TOKEN);
     let entries = secrets::entries(name)?;
     if entries.iter().any(|entry| entry.key == key) {
@@ -364,7 +364,7 @@ pub fn check_value_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<(), Erro
 
 /// Returns the values of a secret that `role` may use.
 fn usable_entries(named: &SecretRef, role: pg_sys::Oid) -> Result<Vec<SecretEntry>, Error> {
-    let name = named.secret.as_str();
+    let name = named.name.as_str();
     let owner = secrets::owner(name)?.ok_or_else(|| secrets::missing(name))?;
     check_owner(name, &owner, role, "use")?;
     let entries = secrets::entries(name)?;
@@ -378,7 +378,7 @@ fn usable_entries(named: &SecretRef, role: pg_sys::Oid) -> Result<Vec<SecretEntr
 }
 
 fn login(named: &SecretRef, entries: &[SecretEntry]) -> Result<Credentials, Error> {
-    let SecretRef { secret: name, key } = named;
+    let SecretRef { name, key } = named;
     let login = LoginValues::select(name, key.as_deref(), entries)?;
     let text = |entry: &SecretEntry| resolve(entry).map(|value| value.expose().to_string());
     Ok(Credentials {

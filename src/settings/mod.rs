@@ -10,8 +10,9 @@ use std::{
 };
 
 use pgrx::{GucSetting, PostgresGucEnum};
+use rag_definition::model::Precision;
 use rag_protocol::{
-    embed::{ModelOptions, ModelRef, Precision},
+    embed::{ModelOptions, ModelRef},
     ingest::Network,
 };
 

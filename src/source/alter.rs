@@ -1,7 +1,7 @@
 //! Altering the definition of a source.
 
 use pgrx::datum::TimestampWithTimeZone;
-use rag_protocol::{labels::Labels, name, spec::SourceSpec};
+use rag_definition::{SecretRef, labels::Labels, name, source::SourceSpec};
 use rag_schedule::Schedule;
 use serde_json::Value;
 
@@ -17,7 +17,6 @@ use crate::{
     catalog::{
         conditions::ConditionChanges,
         name::canonical,
-        secrets::SecretRef,
         sources::{self, RelationIdentity, Source, SourceDefinition, SourceRow},
     },
     cluster::{news, shared},
@@ -203,7 +202,7 @@ impl<'a> ProtectedFields<'a> {
             credentials: match arguments.credentials {
                 None => stored.credentials.clone(),
                 Some("") => None,
-                Some(text) => Some(SecretRef::parse(text, name::split(row.name.as_str()).0)),
+                Some(text) => Some(SecretRef::parse(text).within(name::split(row.name.as_str()).0)),
             },
             owner: arguments.owner,
             has_new_spec: arguments.spec.is_some(),
@@ -270,7 +269,7 @@ impl<'a> ProtectedFields<'a> {
             return Ok(None);
         }
         if let (Some(_), Some(secret)) = (arguments.credentials, &self.credentials) {
-            secrets::lock_until_commit(&secret.secret)?;
+            secrets::lock_until_commit(&secret.name)?;
         }
         let owner = if self.keeps_owner(stored) {
             errors

@@ -1,10 +1,10 @@
 //! The checks of a definition. All of them run, and each collects the errors of its part.
 
 use pgrx::{datum::Interval, pg_sys};
-use rag_protocol::{
-    definition::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, Quota},
+use rag_definition::{
+    Quota, SecretRef,
     labels::Labels,
-    spec::SourceSpec,
+    source::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, SourceSpec},
 };
 use rag_schedule::Schedule;
 use serde_json::{Map, Value};
@@ -21,7 +21,6 @@ use crate::{
         collections::Collection,
         name::Name,
         quotas,
-        secrets::SecretRef,
         sources::{self, DriftPolicy},
     },
     error::Error,

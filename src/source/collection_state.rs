@@ -2,7 +2,7 @@
 //! created before they are solved.
 
 use pgrx::spi::quote_literal;
-use rag_protocol::spec::FieldProblem;
+use rag_definition::FieldProblem;
 
 use crate::{
     catalog::{

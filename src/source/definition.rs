@@ -13,10 +13,9 @@
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode, datum::Interval, pg_sys::panic::ErrorReport, prelude::PgLogLevel};
-use rag_protocol::{
-    definition::Quota,
+use rag_definition::{
+    FieldProblem, Quota, SecretRef,
     name::{self, DEFAULT_NAMESPACE},
-    spec::FieldProblem,
 };
 use rag_schedule::Schedule;
 use serde_json::Value;
@@ -31,7 +30,6 @@ use super::{
 use crate::{
     catalog::{
         name::Name,
-        secrets::SecretRef,
         sources::{self, SourceDefinition},
     },
     cluster::{news, shared},
@@ -92,7 +90,7 @@ impl NewDefinition {
             .map_or(DEFAULT_NAMESPACE, |name| name::split(name).0);
         let credentials = arguments
             .credentials
-            .map(|text| SecretRef::parse(text, namespace));
+            .map(|text| SecretRef::parse(text).within(namespace));
         let owner = check::owner(arguments.owner, errors);
         let role = owner.as_ref().map_or_else(roles::current, |owner| owner.id);
         let resolved = match (kind, spec) {
@@ -169,7 +167,11 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
     let name =
         required("name", arguments.name, errors).and_then(|name| check::new_name(name, errors));
     if let (Some(text), Some(name)) = (arguments.credentials, &name) {
-        secrets::lock_until_commit(&SecretRef::parse(text, name::split(name.as_str()).0).secret)?;
+        secrets::lock_until_commit(
+            &SecretRef::parse(text)
+                .within(name::split(name.as_str()).0)
+                .name,
+        )?;
     }
     let checked = NewDefinition::check(arguments, errors);
     let (Some(name), Some(new)) = (name, checked) else {
@@ -233,7 +235,7 @@ fn report(source: &Name, problems: &[FieldProblem], level: PgLogLevel) {
         _ => PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
     };
     for problem in problems {
-        let message = format!("source \"{source}\": {}", problem.message());
+        let message = format!("source \"{source}\": {}", problem.message);
         let report = ErrorReport::new(code, message, "rag");
         match &problem.hint {
             Some(hint) => report.set_hint(hint).report(level),

@@ -1,6 +1,6 @@
 //! The errors of a definition, collected to be reported together.
 
-use rag_protocol::spec::FieldProblem;
+use rag_definition::FieldProblem;
 
 use crate::error::Error;
 
@@ -47,7 +47,7 @@ impl DefinitionErrors {
         };
         let problem = FieldProblem {
             field: field.into(),
-            reason: text.into(),
+            message: text,
             hint: error.hint.clone(),
         };
         self.list.push(DefinitionError {

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, SecretRef as ManifestSecretRef};
-use rag_protocol::{
-    definition::{DriftPolicy, Quota},
+use rag_definition::{
+    Quota, SecretRef,
     name::{qualify, split},
-    spec::SourceSpec,
+    source::{DriftPolicy, SourceSpec},
 };
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever};
 use serde_json::{Value, json};
 
 use super::{
@@ -27,7 +27,6 @@ use crate::{
         keyword_index,
         name::Name,
         retrievers,
-        secrets::SecretRef,
         sources::{self, SourceRow, SourceView},
     },
     error::Error,
@@ -317,13 +316,15 @@ fn credentials(source: &AutoIndexer, stored: Option<&SourceRow>) -> Result<Strin
     let qualified = qualify(source.metadata.namespace(), &secret.name);
     let is_unnamed = stored.and_then(|row| row.definition.credentials.clone())
         == Some(SecretRef {
-            secret: qualified.clone(),
+            name: qualified.clone(),
             key: None,
         });
-    if is_unnamed && secrets::default_key(&qualified)?.as_ref() == Some(&secret.key) {
-        return Ok(secret.name.clone());
+    match &secret.key {
+        Some(key) if !is_unnamed || secrets::default_key(&qualified)?.as_ref() != Some(key) => {
+            Ok(format!("{}/{key}", secret.name))
+        }
+        _ => Ok(secret.name.clone()),
     }
-    Ok(format!("{}/{}", secret.name, secret.key))
 }
 
 /// A kind of manifest. Its case does not matter.
@@ -375,7 +376,7 @@ pub fn get(kind: ManifestKind, name: &str) -> Result<Value, Error> {
             };
             let mut manifest = Retriever {
                 metadata,
-                spec: present.spec,
+                definition: present.definition,
             }
             .to_json();
             manifest["metadata"]["creationTimestamp"] = present.created_at.into();
@@ -414,16 +415,16 @@ fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
     let credentials = source
         .credentials
         .as_deref()
-        .map(|text| SecretRef::parse(text, namespace));
+        .map(|text| SecretRef::parse(text).within(namespace));
     let credentials = credentials.map(|named| {
         let key = match named.key {
             Some(key) => Some(key),
-            None => secrets::default_key(&named.secret)?,
+            None => secrets::default_key(&named.name)?,
         };
-        let name = split(&named.secret).1.to_owned();
-        Ok::<_, Error>(ManifestSecretRef {
+        let name = split(&named.name).1.to_owned();
+        Ok::<_, Error>(SecretRef {
             name,
-            key: key.unwrap_or_else(|| secrets::TOKEN.into()),
+            key: Some(key.unwrap_or_else(|| secrets::TOKEN.into())),
         })
     });
     Ok(AutoIndexer {

@@ -4,10 +4,11 @@
 
 use std::{io, path::Path};
 
-use rag_protocol::{
-    network::{AllowedHosts, NOT_PUBLIC_HINT},
-    spec::{FieldProblem, ServerPath, SourceSpec},
+use rag_definition::{
+    FieldProblem,
+    source::{ServerPath, SourceSpec},
 };
+use rag_protocol::network::{AllowedHosts, NOT_PUBLIC_HINT};
 use url::Url;
 
 use super::errors::DefinitionErrors;

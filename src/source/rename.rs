@@ -3,7 +3,7 @@
 //! Both keep the ids of their documents, so nothing is embedded again and no document is stored
 //! twice.
 
-use rag_protocol::spec::SourceSpec;
+use rag_definition::source::SourceSpec;
 
 use super::{
     manage,
@@ -105,7 +105,7 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
             return Err(Collection::missing(name));
         }
         rebuilds::discard(name)?;
-        let has_server = now.storage.storage.is_remote();
+        let has_server = now.storage().server().is_some();
         if has_server {
             storage_changes::release(&now)?;
         }

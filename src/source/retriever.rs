@@ -3,9 +3,12 @@
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
-use rag_contract::{RetrievalMode, RetrieverSettings, StorageSettings, StorageType};
-use rag_manifest::{IndexStrategy, Metadata, Notes, check_retriever_spec};
-use rag_protocol::spec::FieldProblem;
+use rag_definition::{
+    FieldProblem, Notes,
+    name::split,
+    retriever::{RetrievalMode, RetrieverDefinition, StorageDefinition, StorageType},
+};
+use rag_manifest::Metadata;
 use serde_json::Value;
 
 use super::manifest::ApplyAction;
@@ -37,12 +40,22 @@ pub struct RetrieverChanges<'a> {
 
 impl RetrieverChanges<'_> {
     /// Returns the settings with the description in them.
-    fn spec(&self, present: Value) -> Value {
-        let mut spec = self.spec.clone().unwrap_or(present);
-        if let (Some(description), Some(fields)) = (self.description, spec.as_object_mut()) {
-            fields.insert("description".into(), description.into());
+    ///
+    /// # Errors
+    /// They are invalid.
+    fn definition(
+        &self,
+        name: &str,
+        present: Option<&RetrieverDefinition>,
+    ) -> Result<RetrieverDefinition, Error> {
+        let mut definition = match (&self.spec, present) {
+            (None, Some(present)) => present.clone(),
+            (spec, _) => retrievers::definition(name, spec.as_ref().unwrap_or(&Value::Null))?,
+        };
+        if let Some(description) = self.description {
+            definition.description = Some(description.to_owned()).filter(|it| !it.is_empty());
         }
-        spec
+        Ok(definition)
     }
 }
 
@@ -53,14 +66,15 @@ impl RetrieverChanges<'_> {
 pub fn create(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     roles::require_admin(CHANGE)?;
     let name = name.as_str();
-    let spec = checked(name, &changes.spec(Value::Null))?;
-    check_model(None, &spec)?;
-    check_secrets(name, &spec, roles::current())?;
+    let definition = changes.definition(name, None)?;
+    check(name, &definition)?;
+    check_model(None, &definition)?;
     let notes = Notes {
         display_name: changes.display_name.map(str::to_owned),
         ..Notes::default()
     };
-    if retrievers::create(name, &spec, &notes)? {
+    check_secrets(name, &definition, roles::current())?;
+    if retrievers::create(name, &definition, &notes)? {
         return Ok(());
     }
     Err(
@@ -79,15 +93,16 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
     let name = name.as_str();
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
-    let spec = checked(name, &changes.spec(present.spec.clone()))?;
-    check_model(Some(&present), &spec)?;
-    check_secrets(name, &spec, present.owner.id)?;
+    let definition = changes.definition(name, Some(&present.definition))?;
+    check(name, &definition)?;
+    check_model(Some(&present), &definition)?;
+    check_secrets(name, &definition, present.owner.id)?;
     let mut notes = present.notes.clone();
     if let Some(display_name) = changes.display_name {
         notes.display_name = Some(display_name.to_owned()).filter(|name| !name.is_empty());
     }
-    change_storage(&present, &spec)?;
-    retrievers::update(name, &spec, &notes)?;
+    change_storage(&present, &definition)?;
+    retrievers::update(name, &definition, &notes)?;
     check_partitions(name)
 }
 
@@ -97,22 +112,24 @@ pub fn alter(name: &Name, changes: &RetrieverChanges<'_>) -> Result<(), Error> {
 /// See [`create`] and [`alter`].
 pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> {
     let Metadata { name, notes } = &retriever.metadata;
-    let is_same = |present: &Retriever| present.spec == retriever.spec && present.notes == *notes;
+    let definition = &retriever.definition;
+    let is_same =
+        |present: &Retriever| present.definition == *definition && present.notes == *notes;
     if retrievers::find(name)?.as_ref().is_some_and(is_same) {
         return Ok(ApplyAction::Unchanged);
     }
     roles::require_admin(CHANGE)?;
-    let spec = checked(name, &retriever.spec)?;
-    check_model(retrievers::find(name)?.as_ref(), &spec)?;
-    check_secrets(name, &spec, roles::current())?;
-    if retrievers::create(name, &spec, notes)? {
+    check(name, definition)?;
+    check_model(retrievers::find(name)?.as_ref(), definition)?;
+    check_secrets(name, definition, roles::current())?;
+    if retrievers::create(name, definition, notes)? {
         return Ok(ApplyAction::Created);
     }
     let present = retrievers::lock(name)?.ok_or_else(|| retrievers::missing(name))?;
     require_owner(&present)?;
-    check_secrets(name, &spec, present.owner.id)?;
-    change_storage(&present, &spec)?;
-    let change = retrievers::update(name, &spec, notes)?;
+    check_secrets(name, definition, present.owner.id)?;
+    change_storage(&present, definition)?;
+    let change = retrievers::update(name, definition, notes)?;
     check_partitions(name)?;
     Ok(match change {
         RetrieverChange::Changed => ApplyAction::Configured,
@@ -153,9 +170,14 @@ fn require_owner(retriever: &Retriever) -> Result<(), Error> {
 ///
 /// # Errors
 /// One does not exist, or belongs to another role than the retriever.
-fn check_secrets(name: &str, spec: &Value, owner: pg_sys::Oid) -> Result<(), Error> {
-    for named in retrievers::secrets(name, spec) {
-        secrets::lock_until_commit(&named.secret)?;
+fn check_secrets(
+    name: &str,
+    definition: &RetrieverDefinition,
+    owner: pg_sys::Oid,
+) -> Result<(), Error> {
+    let secrets = definition.storage().secrets().into_iter().flatten();
+    for named in secrets.map(|secret| secret.within(split(name).0)) {
+        secrets::lock_until_commit(&named.name)?;
         secrets::check_value_for(&named, owner)?;
     }
     Ok(())
@@ -166,42 +188,40 @@ fn check_secrets(name: &str, spec: &Value, owner: pg_sys::Oid) -> Result<(), Err
 ///
 /// # Errors
 /// The role may not use the model.
-fn check_model(present: Option<&Retriever>, spec: &Value) -> Result<(), Error> {
-    let before = present.and_then(|present| retrievers::embedding_model(&present.spec));
-    match retrievers::embedding_model(spec) {
+fn check_model(present: Option<&Retriever>, definition: &RetrieverDefinition) -> Result<(), Error> {
+    let before = present.and_then(|present| present.definition.model());
+    match definition.model() {
         Some(wanted) if before != Some(wanted) => EmbeddingModel::usable(Some(wanted)).map(|_| ()),
         _ => Ok(()),
     }
 }
 
-/// Returns the settings without keys that are `null`.
-fn checked(name: &str, spec: &Value) -> Result<Value, Error> {
-    let invalid =
-        |problems: &[FieldProblem]| Error::invalid_spec(&format!("retriever \"{name}\""), problems);
-    let spec = check_retriever_spec(spec).map_err(|problems| invalid(&problems))?;
-    let storage = StorageSettings::of(&spec).storage;
+/// Checks that this database has what the settings name.
+fn check(name: &str, definition: &RetrieverDefinition) -> Result<(), Error> {
+    let invalid = |problem: FieldProblem| retrievers::invalid(name, &[problem]);
+    let storage = definition.storage().storage_type();
     if let Err(error) = storage::backend(storage).check() {
         let problem = FieldProblem::new(
             "spec.storageConfig.type",
             format!("\"{}\" cannot be used: {}", storage.name(), error.message),
         );
         let problem = error.hint.into_iter().fold(problem, FieldProblem::hint);
-        return Err(invalid(&[problem]));
+        return Err(invalid(problem));
     }
-    if let Some(wanted) = retrievers::embedding_model(&spec) {
+    if let Some(wanted) = definition.model() {
         models::lock_shared(wanted)?;
         EmbeddingModel::named(wanted).map_err(|error| match error.cause() {
             Cause::Right => error,
             _ => {
                 let problem = FieldProblem::new("spec.embedding.model", error.message);
-                invalid(&[problem.hint(
+                invalid(problem.hint(
                     "Leave it out, create the model with rag_create_model, or set rag.model_dir to \
                      its folder.",
-                )])
+                ))
             }
         })?;
     }
-    Ok(spec)
+    Ok(())
 }
 
 /// Checks the collections of a retriever that share their partitions with others.
@@ -223,12 +243,9 @@ fn check_partitions(name: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// Other options would need another index.
-fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
-    let (before, after) = (
-        StorageSettings::of(&present.spec),
-        StorageSettings::of(spec),
-    );
-    match storage_change(&before, &after) {
+fn change_storage(present: &Retriever, definition: &RetrieverDefinition) -> Result<(), Error> {
+    let (before, after) = (present.definition.storage(), definition.storage());
+    match storage_change(before, after) {
         StorageChange::None => Ok(()),
         StorageChange::OtherOptions => {
             let filled = retrievers::filled_collections(&present.name)?;
@@ -244,7 +261,7 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
         }
         StorageChange::OtherIndex => {
             for name in retrievers::filled_collections(&present.name)? {
-                move_storage(&Collection::get(&name)?, &after)?;
+                move_storage(&Collection::get(&name)?, after)?;
             }
             Ok(())
         }
@@ -258,27 +275,28 @@ fn change_storage(present: &Retriever, spec: &Value) -> Result<(), Error> {
 /// The retriever does not exist.
 pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<bool, Error> {
     let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
-    let strategy = IndexStrategy::of(&after.spec);
-    let has_other_strategy = collection.partition.is_some() && collection.strategy != strategy;
+    let after = &after.definition;
+    let has_other_strategy =
+        collection.partition.is_some() && collection.strategy() != after.storage().strategy();
     let has_other_model = collection.model.is_some()
         && collection.embedding_model.is_none()
-        && collection.retriever_model.as_deref() != retrievers::embedding_model(&after.spec);
+        && collection.settings.model() != after.model();
     if has_other_strategy || has_other_model {
         return Ok(false);
     }
-    let after = StorageSettings::of(&after.spec);
-    match storage_change(&collection.storage, &after) {
+    let after = after.storage();
+    match storage_change(collection.storage(), after) {
         StorageChange::None => Ok(true),
         StorageChange::OtherOptions => Ok(false),
-        StorageChange::OtherIndex => move_storage(collection, &after).map(|()| true),
+        StorageChange::OtherIndex => move_storage(collection, after).map(|()| true),
     }
 }
 
 /// Moves a collection from its present storage to another one.
-fn move_storage(collection: &Collection, after: &StorageSettings) -> Result<(), Error> {
+fn move_storage(collection: &Collection, after: &StorageDefinition) -> Result<(), Error> {
     index::drop(collection)?;
     storage::of(collection).release(collection)?;
-    storage::backend(after.storage).adopt(collection)
+    storage::backend(after.storage_type()).adopt(collection)
 }
 
 /// What a change of settings means for the vector index of a collection.
@@ -290,17 +308,12 @@ enum StorageChange {
     OtherIndex,
 }
 
-fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageChange {
-    let options = |settings: &StorageSettings| {
-        let of_server = settings.remote.as_ref().map(|at| at.options);
-        (settings.m, settings.ef_construction, of_server)
-    };
-    let server = |settings: &StorageSettings| settings.remote.as_ref().map(|at| at.url.clone());
-    if (before.storage, before.metric, server(before))
-        != (after.storage, after.metric, server(after))
+fn storage_change(before: &StorageDefinition, after: &StorageDefinition) -> StorageChange {
+    if (before.storage_type(), before.metric(), before.url())
+        != (after.storage_type(), after.metric(), after.url())
     {
         StorageChange::OtherIndex
-    } else if options(before) != options(after) {
+    } else if before.options() != after.options() {
         StorageChange::OtherOptions
     } else {
         StorageChange::None
@@ -311,7 +324,7 @@ fn storage_change(before: &StorageSettings, after: &StorageSettings) -> StorageC
 pub struct RetrieverTest {
     pub success: bool,
     pub message: String,
-    pub storage_type: String,
+    pub storage_type: StorageType,
     pub latency: Duration,
 }
 
@@ -321,7 +334,8 @@ pub struct RetrieverTest {
 /// It does not exist.
 pub fn test(name: &str) -> Result<RetrieverTest, Error> {
     let retriever = retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))?;
-    Ok(test_settings(&retriever))
+    let storage_type = retriever.definition.storage().storage_type();
+    Ok(timed(storage_type, || test_settings(&retriever)))
 }
 
 /// Tests settings as those of a retriever that the current role would create. Secrets are in the
@@ -329,42 +343,49 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
 ///
 /// # Errors
 /// The role may not create retrievers.
-pub fn test_unsaved(namespace: &str, spec: Value) -> Result<RetrieverTest, Error> {
+pub fn test_unsaved(namespace: &str, spec: &Value) -> Result<RetrieverTest, Error> {
     roles::require_admin("test settings of a retriever that is not saved")?;
     let name = Name::retriever(namespace, "unsaved")?;
-    let retriever = Retriever {
-        name: name.to_string(),
-        spec,
-        notes: Notes::default(),
-        owner: Owner::current()?,
-        created_at: String::new(),
-        collections: vec![],
+    let definition = retrievers::definition(name.as_str(), spec);
+    let storage_type = match &definition {
+        Ok(definition) => definition.storage().storage_type(),
+        Err(_) => StorageType::default(),
     };
-    Ok(test_settings(&retriever))
+    let owner = Owner::current()?;
+    Ok(timed(storage_type, || {
+        test_settings(&Retriever {
+            definition: definition?,
+            name: name.to_string(),
+            notes: Notes::default(),
+            owner,
+            created_at: String::new(),
+            collections: vec![],
+        })
+    }))
 }
 
-fn test_settings(retriever: &Retriever) -> RetrieverTest {
-    let storage_type = storage_type(&retriever.spec);
+fn test_settings(retriever: &Retriever) -> Result<String, Error> {
+    let definition = &retriever.definition;
+    check(&retriever.name, definition)?;
+    let model = match definition.model() {
+        // the test calls the model with the key of its owner
+        Some(name) => EmbeddingModel::usable(Some(name)),
+        None => EmbeddingModel::default_model(),
+    }?
+    .info_now()?;
+    let storage = storage::backend(definition.storage().storage_type()).test(retriever)?;
+    Ok(format!(
+        "{storage}; model \"{}\" with {} dimensions is ready",
+        model.name, model.dimensions
+    ))
+}
+
+fn timed(storage_type: StorageType, test: impl FnOnce() -> Result<String, Error>) -> RetrieverTest {
     let started = Instant::now();
-    let result = checked(&retriever.name, &retriever.spec).and_then(|spec| {
-        let model = match retrievers::embedding_model(&retriever.spec) {
-            // the test calls the model with the key of its owner
-            Some(name) => EmbeddingModel::usable(Some(name)),
-            None => EmbeddingModel::default_model(),
-        }?
-        .info_now()?;
-        let storage = StorageSettings::of(&spec).storage;
-        Ok((storage::backend(storage).test(retriever)?, model))
-    });
+    let result = test();
     let latency = started.elapsed();
     let (success, message) = match result {
-        Ok((storage, model)) => (
-            true,
-            format!(
-                "{storage}; model \"{}\" with {} dimensions is ready",
-                model.name, model.dimensions
-            ),
-        ),
+        Ok(message) => (true, message),
         Err(error) => (
             false,
             [Some(error.message), error.detail, error.hint]
@@ -380,20 +401,6 @@ fn test_settings(retriever: &Retriever) -> RetrieverTest {
         storage_type,
         latency,
     }
-}
-
-/// Returns the type of storage that settings name, or the default.
-pub fn storage_type(spec: &Value) -> String {
-    StorageSettings::of(spec).storage.name().to_owned()
-}
-
-/// Returns the names of the modes that settings enable.
-pub fn methods(spec: &Value) -> Vec<String> {
-    let modes = RetrieverSettings::of(spec).enabled_modes();
-    modes
-        .into_iter()
-        .map(|mode| mode.name().to_owned())
-        .collect()
 }
 
 /// Returns the names of the modes that a type of storage can have.

@@ -2,10 +2,8 @@
 //! revoked.
 
 use pgrx::pg_sys;
-use rag_protocol::{
-    network::AllowedHosts,
-    spec::{RequiredRight, SourceSpec},
-};
+use rag_definition::source::{RequiredRight, SourceSpec};
+use rag_protocol::network::AllowedHosts;
 use url::Url;
 
 use crate::{error::Error, pg::roles, settings};

@@ -7,7 +7,10 @@ use pgrx::{
     pg_sys::panic::ErrorReport,
     prelude::{PgLogLevel, ToIsoString},
 };
-use rag_protocol::spec::{FieldProblem, SourceSpec, TableSync};
+use rag_definition::{
+    FieldProblem,
+    source::{SourceSpec, TableSync},
+};
 use rag_schedule::Schedule;
 
 use super::manage;
@@ -71,7 +74,7 @@ pub fn ready(changes: ConditionChanges, missing: Option<&FieldProblem>) -> Condi
             ConditionType::ResourceReady,
             Some(false),
             "NotReady",
-            missing.message(),
+            &missing.message,
         ),
         None => changes.set(
             ConditionType::ResourceReady,

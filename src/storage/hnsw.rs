@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
-use rag_contract::{StorageSettings, VectorMetric};
+use rag_definition::retriever::{Metric, StorageDefinition};
 
 use super::{Backend, IndexScan, graph_options, setting};
 use crate::{
@@ -15,7 +15,11 @@ use crate::{
 pub struct Hnsw;
 
 impl Backend for Hnsw {
-    fn wanted_index(&self, settings: &StorageSettings, _: usize) -> Result<Option<String>, Error> {
+    fn wanted_index(
+        &self,
+        settings: &StorageDefinition,
+        _: usize,
+    ) -> Result<Option<String>, Error> {
         let found = as_owner(|| {
             query(
                 "SELECT pg_catalog.format('%I.%I', n.nspname, o.opcname)
@@ -23,7 +27,7 @@ impl Backend for Hnsw {
                  JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = $1
                  JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
                  WHERE a.amname = 'rag_hnsw'",
-                &[settings.metric.operator_class().into()],
+                &[settings.metric().operator_class().into()],
                 |row| row.required::<String>(1),
             )
         })?;
@@ -36,10 +40,10 @@ impl Backend for Hnsw {
 
     fn built_index(
         &self,
-        settings: &StorageSettings,
+        settings: &StorageDefinition,
         partition: pg_sys::Oid,
     ) -> Option<pg_sys::Oid> {
-        lookup::whole_index_of(partition, c"rag_hnsw", operator_family(settings.metric))
+        lookup::whole_index_of(partition, c"rag_hnsw", operator_family(settings.metric()))
     }
 
     fn scan_settings(&self, scan: IndexScan) -> Vec<(&'static CStr, CString)> {
@@ -53,10 +57,10 @@ impl Backend for Hnsw {
 }
 
 /// Returns the operator family of an index, which has the name of its operator class.
-pub fn operator_family(metric: VectorMetric) -> &'static CStr {
+pub fn operator_family(metric: Metric) -> &'static CStr {
     match metric {
-        VectorMetric::Cosine => c"vector_cosine_ops",
-        VectorMetric::L2 => c"vector_l2_ops",
-        VectorMetric::InnerProduct => c"vector_ip_ops",
+        Metric::Cosine => c"vector_cosine_ops",
+        Metric::L2 => c"vector_l2_ops",
+        Metric::InnerProduct => c"vector_ip_ops",
     }
 }

@@ -40,7 +40,7 @@ pub fn exists(collection: &Collection) -> bool {
 fn is_on(collection: &Collection, partition: pg_sys::Oid) -> bool {
     let backend = super::of(collection);
     backend
-        .built_index(&collection.storage, partition)
+        .built_index(collection.storage(), partition)
         .is_some()
 }
 
@@ -181,7 +181,7 @@ fn missing_vector_index(
     let Some(model) = model else {
         return Ok(None);
     };
-    let wanted = super::of(collection).wanted_index(&collection.storage, model.dimensions);
+    let wanted = super::of(collection).wanted_index(collection.storage(), model.dimensions);
     wanted.or_else(|error| {
         let warning = error.like(format!(
             "the vector index of collection \"{}\" cannot be created: {}",

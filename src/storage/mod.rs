@@ -1,7 +1,7 @@
 //! Where the vectors of collections are searched: one trait, and a file for each type of storage.
 //!
 //! ```text
-//! retriever ──▶ StorageSettings ──▶ backend(type) ──▶ index on the partition   (hnsw, pgvector)
+//! retriever ─▶ StorageDefinition ──▶ backend(type) ──▶ index on the partition   (hnsw, pgvector)
 //!                                                ├──▶ no index, every chunk is read      (flat)
 //!                                                └──▶ an index on another server         (remote)
 //! ```
@@ -25,8 +25,8 @@ pub mod remote;
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
-use rag_contract::{StorageSettings, StorageType};
-use rag_protocol::storage::{FoundPoint, StorageEngine};
+use rag_definition::retriever::{ServerKind, StorageDefinition, StorageType};
+use rag_protocol::storage::FoundPoint;
 
 use self::remote::{CandidateSearch, Remote};
 use crate::{
@@ -51,7 +51,7 @@ pub trait Backend: Sync {
     /// See [`Backend::check`].
     fn wanted_index(
         &self,
-        settings: &StorageSettings,
+        settings: &StorageDefinition,
         dimensions: usize,
     ) -> Result<Option<String>, Error>;
 
@@ -59,7 +59,7 @@ pub trait Backend: Sync {
     /// calls this, so it reads no tables.
     fn built_index(
         &self,
-        settings: &StorageSettings,
+        settings: &StorageDefinition,
         partition: pg_sys::Oid,
     ) -> Option<pg_sys::Oid>;
 
@@ -68,7 +68,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// See [`Backend::check`].
-    fn order(&self, _settings: &StorageSettings, _dimensions: usize) -> Result<String, Error> {
+    fn order(&self, _settings: &StorageDefinition, _dimensions: usize) -> Result<String, Error> {
         Ok("distance".into())
     }
 
@@ -77,7 +77,7 @@ pub trait Backend: Sync {
     /// # Errors
     /// It cannot be used.
     fn test(&self, retriever: &Retriever) -> Result<String, Error> {
-        let storage = StorageSettings::of(&retriever.spec).storage;
+        let storage = retriever.definition.storage().storage_type();
         self.check()?;
         Ok(format!(
             "storage \"{}\" is in this database",
@@ -138,21 +138,22 @@ pub fn backend(storage: StorageType) -> &'static dyn Backend {
         StorageType::Hnsw => &hnsw::Hnsw,
         StorageType::Flat => &flat::Flat,
         StorageType::PgVector => &pgvector::PgVector,
-        StorageType::Qdrant => &Remote(StorageEngine::Qdrant),
-        StorageType::Elasticsearch => &Remote(StorageEngine::Elasticsearch),
+        StorageType::Server(ServerKind::Qdrant) => &Remote(ServerKind::Qdrant),
+        StorageType::Server(ServerKind::Elasticsearch) => &Remote(ServerKind::Elasticsearch),
     }
 }
 
 /// Returns the backend of a collection.
 pub fn of(collection: &Collection) -> &'static dyn Backend {
-    backend(collection.storage.storage)
+    backend(collection.storage().storage_type())
 }
 
 /// Returns `WITH (...)` for the options of a graph.
-fn graph_options(settings: &StorageSettings) -> String {
+fn graph_options(settings: &StorageDefinition) -> String {
+    let options = settings.options();
     let options = [
-        ("m", settings.m),
-        ("ef_construction", settings.ef_construction),
+        ("m", options.m),
+        ("ef_construction", options.ef_construction),
     ];
     let given: Vec<String> = options
         .into_iter()

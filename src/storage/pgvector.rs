@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
-use rag_contract::StorageSettings;
+use rag_definition::retriever::StorageDefinition;
 
 use super::{Backend, IndexScan, graph_options, hnsw::operator_family, setting};
 use crate::{
@@ -31,7 +31,7 @@ impl Backend for PgVector {
 
     fn wanted_index(
         &self,
-        settings: &StorageSettings,
+        settings: &StorageDefinition,
         dimensions: usize,
     ) -> Result<Option<String>, Error> {
         let schema = schema()?;
@@ -45,7 +45,7 @@ impl Backend for PgVector {
             )
             .hint("Use a retriever with storage \"hnsw\"."));
         }
-        let class = settings.metric.operator_class();
+        let class = settings.metric().operator_class();
         let options = graph_options(settings);
         Ok(Some(format!(
             "USING hnsw ((embedding::{schema}.vector({dimensions})) {schema}.{class}){options}"
@@ -54,15 +54,15 @@ impl Backend for PgVector {
 
     fn built_index(
         &self,
-        settings: &StorageSettings,
+        settings: &StorageDefinition,
         partition: pg_sys::Oid,
     ) -> Option<pg_sys::Oid> {
-        lookup::whole_index_of(partition, c"hnsw", operator_family(settings.metric))
+        lookup::whole_index_of(partition, c"hnsw", operator_family(settings.metric()))
     }
 
-    fn order(&self, settings: &StorageSettings, dimensions: usize) -> Result<String, Error> {
+    fn order(&self, settings: &StorageDefinition, dimensions: usize) -> Result<String, Error> {
         let schema = schema()?;
-        let operator = settings.metric.operator();
+        let operator = settings.metric().operator();
         Ok(format!(
             "(c.embedding::{schema}.vector({dimensions})) OPERATOR({schema}.{operator}) \
              ($1::{schema}.vector({dimensions}))"

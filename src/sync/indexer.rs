@@ -13,11 +13,11 @@
 
 use std::{collections::HashMap, rc::Rc};
 
+use rag_definition::labels::Labels;
 use rag_protocol::{
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::{Content, Title, embedded_text},
-    labels::Labels,
 };
 use serde_json::{Map, Value};
 

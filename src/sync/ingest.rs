@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     frame,
     ingest::{Clones, Credentials, Event, Job, KnownVersion, Limits, Splitting},
-    spec::SourceSpec,
 };
 
 use zeroize::{Zeroize, Zeroizing};

@@ -1,7 +1,7 @@
 //! Updates category and tags of documents whose text has not changed to the source's definition.
 //! Nothing is fetched or embedded again.
 
-use rag_protocol::labels::Labels;
+use rag_definition::labels::Labels;
 
 use super::report::Report;
 use crate::{

@@ -1,6 +1,6 @@
 //! The members of JSON objects that describe documents and chunks.
 
-use rag_protocol::labels::Labels;
+use rag_definition::labels::Labels;
 use serde_json::{Map, Value};
 
 use super::document::checked_labels;

@@ -1,6 +1,6 @@
 //! Prepares a run of a source whose documents have drifted.
 
-use rag_protocol::spec::SourceSpec;
+use rag_definition::source::SourceSpec;
 
 use crate::{
     catalog::{collections::Collection, partitions, sources::Source},

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use rag_definition::usage::Spent;
 use rag_protocol::{
     ingest::{Failure, Warning},
     skipped::SkippedFiles,
 };
-use rag_usage::Spent;
 
 use crate::{
     catalog::{

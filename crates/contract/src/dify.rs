@@ -3,13 +3,13 @@
 //! Dify's client looks at the HTTP status alone: a record list that comes with an error is never
 //! read, and an error that comes with status 200 is an empty list. So each error has a status.
 
+use rag_definition::FieldProblem;
 use rag_filter::Filter;
 use serde_json::{Value, json};
 
 use crate::{
-    RequestError, RetrievalSettings, SearchOutcome,
-    error::Result,
-    fields::{Fields, checked_query},
+    RetrievalSettings, SearchOutcome,
+    request::{Result, filter, parse},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -23,21 +23,24 @@ pub struct DifyRequest {
 
 impl DifyRequest {
     pub fn parse(request: &Value) -> Result<Self> {
-        let fields = Fields::of_request(
-            request,
-            &[
-                "knowledge_id",
-                "query",
-                "retrieval_setting",
-                "metadata_condition",
-            ],
-        )?;
-        let condition = fields.value("metadata_condition").unwrap_or(&Value::Null);
-        Ok(Self {
-            knowledge_id: fields.required_text("knowledge_id")?.to_owned(),
-            query: checked_query(fields.required_text("query")?, "query")?,
-            settings: RetrievalSettings::read_without_mode(&fields)?,
-            filter: rag_filter::parse_dify(condition, "metadata_condition")?,
+        const FIELDS: [&str; 4] = [
+            "knowledge_id",
+            "query",
+            "retrieval_setting",
+            "metadata_condition",
+        ];
+        parse(request, &FIELDS, |fields| {
+            let knowledge_id = fields.required_text("knowledge_id");
+            let query = fields.required_text("query");
+            let settings = RetrievalSettings::read_without_mode(fields);
+            let condition = fields.get("metadata_condition").unwrap_or(&Value::Null);
+            let parsed = rag_filter::parse_dify(condition, "metadata_condition");
+            Some(Self {
+                knowledge_id: knowledge_id?.to_owned(),
+                query: query?.to_owned(),
+                settings,
+                filter: filter(fields, parsed)?,
+            })
         })
     }
 }
@@ -66,7 +69,7 @@ pub fn answer(found: &SearchOutcome) -> Value {
 pub enum DifyError {
     /// No knowledge base has this id, or the caller may not read it.
     UnknownKnowledge(String),
-    InvalidRequest(RequestError),
+    InvalidRequest(FieldProblem),
 }
 
 impl DifyError {

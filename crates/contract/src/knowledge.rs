@@ -1,13 +1,13 @@
 //! `rag_knowledge_search`: the search request of agent_core's RAG service.
 
-use rag_filter::Filter;
+use rag_definition::{Fields, fields::wrong_type, retriever::RetrievalMode};
+use rag_filter::{Filter, FilterError};
 use serde_json::{Value, json};
 
 use crate::{
-    RetrievalMode, RetrievalSettings, SearchOutcome,
-    error::{RequestError, Result},
-    fields::{Fields, check_integer, checked_label, checked_query, label, wrong_type},
-    settings::mode,
+    RetrievalSettings, SearchOutcome,
+    request::{Result, filter as read_filter, parse},
+    settings::{count, mode},
 };
 
 /// The collection of requests that name none.
@@ -39,38 +39,34 @@ enum TagsMatch {
 
 impl KnowledgeRequest {
     pub fn parse(request: &Value) -> Result<Self> {
-        let fields = Fields::of_request(
-            request,
-            &[
-                "query",
-                "n_results",
-                "category",
-                "tags",
-                "tags_match",
-                "knowledge_ids",
-                "collection",
-                "mode",
-                "score_threshold",
-            ],
-        )?;
-        // the form of GET sends a category that was left out as an empty one
-        let category = fields
-            .value("category")
-            .filter(|value| value.as_str() != Some(""));
-        let collection = fields.text("collection")?.unwrap_or(DEFAULT_COLLECTION);
-        let results = fields.integer("n_results", 1..=MAX_RESULTS)?;
-        Ok(Self {
-            query: checked_query(fields.required_text("query")?, "query")?,
-            results: results.unwrap_or(DEFAULT_RESULTS),
-            collection: collection.to_owned(),
-            mode: mode(&fields, "mode")?,
-            threshold: fields.fraction("score_threshold")?,
-            filter: filter(
-                category.map(|value| label(value, "category")).transpose()?,
-                fields.list("tags", label)?,
-                tags_match(&fields)?,
-                fields.list("knowledge_ids", knowledge_id)?,
-            )?,
+        const FIELDS: [&str; 9] = [
+            "query",
+            "n_results",
+            "category",
+            "tags",
+            "tags_match",
+            "knowledge_ids",
+            "collection",
+            "mode",
+            "score_threshold",
+        ];
+        parse(request, &FIELDS, |fields| {
+            let query = fields.required_text("query");
+            let category = read_category(fields);
+            let tags = fields.texts("tags");
+            let items = fields.list("knowledge_ids", knowledge_id);
+            let filter = filter(category, tags, tags_match(fields), items);
+            Some(Self {
+                results: count(fields, "n_results", MAX_RESULTS).unwrap_or(DEFAULT_RESULTS),
+                collection: fields
+                    .text("collection")
+                    .unwrap_or(DEFAULT_COLLECTION)
+                    .to_owned(),
+                mode: mode(fields, "mode"),
+                threshold: fields.fraction("score_threshold"),
+                filter: read_filter(fields, filter)?,
+                query: query?.to_owned(),
+            })
         })
     }
 
@@ -81,18 +77,18 @@ impl KnowledgeRequest {
         category: Option<&str>,
         collection: Option<&str>,
     ) -> Result<Self> {
-        let results = n.unwrap_or(DEFAULT_RESULTS);
-        let category = category
-            .filter(|text| !text.is_empty())
-            .map(|text| checked_label(text, "category"))
-            .transpose()?;
-        Ok(Self {
-            query: checked_query(q, "q")?,
-            results: check_integer(results.into(), 1..=MAX_RESULTS, "n")?,
-            collection: collection.unwrap_or(DEFAULT_COLLECTION).to_owned(),
-            mode: None,
-            threshold: None,
-            filter: filter(category, None, TagsMatch::All, None)?,
+        let arguments = json!({ "q": q, "n": n, "category": category });
+        parse(&arguments, &["q", "n", "category"], |fields| {
+            let query = fields.required_text("q");
+            let filter = filter(read_category(fields), None, TagsMatch::All, None);
+            Some(Self {
+                results: count(fields, "n", MAX_RESULTS).unwrap_or(DEFAULT_RESULTS),
+                collection: collection.unwrap_or(DEFAULT_COLLECTION).to_owned(),
+                mode: None,
+                threshold: None,
+                filter: read_filter(fields, filter)?,
+                query: query?.to_owned(),
+            })
         })
     }
 
@@ -144,39 +140,45 @@ impl KnowledgeRequest {
     }
 }
 
-fn tags_match(fields: &Fields<'_>) -> Result<TagsMatch> {
-    match fields.text("tags_match")? {
-        None | Some("all") => Ok(TagsMatch::All),
-        Some("any") => Ok(TagsMatch::Any),
-        Some(other) => Err(RequestError::new(
-            &fields.path_of("tags_match"),
-            format!("must be any or all, not {other:?}"),
-            "any: documents with one of the tags. all: documents with all of them.",
-        )),
+/// Reads the category. The form of GET sends one that was left out as an empty one.
+fn read_category<'a>(fields: &Fields<'a>) -> Option<&'a str> {
+    match fields
+        .get("category")
+        .is_some_and(|category| category == "")
+    {
+        true => None,
+        false => fields.text("category"),
     }
 }
 
-fn knowledge_id(value: &Value, path: &str) -> Result<i64> {
-    match value {
-        Value::Number(number) if number.as_i64().is_none() => Err(RequestError::new(
-            path,
-            format!("must be a 64-bit whole number, not {number}"),
-            "Give the number of a knowledge item.",
-        )),
-        _ => value
-            .as_i64()
-            .ok_or_else(|| wrong_type(value, "a number", path)),
+fn tags_match(fields: &Fields<'_>) -> TagsMatch {
+    match fields.word("tags_match", &["any", "all"], "a way to match tags") {
+        Some("any") => TagsMatch::Any,
+        _ => TagsMatch::All,
     }
+}
+
+fn knowledge_id(fields: &Fields<'_>, name: &str, value: &Value) -> Option<i64> {
+    let id = value.as_i64();
+    match value {
+        Value::Number(number) if id.is_none() => {
+            let problem = format!("must be a 64-bit integer, not {number}");
+            fields.problem_with(name, problem, "Give the number of a knowledge item.");
+        }
+        _ if id.is_none() => fields.problem(name, wrong_type("a number", value)),
+        _ => {}
+    }
+    id
 }
 
 /// Returns a filter for documents to which all of this applies. No tags restrict nothing. No
 /// numbers of items find nothing: an application that may search none must not search all.
 fn filter(
-    category: Option<String>,
+    category: Option<&str>,
     tags: Option<Vec<String>>,
     tags_match: TagsMatch,
     items: Option<Vec<i64>>,
-) -> Result<Filter> {
+) -> std::result::Result<Filter, FilterError> {
     let operator = match tags_match {
         TagsMatch::All => "contains",
         TagsMatch::Any => "in",
@@ -191,7 +193,7 @@ fn filter(
     .flatten()
     .collect();
     if conditions.is_empty() {
-        return Ok(rag_filter::parse(&Value::Null)?);
+        return rag_filter::parse(&Value::Null);
     }
-    Ok(rag_filter::parse(&json!({ "conditions": conditions }))?)
+    rag_filter::parse(&json!({ "conditions": conditions }))
 }

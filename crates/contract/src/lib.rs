@@ -10,20 +10,15 @@
 //! that names the place: `retrieval_setting.topk`. An answer is made of [`FoundChunk`]s.
 
 pub mod dify;
-mod error;
-mod fields;
 mod found;
 mod knowledge;
+mod request;
 mod retrieve;
-mod retriever;
 mod settings;
-mod storage;
 
 pub use dify::{DifyError, DifyRequest};
-pub use error::RequestError;
 pub use found::FoundChunk;
 pub use knowledge::{DEFAULT_COLLECTION, KnowledgeRequest};
+pub use request::unreadable;
 pub use retrieve::{KnowledgeBases, RetrieveRequest, RetrieverRef, SearchHints};
-pub use retriever::{DEFAULT_WEIGHTS, Fusion, MethodSettings, RetrieverSettings};
-pub use settings::{MAX_TOP_K, RetrievalMode, RetrievalSettings, SearchOutcome, Weights};
-pub use storage::{RemoteStorage, SecretValueRef, StorageSettings, StorageType, VectorMetric};
+pub use settings::{RetrievalSettings, SearchOutcome};

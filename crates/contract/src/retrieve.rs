@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use rag_definition::Fields;
 use rag_filter::Filter;
 use serde_json::{Value, json};
 
 use crate::{
     FoundChunk, RetrievalSettings, SearchOutcome,
-    error::{RequestError, Result},
-    fields::{Fields, checked_query, text},
+    request::{Result, filter, parse},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -70,26 +70,31 @@ impl RetrieverRef {
 
 impl RetrieveRequest {
     pub fn parse(request: &Value) -> Result<Self> {
-        let fields = Fields::of_request(
-            request,
-            &[
-                "knowledge_id",
-                "knowledge_ids",
-                "query",
-                "search_hints",
-                "retriever_ref",
-                "retrieval_setting",
-                "metadata_condition",
-            ],
-        )?;
-        let condition = fields.value("metadata_condition").unwrap_or(&Value::Null);
-        Ok(Self {
-            knowledge: knowledge_bases(&fields)?,
-            query: checked_query(fields.required_text("query")?, "query")?,
-            hints: hints(&fields)?,
-            retriever: retriever(&fields)?,
-            settings: RetrievalSettings::read(&fields)?,
-            filter: rag_filter::parse_request(condition, "metadata_condition")?,
+        const FIELDS: [&str; 7] = [
+            "knowledge_id",
+            "knowledge_ids",
+            "query",
+            "search_hints",
+            "retriever_ref",
+            "retrieval_setting",
+            "metadata_condition",
+        ];
+        parse(request, &FIELDS, |fields| {
+            let knowledge = knowledge_bases(fields);
+            let query = fields.required_text("query");
+            let hints = hints(fields);
+            let retriever = retriever(fields);
+            let settings = RetrievalSettings::read(fields);
+            let condition = fields.get("metadata_condition").unwrap_or(&Value::Null);
+            let parsed = rag_filter::parse_request(condition, "metadata_condition");
+            Some(Self {
+                knowledge: knowledge?,
+                query: query?.to_owned(),
+                hints,
+                retriever,
+                settings,
+                filter: filter(fields, parsed)?,
+            })
         })
     }
 
@@ -127,54 +132,57 @@ impl RetrieveRequest {
     }
 }
 
-fn knowledge_bases(request: &Fields<'_>) -> Result<KnowledgeBases> {
+fn knowledge_bases(request: &Fields<'_>) -> Option<KnowledgeBases> {
     const NAME: &str = "knowledge_ids";
-    let problem = |message: &str, hint: &str| Err(RequestError::new(NAME, message, hint));
-    let read = |value, path: &str| text(value, path).map(str::to_owned);
-    let Some(mut ids) = request.list(NAME, read)? else {
-        let id = request.required_text("knowledge_id")?;
-        return Ok(KnowledgeBases::One(id.to_owned()));
-    };
-    if request.value("knowledge_id").is_some() {
-        return problem("excludes knowledge_id", "Give one of them.");
+    const ONE: &str = "knowledge_id";
+    if request.get(NAME).is_none() {
+        let id = request.required_text(ONE)?;
+        return Some(KnowledgeBases::One(id.to_owned()));
+    }
+    let mut ids = request.texts(NAME)?;
+    if request.get(ONE).is_some() {
+        request.problem_with(NAME, format!("excludes {ONE}"), "Give one of them.");
+        return None;
     }
     let mut seen = HashSet::new();
     ids.retain(|id| seen.insert(id.clone()));
     if ids.is_empty() {
-        return problem("must not be empty", "Name at least one knowledge base.");
+        request.problem_with(
+            NAME,
+            "must not be empty",
+            "Name at least one knowledge base.",
+        );
     }
     if ids.len() > MAX_KNOWLEDGE_BASES {
-        let message = format!("has {} knowledge bases", ids.len());
-        let hint = format!("Name at most {MAX_KNOWLEDGE_BASES}.");
-        return problem(&message, &hint);
+        let problem = format!("has {} knowledge bases", ids.len());
+        request.problem_with(
+            NAME,
+            problem,
+            format!("Name at most {MAX_KNOWLEDGE_BASES}."),
+        );
     }
-    Ok(KnowledgeBases::Several(ids))
+    Some(KnowledgeBases::Several(ids))
 }
 
-/// Reads `search_hints`. Keywords and phrases together are the words.
-fn hints(request: &Fields<'_>) -> Result<SearchHints> {
-    let fields = request.object("search_hints", &["dense_query", "keywords", "phrases"])?;
-    let words_of = |name: &str| -> Result<Vec<String>> {
-        let read = |value, path: &str| text(value, path).map(str::to_owned);
-        Ok(fields.list(name, read)?.unwrap_or_default())
-    };
-    let mut words = words_of("keywords")?;
-    words.extend(words_of("phrases")?);
+/// Reads `search_hints`. Keywords and phrases together are the words. Blank ones are ignored.
+fn hints(request: &Fields<'_>) -> SearchHints {
+    let known = ["dense_query", "keywords", "phrases"];
+    let fields = request.object_or_empty("search_hints", &known);
+    let mut words = fields.any_texts("keywords").unwrap_or_default();
+    words.extend(fields.any_texts("phrases").unwrap_or_default());
     let given = |text: String| (!text.trim().is_empty()).then_some(text);
-    let vector_text = fields.text("dense_query")?.map(str::to_owned);
-    Ok(SearchHints {
+    let vector_text = fields.any_text("dense_query").map(str::to_owned);
+    SearchHints {
         vector_text: vector_text.and_then(given),
         words: given(words.join(" ")),
-    })
+    }
 }
 
-fn retriever(request: &Fields<'_>) -> Result<Option<RetrieverRef>> {
+fn retriever(request: &Fields<'_>) -> Option<RetrieverRef> {
     let fields = request.object("retriever_ref", &["name", "namespace"])?;
-    if request.value("retriever_ref").is_none() {
-        return Ok(None);
-    }
-    Ok(Some(RetrieverRef {
+    let namespace = fields.text("namespace").map(str::to_owned);
+    Some(RetrieverRef {
         name: fields.required_text("name")?.to_owned(),
-        namespace: fields.text("namespace")?.map(str::to_owned),
-    }))
+        namespace,
+    })
 }

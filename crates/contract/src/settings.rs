@@ -1,83 +1,17 @@
 //! How to search: mode, weights, number of results, minimum score.
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
+use rag_definition::{
+    Fields,
+    retriever::{Fusion, MAX_TOP_K, RetrievalMode, Weights},
+};
 use serde_json::{Value, json};
 
 use crate::{
-    FoundChunk, Fusion,
-    error::{RequestError, Result},
-    fields::Fields,
+    FoundChunk,
+    request::{Result, parse},
 };
-
-/// The maximum number of results of a search.
-pub const MAX_TOP_K: i32 = 10_000;
-
-/// The sum of two weights may differ from 1 by this much.
-const WEIGHT_TOLERANCE: f64 = 0.01;
-
-/// How chunks are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetrievalMode {
-    Vector,
-    Keyword,
-    Hybrid,
-}
-
-impl RetrievalMode {
-    pub const ALL: [Self; 3] = [Self::Vector, Self::Keyword, Self::Hybrid];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Vector => "vector",
-            Self::Keyword => "keyword",
-            Self::Hybrid => "hybrid",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
-    }
-}
-
-impl fmt::Display for RetrievalMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The parts of the two scores in the score of mode `hybrid`. Their sum is about 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weights {
-    pub vector: f64,
-    pub keyword: f64,
-}
-
-impl Weights {
-    /// Returns the weights for what a user gave. If one is given, the other is 1 minus it. `path`
-    /// is the place of the first one.
-    ///
-    /// # Errors
-    /// A weight is not between 0 and 1, or their sum is not 1.
-    pub fn new(vector: Option<f64>, keyword: Option<f64>, path: &str) -> Result<Option<Self>> {
-        let (vector, keyword) = match (vector, keyword) {
-            (None, None) => return Ok(None),
-            (Some(vector), None) => (vector, 1.0 - vector),
-            (None, Some(keyword)) => (1.0 - keyword, keyword),
-            (Some(vector), Some(keyword)) => (vector, keyword),
-        };
-        let sum = vector + keyword;
-        // the sum of two decimal fractions is not exact
-        if (sum - 1.0).abs() > WEIGHT_TOLERANCE + f64::EPSILON {
-            return Err(RequestError::new(
-                path,
-                format!("vector_weight and keyword_weight must sum to 1, not {sum:.3}"),
-                "Leave one of them out: it is then 1 minus the other.",
-            ));
-        }
-        Ok(Some(Self { vector, keyword }))
-    }
-}
 
 /// What a request says of the search. None means the setting of the retriever.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -103,8 +37,8 @@ pub struct RetrievalSettings {
 
 impl RetrievalSettings {
     /// Reads the field `retrieval_setting` with all its fields.
-    pub(crate) fn read(request: &Fields<'_>) -> Result<Self> {
-        let fields = request.object(
+    pub(crate) fn read(request: &Fields<'_>) -> Self {
+        let fields = request.object_or_empty(
             "retrieval_setting",
             &[
                 "top_k",
@@ -113,16 +47,12 @@ impl RetrievalSettings {
                 "vector_weight",
                 "keyword_weight",
             ],
-        )?;
-        Ok(Self {
-            mode: mode(&fields, "retrieval_mode")?,
-            weights: Weights::new(
-                fields.fraction("vector_weight")?,
-                fields.fraction("keyword_weight")?,
-                &fields.path_of("vector_weight"),
-            )?,
-            ..Self::without_mode(&fields)?
-        })
+        );
+        Self {
+            mode: mode(&fields, "retrieval_mode"),
+            weights: weights(&fields),
+            ..Self::without_mode(&fields)
+        }
     }
 
     /// Reads all settings of a search, with the names of the arguments of `rag_search`.
@@ -130,79 +60,68 @@ impl RetrievalSettings {
     /// # Errors
     /// A field is unknown, of another type, or out of range.
     pub fn parse(settings: &Value) -> Result<Self> {
-        let fields = Fields::of_request(
-            settings,
-            &[
-                "mode",
-                "top_k",
-                "score_threshold",
-                "vector_weight",
-                "keyword_weight",
-                "fusion",
-                "per_document",
-                "mmr_lambda",
-                "distinct_text",
-            ],
-        )?;
-        Ok(Self {
-            mode: mode(&fields, "mode")?,
-            weights: Weights::new(
-                fields.fraction("vector_weight")?,
-                fields.fraction("keyword_weight")?,
-                "vector_weight",
-            )?,
-            fusion: fusion(&fields)?,
-            per_document: fields.integer("per_document", 1..=MAX_TOP_K)?,
-            mmr_lambda: fields.fraction("mmr_lambda")?,
-            distinct_text: fields.boolean("distinct_text")?,
-            ..Self::without_mode(&fields)?
+        const FIELDS: [&str; 9] = [
+            "mode",
+            "top_k",
+            "score_threshold",
+            "vector_weight",
+            "keyword_weight",
+            "fusion",
+            "per_document",
+            "mmr_lambda",
+            "distinct_text",
+        ];
+        parse(settings, &FIELDS, |fields| {
+            let fusion = fields.word("fusion", &Fusion::ALL.map(Fusion::name), "a fusion");
+            Some(Self {
+                mode: mode(fields, "mode"),
+                weights: weights(fields),
+                fusion: fusion.and_then(Fusion::parse),
+                per_document: count(fields, "per_document", MAX_TOP_K),
+                mmr_lambda: fields.fraction("mmr_lambda"),
+                distinct_text: fields.boolean("distinct_text"),
+                ..Self::without_mode(fields)
+            })
         })
     }
 
     /// Reads the field `retrieval_setting` of contracts that know no modes.
-    pub(crate) fn read_without_mode(request: &Fields<'_>) -> Result<Self> {
-        let fields = request.object("retrieval_setting", &["top_k", "score_threshold"])?;
-        Self::without_mode(&fields)
+    pub(crate) fn read_without_mode(request: &Fields<'_>) -> Self {
+        let known = ["top_k", "score_threshold"];
+        Self::without_mode(&request.object_or_empty("retrieval_setting", &known))
     }
 
-    fn without_mode(fields: &Fields<'_>) -> Result<Self> {
-        Ok(Self {
-            top_k: fields.integer("top_k", 1..=MAX_TOP_K)?,
-            threshold: fields.fraction("score_threshold")?,
+    fn without_mode(fields: &Fields<'_>) -> Self {
+        Self {
+            top_k: count(fields, "top_k", MAX_TOP_K),
+            threshold: fields.fraction("score_threshold"),
             ..Self::default()
-        })
+        }
     }
 }
 
-fn fusion(fields: &Fields<'_>) -> Result<Option<Fusion>> {
-    let Some(name) = fields.text("fusion")? else {
-        return Ok(None);
-    };
-    match Fusion::parse(name) {
-        Some(fusion) => Ok(Some(fusion)),
-        None => Err(RequestError::new(
-            &fields.path_of("fusion"),
-            format!("there is no fusion {name:?}"),
-            format!("Fusions: {}.", Fusion::ALL.map(Fusion::name).join(", ")),
-        )),
+/// Reads a number from 1 to `most`.
+pub(crate) fn count(fields: &Fields<'_>, name: &str, most: i32) -> Option<i32> {
+    let count = fields.integer(name, 1..=i64::from(most))?;
+    i32::try_from(count).ok()
+}
+
+fn weights(fields: &Fields<'_>) -> Option<Weights> {
+    let (vector, keyword) = ("vector_weight", "keyword_weight");
+    match Weights::new(fields.fraction(vector), fields.fraction(keyword)) {
+        Ok(weights) => weights,
+        Err(sum) => {
+            let problem = format!("{vector} and {keyword} must sum to 1, not {:.3}", sum.0);
+            let hint = "Leave one of them out: it is then 1 minus the other.";
+            fields.problem_with(vector, problem, hint);
+            None
+        }
     }
 }
 
-pub(crate) fn mode(fields: &Fields<'_>, field: &str) -> Result<Option<RetrievalMode>> {
-    let Some(name) = fields.text(field)? else {
-        return Ok(None);
-    };
-    match RetrievalMode::parse(name) {
-        Some(mode) => Ok(Some(mode)),
-        None => Err(RequestError::new(
-            &fields.path_of(field),
-            format!("there is no mode {name:?}"),
-            format!(
-                "Modes: {}.",
-                RetrievalMode::ALL.map(RetrievalMode::name).join(", ")
-            ),
-        )),
-    }
+pub(crate) fn mode(fields: &Fields<'_>, name: &str) -> Option<RetrievalMode> {
+    let names = RetrievalMode::ALL.map(RetrievalMode::name);
+    RetrievalMode::parse(fields.word(name, &names, "a mode")?)
 }
 
 /// The result of a search.

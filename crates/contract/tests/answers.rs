@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use rag_contract::{
-    DifyError, DifyRequest, FoundChunk, KnowledgeRequest, RetrievalMode, RetrieveRequest,
-    SearchOutcome, dify,
+    DifyError, DifyRequest, FoundChunk, KnowledgeRequest, RetrieveRequest, SearchOutcome, dify,
 };
+use rag_definition::retriever::RetrievalMode;
 use serde_json::{Value, json};
 
 fn chunk() -> FoundChunk {

@@ -2,4 +2,3 @@
 
 mod answers;
 mod requests;
-mod retriever;

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
-use rag_contract::{
-    DifyRequest, KnowledgeRequest, RequestError, RetrievalMode, RetrieveRequest, Weights,
+use rag_contract::{DifyRequest, KnowledgeRequest, RetrieveRequest};
+use rag_definition::{
+    FieldProblem,
+    retriever::{RetrievalMode, WeightSum, Weights},
 };
 use serde_json::{Value, json};
 
@@ -42,10 +44,8 @@ fn changed(place: &str, value: Value) -> Value {
     request
 }
 
-fn mistake<T: std::fmt::Debug>(parsed: Result<T, RequestError>) -> String {
-    let error = parsed.expect_err("a mistake");
-    assert!(!error.hint.is_empty(), "{error}: no hint");
-    error.to_string()
+fn mistake<T: std::fmt::Debug>(parsed: Result<T, FieldProblem>) -> String {
+    parsed.expect_err("a mistake").to_string()
 }
 
 #[test]
@@ -103,8 +103,7 @@ fn retrievers_are_named_with_their_namespace() {
 #[test]
 fn one_weight_gives_the_other_and_both_must_sum_to_one() {
     let weights = |vector, keyword| {
-        Weights::new(vector, keyword, "vector_weight")
-            .map(|weights| weights.map(|w| (w.vector, w.keyword)))
+        Weights::new(vector, keyword).map(|weights| weights.map(|w| (w.vector, w.keyword)))
     };
     assert_eq!(weights(None, None), Ok(None));
     assert_eq!(weights(Some(0.75), None), Ok(Some((0.75, 0.25))));
@@ -115,49 +114,46 @@ fn one_weight_gives_the_other_and_both_must_sum_to_one() {
             Ok(Some((vector, keyword)))
         );
     }
-    assert_eq!(
-        mistake(weights(Some(0.9), Some(0.9))),
-        "vector_weight: vector_weight and keyword_weight must sum to 1, not 1.800"
-    );
+    assert_eq!(weights(Some(0.9), Some(0.9)), Err(WeightSum(1.8)));
     assert!(weights(Some(0.7), Some(0.32)).is_err());
 }
 
 #[test]
 fn every_mistake_of_rag_retrieve_is_named_with_its_place() {
     let cases = [
-        (json!([]), "expected an object, found an array"),
-        (json!(null), "expected an object, found null"),
+        (json!([]), "must be an object, not an array"),
+        (json!(null), "must be an object, not null"),
         (json!({"query": "b"}), "knowledge_id: is missing"),
         (json!({"knowledge_id": "a"}), "query: is missing"),
-        (changed("/query", json!(" \n")), "query: must not be blank"),
+        (changed("/query", json!(" \n")), "query: must not be empty"),
         (
             changed("/knowledge_id", json!(7)),
-            "knowledge_id: expected a string, found a number",
+            "knowledge_id: must be a string, not a number",
         ),
-        (changed("/top_k", json!(5)), "top_k: unknown field"),
+        (changed("/top_k", json!(5)), "top_k: is not a known field"),
         (
             changed("/retrieval_setting/topk", json!(5)),
-            "retrieval_setting.topk: unknown field",
+            "retrieval_setting.topk: is not a known field",
         ),
         (
             changed("/retrieval_setting/top_k", json!(0)),
-            "retrieval_setting.top_k: must be a whole number between 1 and 10000, not 0",
+            "retrieval_setting.top_k: must be an integer from 1 to 10000, not 0",
         ),
         (
             changed("/retrieval_setting/top_k", json!(2.5)),
-            "retrieval_setting.top_k: must be a whole number between 1 and 10000, not 2.5",
+            "retrieval_setting.top_k: must be an integer from 1 to 10000, not 2.5",
         ),
         (
             changed("/retrieval_setting/top_k", json!("5")),
-            "retrieval_setting.top_k: expected a number, found a string",
+            "retrieval_setting.top_k: must be an integer from 1 to 10000, not a string",
         ),
         (
             changed("/retrieval_setting/score_threshold", json!(1.5)),
-            "retrieval_setting.score_threshold: must be between 0 and 1, not 1.5",
+            "retrieval_setting.score_threshold: must be a number from 0 to 1, not 1.5",
         ),
         (
             changed("/retrieval_setting/retrieval_mode", json!("semantic")),
-            "retrieval_setting.retrieval_mode: there is no mode \"semantic\"",
+            "retrieval_setting.retrieval_mode: \"semantic\" is not a mode",
         ),
         (
             changed("/retrieval_setting/keyword_weight", json!(0.9)),
@@ -166,7 +162,7 @@ fn every_mistake_of_rag_retrieve_is_named_with_its_place() {
         ),
         (
             changed("/retrieval_setting/vector_weight", json!(-0.1)),
-            "retrieval_setting.vector_weight: must be between 0 and 1, not -0.1",
+            "retrieval_setting.vector_weight: must be a number from 0 to 1, not -0.1",
         ),
         (
             changed("/retriever_ref", json!({"namespace": "default"})),
@@ -174,11 +170,11 @@ fn every_mistake_of_rag_retrieve_is_named_with_its_place() {
         ),
         (
             changed("/retriever_ref", json!({"name": "a", "kind": "b"})),
-            "retriever_ref.kind: unknown field",
+            "retriever_ref.kind: is not a known field",
         ),
         (
             changed("/retriever_ref", json!("a")),
-            "retriever_ref: expected an object, found a string",
+            "retriever_ref: must be an object, not a string",
         ),
         (
             changed("/metadata_condition/conditions/1/operator", json!("ge")),
@@ -231,11 +227,11 @@ fn every_mistake_of_dify_is_named_with_its_place() {
         (json!({"knowledge_id": "a"}), "query: is missing"),
         (
             with("retriever_ref", json!({"name": "a"})),
-            "retriever_ref: unknown field",
+            "retriever_ref: is not a known field",
         ),
         (
             with("retrieval_setting", json!({"retrieval_mode": "vector"})),
-            "retrieval_setting.retrieval_mode: unknown field",
+            "retrieval_setting.retrieval_mode: is not a known field",
         ),
         (
             with("metadata_condition", json!({"operator": "and"})),
@@ -299,41 +295,41 @@ fn every_mistake_of_a_knowledge_search_is_named_with_its_place() {
     };
     let cases = [
         (json!({}), "query: is missing"),
-        (with("query", json!("")), "query: must not be blank"),
-        (with("top_k", json!(1)), "top_k: unknown field"),
+        (with("query", json!("")), "query: must not be empty"),
+        (with("top_k", json!(1)), "top_k: is not a known field"),
         (
             with("n_results", json!(21)),
-            "n_results: must be a whole number between 1 and 20, not 21",
+            "n_results: must be an integer from 1 to 20, not 21",
         ),
         (
             with("category", json!(["a"])),
-            "category: expected a string, found an array",
+            "category: must be a string, not an array",
         ),
-        (with("category", json!(" ")), "category: must not be blank"),
+        (with("category", json!(" ")), "category: must not be empty"),
         (
             with("tags", json!("a,b")),
-            "tags: expected an array, found a string",
+            "tags: must be an array of strings, not a string",
         ),
         (
             with("tags", json!(["a", 1])),
-            "tags[1]: expected a string, found a number",
+            "tags[1]: must be a string, not a number",
         ),
-        (with("tags", json!(["a", ""])), "tags[1]: must not be blank"),
+        (with("tags", json!(["a", ""])), "tags[1]: must not be empty"),
         (
             with("tags_match", json!("some")),
-            "tags_match: must be any or all, not \"some\"",
+            "tags_match: \"some\" is not a way to match tags",
         ),
         (
             with("knowledge_ids", json!(["a"])),
-            "knowledge_ids[0]: expected a number, found a string",
+            "knowledge_ids[0]: must be a number, not a string",
         ),
         (
             with("knowledge_ids", json!([1, 2.5])),
-            "knowledge_ids[1]: must be a 64-bit whole number, not 2.5",
+            "knowledge_ids[1]: must be a 64-bit integer, not 2.5",
         ),
         (
             with("score_threshold", json!(-1)),
-            "score_threshold: must be between 0 and 1, not -1",
+            "score_threshold: must be a number from 0 to 1, not -1",
         ),
     ];
     for (request, expected) in cases {
@@ -344,12 +340,12 @@ fn every_mistake_of_a_knowledge_search_is_named_with_its_place() {
         );
     }
     let of = |q, n, category| mistake(KnowledgeRequest::of_arguments(q, n, category, None));
-    assert_eq!(of(" ", None, None), "q: must not be blank");
+    assert_eq!(of(" ", None, None), "q: must not be empty");
     assert_eq!(
         of("q", Some(0), None),
-        "n: must be a whole number between 1 and 20, not 0"
+        "n: must be an integer from 1 to 20, not 0"
     );
-    assert_eq!(of("q", None, Some(" ")), "category: must not be blank");
+    assert_eq!(of("q", None, Some(" ")), "category: must not be empty");
 }
 
 /// Any JSON, with the names of fields more often than by chance.
@@ -461,7 +457,7 @@ fn hints_are_texts_of_their_own() {
     let request = changed("/search_hints", json!({"sparse": "x"}));
     assert_eq!(
         mistake(RetrieveRequest::parse(&request)),
-        "search_hints.sparse: unknown field"
+        "search_hints.sparse: is not a known field"
     );
 }
 
@@ -480,7 +476,7 @@ fn one_or_several_knowledge_bases_are_named() {
         ),
         (
             json!({"knowledge_ids": ["a", 1], "query": "q"}),
-            "knowledge_ids[1]: expected a string, found a number",
+            "knowledge_ids[1]: must be a string, not a number",
         ),
     ] {
         assert_eq!(mistake(parse(request)), message);

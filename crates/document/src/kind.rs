@@ -15,7 +15,7 @@
 //! recognized by its extension too. But a page whose address ends in `.php`, `.png` or `.md` is a
 //! page if it is served as `text/html`, and bytes that begin as a PDF are a PDF.
 
-use rag_protocol::ingest::DocumentType;
+use rag_definition::DocumentType;
 
 use crate::language;
 

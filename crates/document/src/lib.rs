@@ -55,7 +55,8 @@ mod split;
 mod title;
 mod words;
 
-use rag_protocol::ingest::{Content, DocumentType, Splitting, Stage, Title, Warning};
+use rag_definition::DocumentType;
+use rag_protocol::ingest::{Content, Splitting, Stage, Title, Warning};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};

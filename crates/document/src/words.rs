@@ -1,7 +1,7 @@
 //! Detects texts without spaces between words. They would be stored and embedded, and no search
 //! would find them.
 
-use rag_protocol::ingest::DocumentType;
+use rag_definition::DocumentType;
 
 /// Maximum length of a word, in letters and digits. The longest dictionary words have fewer than
 /// 200.

@@ -5,10 +5,11 @@
 use std::{collections::HashMap, io::Write, path::PathBuf};
 
 use flate2::{Compression, write::ZlibEncoder};
+use rag_definition::DocumentType;
 use rag_document::{
     DocumentError, ExtractedDocument, PdfReader, TokenCounter, content, extract_with,
 };
-use rag_protocol::ingest::{DocumentType, Splitting, Unit};
+use rag_protocol::ingest::{Splitting, Unit};
 use serde_json::json;
 
 /// Returns `None` if there is no library.

@@ -12,9 +12,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use rag_definition::DocumentType;
 use rag_document::{PdfReader, TokenCounter};
 use rag_model::settings::Settings;
-use rag_protocol::ingest::{DocumentType, Splitting, Unit};
+use rag_protocol::ingest::{Splitting, Unit};
 
 #[allow(dead_code)] // the engine tokenizes, this only counts
 #[path = "../src/embed/tokens.rs"]

@@ -25,8 +25,9 @@ use std::{
 };
 
 use clap::Parser;
+use rag_definition::model::Precision;
 use rag_protocol::{
-    embed::{Answer, ModelOptions, ModelRef, Precision, Priority, Reply, Request, Task},
+    embed::{Answer, ModelOptions, ModelRef, Priority, Reply, Request, Task},
     frame,
 };
 use serde_json::Value;

@@ -34,10 +34,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rag_definition::DocumentType;
 use rag_document::{DocumentError, ExtractedDocument};
 use rag_protocol::{
     frame::{self, Frame},
-    ingest::{Content, DocumentType, Splitting, Stage},
+    ingest::{Content, Splitting, Stage},
 };
 use serde::{Deserialize, Serialize};
 

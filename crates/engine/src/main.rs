@@ -30,10 +30,11 @@ mod store;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError,
     call::Call,
-    embed::{ModelOptions, ModelRef, Precision},
+    embed::{ModelOptions, ModelRef},
     storage::StorageCall,
 };
 use tracing::Level;

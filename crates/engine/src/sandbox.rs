@@ -32,11 +32,8 @@ use std::{
     sync::OnceLock,
 };
 
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::Job,
-    spec::{ServerPath, SourceSpec},
-};
+use rag_definition::source::{ServerPath, SourceSpec};
+use rag_protocol::{EngineError, ErrorKind, ingest::Job};
 
 pub use self::check::check;
 use crate::{embed::Provider, pdfs};

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::common::{Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime};
-use rag_protocol::embed::{Answer, Precision, Priority, Task};
+use rag_definition::model::Precision;
+use rag_protocol::embed::{Answer, Priority, Task};
 
 /// The first values of some embeddings, computed in 64-bit floats straight from the weights (NumPy,
 /// no ONNX).

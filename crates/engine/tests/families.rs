@@ -9,9 +9,10 @@ use crate::common::{
     Embeddings, Engine, model, onnxruntime,
     references::{EMBEDDING, converted, expected, reference},
 };
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, Precision, Priority, Task},
+    embed::{Answer, Priority, Task},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

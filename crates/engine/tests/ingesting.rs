@@ -14,10 +14,10 @@ use crate::common::{
     PROGRAM, eventually,
     jobs::{Folder, documents, failures, name, run, start},
 };
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     ErrorKind, frame,
     ingest::{Event, KnownVersion, Stage},
-    spec::SourceSpec,
 };
 use serde_json::json;
 

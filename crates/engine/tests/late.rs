@@ -9,9 +9,10 @@ use crate::common::{
     Client, Embeddings, Engine, default_model, model, onnxruntime,
     references::{EMBEDDING, converted, expected, read},
 };
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, ModelInfo, ModelOptions, ModelRef, Precision, Priority, Task},
+    embed::{Answer, ModelInfo, ModelOptions, ModelRef, Priority, Task},
 };
 use serde::Deserialize;
 

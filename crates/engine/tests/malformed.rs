@@ -8,9 +8,10 @@ use std::{
 
 use crate::common::{Client, Engine, embed, model, model_folder, onnxruntime, tiny};
 use proptest::{prelude::*, test_runner::TestRunner};
+use rag_definition::model::Precision;
 use rag_protocol::{
     ErrorKind,
-    embed::{Answer, ModelRef, Precision, Priority},
+    embed::{Answer, ModelRef, Priority},
     frame,
 };
 use tempfile::TempDir;

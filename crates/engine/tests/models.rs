@@ -7,9 +7,10 @@ use crate::common::{
     Embeddings, Engine, PROGRAM, embed, eventually, model, model_folder, onnxruntime,
     tiny::{self, DIMENSIONS, Output, direction},
 };
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, Precision, Priority, Task},
+    embed::{Answer, Priority, Task},
 };
 
 const HIDDEN: Output = Output::Hidden("last_hidden_state");

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::common::{Engine, model, model_folder, onnxruntime, tiny};
+use rag_definition::{DocumentType, model::Precision};
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Answer, Precision, StoredText, Task},
-    ingest::{Content, DocumentType, Splitting, Unit},
+    embed::{Answer, StoredText, Task},
+    ingest::{Content, Splitting, Unit},
 };
 
 fn prepare(document_type: &str, bytes: &[u8]) -> Option<Result<(Content, String), EngineError>> {

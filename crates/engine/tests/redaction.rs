@@ -12,10 +12,10 @@ use crate::common::{PROGRAM, jobs, tiny};
 use crate::web::{HttpRequest, Reply, Server};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     EngineError, frame,
     ingest::{Credentials, Event, Failure, Job, Network},
-    spec::SourceSpec,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -13,9 +13,10 @@ use crate::common::{
     Embeddings, Engine, default_model, dot, embed, long_text, model, onnxruntime,
     references::{EMBEDDING, converted},
 };
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError, ErrorKind,
-    embed::{Precision, Priority, Task},
+    embed::{Priority, Task},
 };
 
 /// Models whose graphs have no mask. OpenVINO 2026.4 computes some of them wrongly.

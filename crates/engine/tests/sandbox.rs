@@ -12,10 +12,8 @@ use std::{
 };
 
 use crate::common::{Engine, PROGRAM, embed, model, model_folder, onnxruntime, tiny};
-use rag_protocol::{
-    ErrorKind,
-    embed::{Precision, Priority},
-};
+use rag_definition::model::Precision;
+use rag_protocol::{ErrorKind, embed::Priority};
 use seccompiler::{SeccompAction, SeccompFilter};
 use serde_json::json;
 use tempfile::TempDir;

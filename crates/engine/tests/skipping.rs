@@ -14,10 +14,8 @@ use std::{
 };
 
 use crate::common::jobs::{Folder, documents, failures, name, run};
-use rag_protocol::{
-    ingest::{Event, Stage},
-    spec::SourceSpec,
-};
+use rag_definition::source::SourceSpec;
+use rag_protocol::ingest::{Event, Stage};
 use serde_json::json;
 
 #[test]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use crate::common::{Client, Engine, default_model, embed, model, onnxruntime};
-use rag_protocol::embed::{Answer, ModelRef, Precision, Priority};
+use rag_definition::model::Precision;
+use rag_protocol::embed::{Answer, ModelRef, Priority};
 
 /// A text of some sixty tokens, different for each number.
 fn text(number: usize) -> String {

@@ -1,6 +1,6 @@
 //! Reads the value of a condition as the type that its key needs.
 
-use rag_protocol::ingest::DocumentType;
+use rag_definition::DocumentType;
 use serde_json::{Map, Value};
 
 use crate::condition::{Timestamp, Uuid};

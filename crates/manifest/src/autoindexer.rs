@@ -6,22 +6,17 @@
 
 use std::time::Duration;
 
-use rag_protocol::{
-    definition::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, Quota},
+use rag_definition::{
+    FieldProblem, Fields, Problems, Quota, SecretRef,
     name::{NameForm, qualify, split},
-    spec::{
-        ExpectedType, FieldProblem, KINDS, ProblemReason, SourceKind, SourceSpec, kind_named,
-        kind_names,
+    source::{
+        DriftPolicy, KINDS, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, SourceKind, SourceSpec,
+        kind_named, kind_names,
     },
-    spelling::did_you_mean,
 };
 use serde_json::{Map, Value, json};
 
-use crate::{
-    Metadata,
-    duration::duration_text,
-    object::{Object, hint_to_quote, shown, type_of},
-};
+use crate::{Metadata, duration::duration_text};
 
 /// A source, as the proposal of the AutoIndexer describes it. Its references and its schedule are
 /// not checked here.
@@ -32,10 +27,11 @@ pub struct AutoIndexer {
     pub retriever: String,
     /// `indexName`.
     pub collection: String,
-    /// The name of one of [`rag_protocol::spec::KINDS`].
+    /// The name of one of [`KINDS`].
     pub kind: &'static str,
     /// The object `dataSource.<kind>`. [`SourceSpec::parse`] accepts it.
     pub spec: Value,
+    /// In the namespace of the source. It has a key.
     pub credentials: Option<SecretRef>,
     pub schedule: Option<String>,
     /// 0..=100.
@@ -66,13 +62,6 @@ impl RenamedField {
     }
 }
 
-/// One value of a secret in the namespace of the source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretRef {
-    pub name: String,
-    pub key: String,
-}
-
 const SPEC: [&str; 11] = [
     "ragEngineRef",
     "ragEngine",
@@ -96,7 +85,7 @@ const DEFAULT_RETRIES: u32 = 3;
 
 impl AutoIndexer {
     /// Returns `None` if there are problems.
-    pub(crate) fn read(document: &Object<'_>, metadata: Option<Metadata>) -> Option<Self> {
+    pub(crate) fn read(document: &Fields<'_>, metadata: Option<Metadata>) -> Option<Self> {
         let spec = document.required_object("spec", &SPEC)?;
         let mut renamed = vec![];
         let retriever = retriever(&spec, metadata.as_ref(), &mut renamed);
@@ -191,16 +180,16 @@ fn as_written(path: &str, renamed: &[RenamedField]) -> String {
 }
 
 fn retriever(
-    spec: &Object<'_>,
+    spec: &Fields<'_>,
     metadata: Option<&Metadata>,
     renamed: &mut Vec<RenamedField>,
 ) -> Option<String> {
     if spec.get("ragEngine").is_some() {
         if spec.get("ragEngineRef").is_some() {
-            spec.problem(
+            spec.problem_with(
                 "ragEngine",
                 "means the same as \"ragEngineRef\"",
-                Some("Keep one of them.".into()),
+                "Keep one of them.",
             );
             return None;
         }
@@ -228,7 +217,7 @@ fn name_of_policy(policy: DriftPolicy) -> &'static str {
 }
 
 fn data_source(
-    spec: &Object<'_>,
+    spec: &Fields<'_>,
     renamed: &mut Vec<RenamedField>,
 ) -> Option<(&'static SourceKind, Value)> {
     let fields = [&["type"], kind_names().as_slice()].concat();
@@ -247,37 +236,39 @@ fn data_source(
     };
     if let Some(kind) = named {
         let (name, type_name) = (kind.name, kind.manifest_type);
-        let hint = format!("The type is {type_name}. {}", kind.keys_hint("Fields"));
+        let hint = format!("The type is {type_name}. {}", kind.keys_hint());
         source.has(name, Some(&hint));
         for other in given.iter().filter(|other| other.name != name) {
             let hint = format!("Leave it out, or write type: {}.", other.manifest_type);
             let problem = format!("is a second data source: the type is {type_name}");
-            source.problem(other.name, problem, Some(hint));
+            source.problem_with(other.name, problem, hint);
         }
     } else if given.len() > 1 {
         let names: Vec<_> = given.iter().map(|kind| kind.name).collect();
         let problem = format!("has {} data sources: {}", names.len(), names.join(", "));
         let hint = "Keep one, and write its type.";
-        spec.problem("dataSource", problem, Some(hint.into()));
+        spec.problem_with("dataSource", problem, hint);
     } else if given.is_empty() {
         let hint = format!("Write one of {}.", kind_names().join(", "));
-        spec.problem("dataSource", "has no data source", Some(hint));
+        spec.problem_with("dataSource", "has no data source", hint);
     }
     let kind = kind?;
     let fields = source_fields(&source, kind, renamed)?;
-    if let Err(problems) = SourceSpec::parse(kind.name, &fields) {
+    let problems = Problems::default();
+    let path = format!("spec.dataSource.{}", kind.name);
+    let spec = SourceSpec::read(kind, &Fields::with_any(path, &fields, &problems));
+    if let Err(problems) = problems.into_result(spec) {
         for problem in problems {
-            let problem = in_manifest(problem, kind);
             let field = as_written(&problem.field, renamed);
             source.problems().push(FieldProblem { field, ..problem });
         }
         return None;
     }
-    named.map(|_| (kind, fields))
+    named.map(|_| (kind, Value::Object(fields)))
 }
 
 /// Reads the type of a data source that has the fields of the kinds `given`.
-fn kind_of_type(source: &Object<'_>, given: &[&SourceKind]) -> Option<&'static SourceKind> {
+fn kind_of_type(source: &Fields<'_>, given: &[&SourceKind]) -> Option<&'static SourceKind> {
     const KEY: &str = "type";
     let types: Vec<_> = KINDS.iter().map(|kind| kind.manifest_type).collect();
     let hint = match given {
@@ -294,11 +285,11 @@ fn kind_of_type(source: &Object<'_>, given: &[&SourceKind]) -> Option<&'static S
 
 /// Returns the object `dataSource.<kind>`, with the keys of the proposal.
 fn source_fields(
-    source: &Object<'_>,
+    source: &Fields<'_>,
     kind: &SourceKind,
     renamed: &mut Vec<RenamedField>,
-) -> Option<Value> {
-    let mut fields = source.any_object(kind.name, None)?.clone();
+) -> Option<Map<String, Value>> {
+    let mut fields = source.any_object(kind.name)?.clone();
     for (released, key) in kind.released_names {
         // SourceSpec::parse reports a spec that has both
         if !fields.contains_key(*key)
@@ -309,104 +300,50 @@ fn source_fields(
             renamed.push(RenamedField::new(of(key), of(released)));
         }
     }
-    Some(Value::Object(fields))
+    Some(fields)
 }
 
-/// Returns a problem of a source's spec as a problem of the manifest that it is in.
-fn in_manifest(problem: FieldProblem, kind: &SourceKind) -> FieldProblem {
-    let path = problem.field.strip_prefix("spec").unwrap_or(&problem.field);
-    let hint = match &problem.reason {
-        ProblemReason::UnknownKey { .. } => Some(did_you_mean(
-            path.trim_start_matches('.'),
-            &kind.all_keys(),
-            "Fields",
-        )),
-        ProblemReason::WrongType {
-            expected: ExpectedType::String,
-            found,
-        } => hint_to_quote(*found).or(problem.hint),
-        _ => problem.hint,
-    };
-    FieldProblem {
-        field: format!("spec.dataSource.{}{}", kind.name, shown(path)),
-        reason: problem.reason,
-        hint,
-    }
-}
-
-fn credentials(spec: &Object<'_>) -> Option<SecretRef> {
+fn credentials(spec: &Fields<'_>) -> Option<SecretRef> {
     let credentials = spec.object("credentials", &["type", "secretRef"])?;
     if credentials.has("type", Some("Write type: SecretRef.")) {
         credentials.word("type", &["SecretRef"], "a type of credentials");
     }
-    let secret = credentials.required_object("secretRef", &["name", "key"])?;
-    let (name, key) = (
-        secret.name("name", NameForm::Subdomain),
-        secret.name("key", NameForm::SecretKey),
-    );
-    Some(SecretRef {
-        name: name?,
-        key: key?,
-    })
+    let secret = credentials.required_object("secretRef", &SecretRef::FIELDS)?;
+    secret.has("key", None);
+    SecretRef::read(&secret)
 }
 
-fn max_retries(spec: &Object<'_>) -> Option<u32> {
+fn max_retries(spec: &Fields<'_>) -> Option<u32> {
     let policy = spec.object("retryPolicy", &["maxRetries"])?;
-    let given = policy.get("maxRetries")?;
-    let retries = given
-        .as_u64()
-        .and_then(|n| u32::try_from(n).ok())
-        .filter(|n| *n <= MAX_RETRIES);
-    if retries.is_none() {
-        let found = if given.is_number() {
-            given.to_string()
-        } else {
-            type_of(given).to_owned()
-        };
-        policy.problem(
-            "maxRetries",
-            format!("must be an integer from 0 to {MAX_RETRIES}, not {found}"),
-            None,
-        );
-    }
-    retries
+    let retries = policy.integer("maxRetries", 0..=i64::from(MAX_RETRIES))?;
+    u32::try_from(retries).ok()
 }
 
-fn quota(spec: &Object<'_>) -> Quota {
+fn quota(spec: &Fields<'_>) -> Quota {
     let Some(quota) = spec.object("quota", &["maxDocuments", "maxBytes"]) else {
         return Quota::default();
     };
-    let limit = |key: &str| {
-        let given = quota.get(key)?;
-        let limit = given.as_i64().filter(|n| *n >= 1);
-        if limit.is_none() {
-            quota.problem(key, "must be an integer from 1 on", None);
-        }
-        limit
-    };
+    let limit = |key| quota.integer(key, 1..=i64::MAX);
     Quota {
         max_documents: limit("maxDocuments"),
         max_bytes: limit("maxBytes"),
     }
 }
 
-fn drift_policy(spec: &Object<'_>) -> Option<DriftPolicy> {
+fn drift_policy(spec: &Fields<'_>) -> Option<DriftPolicy> {
     const KEY: &str = "driftRemediationPolicy";
     const WHAT: &str = "a drift policy";
     let names = POLICIES.map(|(name, _)| name);
-    let name = match spec.get(KEY)? {
-        Value::Object(_) => spec
-            .object(KEY, &["strategy"])?
-            .word("strategy", &names, WHAT)?,
-        _ => spec.word(KEY, &names, WHAT)?,
-    };
+    let name = spec
+        .object(KEY, &["strategy"])?
+        .word("strategy", &names, WHAT)?;
     POLICIES
         .iter()
         .find(|(known, _)| *known == name)
         .map(|(_, policy)| *policy)
 }
 
-fn timeout(spec: &Object<'_>) -> Option<Duration> {
+fn timeout(spec: &Fields<'_>) -> Option<Duration> {
     const KEY: &str = "timeout";
     const HINT: &str = "Write a duration such as 1h30m, or a number of seconds.";
     let given = match spec.get(KEY)? {
@@ -416,16 +353,16 @@ fn timeout(spec: &Object<'_>) -> Option<Duration> {
         _ => rag_schedule::duration(spec.text(KEY)?).ok(),
     };
     let Some(given) = given else {
-        spec.problem(KEY, "is not a duration", Some(HINT.into()));
+        spec.problem_with(KEY, "is not a duration", HINT);
         return None;
     };
     let whole = Duration::new(given.as_secs(), given.subsec_micros() * 1_000);
     if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&whole) {
         let [least, most, given] = [MIN_TIMEOUT, MAX_TIMEOUT, given].map(duration_text);
-        spec.problem(
+        spec.problem_with(
             KEY,
             format!("must be from {least} to {most}, not {given}"),
-            Some(HINT.into()),
+            HINT,
         );
         return None;
     }

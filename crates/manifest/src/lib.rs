@@ -16,28 +16,21 @@ mod autoindexer;
 mod duration;
 mod list;
 mod metadata;
-mod model;
-mod object;
 mod retriever;
-mod server_url;
-mod strategy;
 mod text;
 mod value;
 
 use std::{cell::LazyCell, collections::HashMap};
 
-use rag_protocol::{spec::FieldProblem, spelling::did_you_mean};
+use rag_definition::{
+    FieldProblem, Fields, Problems,
+    fields::{shown, wrong_type},
+    spelling::did_you_mean,
+};
 use serde_json::{Map, Value};
 
-pub use self::{
-    autoindexer::{AutoIndexer, SecretRef},
-    metadata::{Metadata, Notes},
-    model::{EmbeddingSpec, MAX_CANDIDATES, ModelKey, ModelSpec, NOTHING_FOUND, check_model_spec},
-    retriever::{Retriever, check_retriever_spec},
-    strategy::{IndexStrategy, OWN_PARTITION},
-};
+pub use self::{autoindexer::AutoIndexer, metadata::Metadata, retriever::Retriever};
 use self::{
-    object::{Object, Problems, shown, type_of},
     text::DocumentText,
     value::{Budget, SyntaxError},
 };
@@ -53,7 +46,7 @@ const MAX_MESSAGE: usize = 300;
 
 /// One document.
 #[allow(clippy::large_enum_variant)] // few values, which live for one statement
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Manifest {
     AutoIndexer(AutoIndexer),
     Retriever(Retriever),
@@ -71,12 +64,12 @@ struct ManifestKind {
 const KINDS: [ManifestKind; 2] = [
     ManifestKind {
         name: "AutoIndexer",
-        groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"],
+        groups: &["kaito.ai/", "autoindexer.kaito.sh/"],
         version: "kaito.ai/v1alpha1",
     },
     ManifestKind {
         name: "Retriever",
-        groups: &["agent.wecode.io/", "rag/"],
+        groups: &["agent.wecode.io/"],
         version: "agent.wecode.io/v1",
     },
 ];
@@ -242,17 +235,14 @@ fn manifest(value: Value) -> Result<Option<Manifest>, Vec<FieldProblem>> {
         Value::Null => return Ok(None),
         Value::Object(map) => read(&map, &problems),
         other => {
-            let problem =
-                FieldProblem::new("", format!("must be a mapping, not {}", type_of(&other)));
+            let problem = FieldProblem::new("", wrong_type("an object", &other));
             problems.push(problem.hint(format!("Fields: {}.", DOCUMENT.join(", "))));
             None
         }
     };
-    let problems = problems.into_vec();
-    if problems.is_empty() {
-        Ok(manifest)
-    } else {
-        Err(problems)
+    match problems.is_empty() {
+        true => Ok(manifest),
+        false => Err(problems.into_vec()),
     }
 }
 
@@ -277,7 +267,7 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
         }
         _ => None,
     };
-    let document = Object::new(String::new(), map, &DOCUMENT, problems);
+    let document = Fields::new("", map, &DOCUMENT, problems);
     check_version(&document, known);
     if document.has("kind", Some("Kinds: AutoIndexer, Retriever.")) {
         document.text("kind");
@@ -289,7 +279,7 @@ fn read(map: &Map<String, Value>, problems: &Problems) -> Option<Manifest> {
     }
 }
 
-fn check_version(document: &Object<'_>, kind: Option<&ManifestKind>) {
+fn check_version(document: &Fields<'_>, kind: Option<&ManifestKind>) {
     const KEY: &str = "apiVersion";
     let hint = KINDS
         .iter()
@@ -319,14 +309,14 @@ fn check_version(document: &Object<'_>, kind: Option<&ManifestKind>) {
             .strip_prefix(group)
             .is_some_and(|version| !version.is_empty())
     }) {
-        document.problem(
+        document.problem_with(
             KEY,
             format!(
                 "\"{}\" is not an API version of {}",
                 shown(given),
                 kind.name
             ),
-            Some(hint),
+            hint,
         );
     }
 }

@@ -1,9 +1,7 @@
 //! Lists of manifests, as `kubectl get -o yaml` writes them: `{kind: List, items: [...]}`.
 
-use rag_protocol::spec::FieldProblem;
+use rag_definition::{FieldProblem, fields::wrong_type};
 use serde_json::Value;
-
-use crate::object::type_of;
 
 /// The kinds of lists.
 const KINDS: [&str; 3] = ["List", "AutoIndexerList", "RetrieverList"];
@@ -28,7 +26,7 @@ pub fn items(document: Value, place: String) -> Vec<(String, Result<Value, Field
             })
             .collect(),
         Some(other) => {
-            let problem = format!("must be a list, not {}", type_of(other));
+            let problem = wrong_type("an array", other);
             vec![(place, Err(FieldProblem::new(ITEMS, problem)))]
         }
         None => vec![(place, Err(FieldProblem::new(ITEMS, "is missing")))],

@@ -1,12 +1,11 @@
 //! The field `metadata`: the name of an object, and notes on it.
 
-use rag_protocol::{
+use rag_definition::{
+    Fields, Notes,
+    fields::{hint_to_quote, wrong_type},
     name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, split},
-    spec::ValueType,
 };
 use serde_json::{Map, Value, json};
-
-use crate::object::{Object, hint_to_quote, type_of};
 
 /// Most of these are added by Kubernetes, and are ignored.
 const FIELDS: [&str; 16] = [
@@ -36,19 +35,9 @@ pub struct Metadata {
     pub notes: Notes,
 }
 
-/// Notes on an object. Nothing in the database depends on them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Notes {
-    pub display_name: Option<String>,
-    /// Values are strings.
-    pub labels: Map<String, Value>,
-    /// Values are strings.
-    pub annotations: Map<String, Value>,
-}
-
 impl Metadata {
     /// Returns `None` if there are problems.
-    pub(crate) fn read(document: &Object<'_>) -> Option<Self> {
+    pub(crate) fn read(document: &Fields<'_>) -> Option<Self> {
         document.has("metadata", Some("Write metadata: {name: ...}."));
         let metadata = document.object("metadata", &FIELDS)?;
         let name = metadata.name("name", NameForm::Subdomain);
@@ -93,16 +82,15 @@ impl Metadata {
 }
 
 /// Reads a mapping of strings to strings. `null` values count as absent.
-fn string_map(metadata: &Object<'_>, key: &str) -> Map<String, Value> {
-    let mut map = metadata.any_object(key, None).cloned().unwrap_or_default();
+fn string_map(metadata: &Fields<'_>, key: &str) -> Map<String, Value> {
+    let mut map = metadata.any_object(key).cloned().unwrap_or_default();
     map.retain(|_, value| !value.is_null());
     for (name, value) in map.iter().filter(|(_, value)| !value.is_string()) {
-        let problem = format!("must be a string, not {}", type_of(value));
-        metadata.problem(
-            &format!("{key}.{name}"),
-            problem,
-            hint_to_quote(ValueType::of(value)),
-        );
+        let (name, problem) = (format!("{key}.{name}"), wrong_type("a string", value));
+        match hint_to_quote(value) {
+            Some(hint) => metadata.problem_with(name, problem, hint),
+            None => metadata.problem(name, problem),
+        }
     }
     map
 }

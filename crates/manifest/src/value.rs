@@ -5,6 +5,7 @@
 
 use std::{cell::Cell, fmt};
 
+use rag_definition::fields::shown;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
@@ -14,7 +15,6 @@ use serde_saphyr::{
     options::{DuplicateKeyPolicy, MergeKeyPolicy},
 };
 
-use crate::object::shown;
 use crate::text::{DocumentText, after_marker};
 
 /// Maximum nesting. The YAML parser uses up to 7 kB of stack for a level. This depth fits into

@@ -5,8 +5,8 @@
 use std::thread;
 
 use proptest::prelude::*;
+use rag_definition::FieldProblem;
 use rag_manifest::{MAX_BYTES, MAX_DOCUMENTS, Manifest, parse};
-use rag_protocol::spec::FieldProblem;
 
 const STACK: usize = 512 << 10;
 /// Nesting of values that is allowed.
@@ -41,7 +41,7 @@ fn refused(text: &str, reason: &str) {
     let shown: String = text.chars().take(80).collect();
     assert_eq!(problems.len(), 1, "{shown}");
     assert_eq!(problems[0].field, "manifest", "{shown}");
-    let problem = problems[0].message();
+    let problem = &problems[0].message;
     assert!(
         problem.contains(reason) && problem.len() <= 1_000,
         "{shown}: {problem}"
@@ -89,7 +89,7 @@ fn nesting_is_limited_in_every_form() {
 
 #[test]
 fn the_deepest_nesting_fits_on_the_stack() {
-    let not_a_mapping = "must be a mapping, not a list";
+    let not_a_mapping = "must be an object, not an array";
     refused(&nested("[", "", "]", DEPTH), not_a_mapping);
     refused(&nested("- ", "1", "", DEPTH), not_a_mapping);
     for text in [
@@ -106,7 +106,7 @@ fn the_deepest_nesting_fits_on_the_stack() {
         assert!(
             !problems
                 .iter()
-                .any(|problem| problem.message().contains("nested")),
+                .any(|problem| problem.message.contains("nested")),
             "{problems:?}"
         );
     }
@@ -166,7 +166,7 @@ fn expansion_of_aliases_is_limited() {
     ] {
         let problems = parse_on_little_stack(&document.repeat(20)).unwrap_err();
         let exceeded = |it: &&FieldProblem| {
-            it.message().contains(
+            it.message.contains(
                 "the size of the values exceeds 4194304 \
                 bytes",
             )
@@ -222,7 +222,7 @@ fn long_values_are_truncated_in_messages() {
         let text: String = text.chars().take(MAX_BYTES).collect();
         for problem in parse_on_little_stack(&text).unwrap_err() {
             assert!(
-                problem.field.len() + problem.message().len() <= 1_000,
+                problem.field.len() + problem.message.len() <= 1_000,
                 "{}",
                 problem.field.len()
             );
@@ -308,7 +308,7 @@ fn confusion() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "(\t| |\n|\n\t|\n\t\t|: |- |\\? |, |\\[|\\]|\\{|\\}|\"|'|\\||>|#|%|\\\\|\r|\\x00)",
         "(&a |\\*a|!!|<<: |---|\\.\\.\\.|~|1e9|0x)",
-        "(apiVersion: rag/v1|kind: AutoIndexer|kind: Retriever|metadata:|name: \
+        "(apiVersion: agent.wecode.io/v1|kind: AutoIndexer|kind: Retriever|metadata:|name: \
             a|spec:|dataSource:|type: Git|git:)",
         "\\PC{0,4}",
     ];
@@ -347,7 +347,7 @@ proptest! {
                     prop_assert_eq!(parse(&written), Ok(vec![manifest]));
                 }
             }
-            Err(problems) => prop_assert!(problems.iter().all(|it| !it.field.is_empty() && !it.message().is_empty())),
+            Err(problems) => prop_assert!(problems.iter().all(|it| !it.field.is_empty() && !it.message.is_empty())),
         }
     }
 }

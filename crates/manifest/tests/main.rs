@@ -6,6 +6,5 @@ mod hostile;
 mod problems;
 mod proposal;
 mod released;
-mod retrievers;
 mod round_trip;
 mod support;

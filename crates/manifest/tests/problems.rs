@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 use crate::support::problems;
+use rag_definition::name::NameForm;
 use rag_manifest::{MAX_DOCUMENTS, Manifest, parse};
-use rag_protocol::name::NameForm;
 use serde_json::{Value, json};
 
 fn source() -> Value {
@@ -52,21 +52,21 @@ fn every_wrong_field_is_reported() {
             "/apiVersion",
             json!("v1"),
             "apiVersion: \"v1\" is not an API version of AutoIndexer | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
                 .into(),
         ),
         (
             "/apiVersion",
             json!("kaito.ai/"),
             "apiVersion: \"kaito.ai/\" is not an API version of AutoIndexer | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
                 .into(),
         ),
         (
             "/apiVersion",
             Value::Null,
             "apiVersion: is missing | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
                 .into(),
         ),
         (
@@ -89,11 +89,11 @@ fn every_wrong_field_is_reported() {
             {SUBDOMAIN}")),
         ("/metadata/namespace", json!("b.c"), format!("metadata.namespace: \"b.c\" is not a valid \
             name | {NAMESPACE}")),
-        ("/metadata/labels", json!("b"), "metadata.labels: must be a mapping, not a string".into()),
+        ("/metadata/labels", json!("b"), "metadata.labels: must be an object, not a string".into()),
         ("/metadata/labels", json!({"b": 1}), format!("metadata.labels.b: must be a string, not a \
             number | {NUMBER}")),
         ("/metadata/annotations", json!({"b": {}}), "metadata.annotations.b: must be a string, \
-            not a mapping".into()),
+            not an object".into()),
         ("/metadata/name", json!(""), "metadata.name: must not be empty".into()),
         ("/metadata/name", json!(7), format!("metadata.name: must be a string, not a number | \
             {NUMBER}")),
@@ -112,7 +112,7 @@ fn every_wrong_field_is_reported() {
         (
             "/spec/ragEngineRef",
             json!("r"),
-            "spec.ragEngineRef: must be a mapping, not a string | Fields: name, namespace.".into(),
+            "spec.ragEngineRef: must be an object, not a string | Fields: name, namespace.".into(),
         ),
         ("/spec/ragEngineRef/name", Value::Null, "spec.ragEngineRef.name: is missing".into()),
         ("/spec/indexName", Value::Null, "spec.indexName: is missing".into()),
@@ -152,8 +152,8 @@ fn every_wrong_field_is_reported() {
              excludePaths, category, tags."
                 .into(),
         ),
-        ("/spec/dataSource/git", json!(["a"]), "spec.dataSource.git: must be a mapping, not a \
-            list".into()),
+        ("/spec/dataSource/git", json!(["a"]), "spec.dataSource.git: must be an object, not an \
+                array".into()),
         (
             "/spec/dataSource/static",
             json!({"endpoints": 3}),
@@ -166,7 +166,7 @@ fn every_wrong_field_is_reported() {
         (
             "/spec/dataSource/git/brnch",
             json!("main"),
-            format!("spec.dataSource.git.brnch: is not a key of kind \"git\" | Did you mean \
+            format!("spec.dataSource.git.brnch: is not a known field | Did you mean \
                 \"branch\"? {GIT}"),
         ),
         (
@@ -204,7 +204,7 @@ fn every_wrong_field_is_reported() {
         (
             "/spec/retryPolicy",
             json!({"maxRetries": "3"}),
-            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not a string".into(),
+            "spec.retryPolicy.maxRetries: must be an integer from 0 to 100, not a string | Write the number without quotes.".into(),
         ),
         (
             "/spec/suspend",
@@ -216,8 +216,7 @@ fn every_wrong_field_is_reported() {
         (
             "/spec/driftRemediationPolicy",
             json!("always"),
-            "spec.driftRemediationPolicy: \"always\" is not a drift policy | Values: Auto, \
-                Manual, Ignore.".into(),
+            "spec.driftRemediationPolicy: must be an object, not a string | Fields: strategy.".into(),
         ),
         (
             "/spec/driftRemediationPolicy",
@@ -240,10 +239,10 @@ fn every_wrong_field_is_reported() {
             {DURATION}")),
         ("/spec/timeout", json!("576h1s"), format!("spec.timeout: must be from 1s to 576h, not \
             576h1s | {DURATION}")),
-        ("/spec/quota", json!(5), "spec.quota: must be a mapping, not a number | Fields: maxDocuments, maxBytes.".into()),
+        ("/spec/quota", json!(5), "spec.quota: must be an object, not a number | Fields: maxDocuments, maxBytes.".into()),
         ("/spec/quota", json!({"maxDocuments": 0}), "spec.quota.maxDocuments: must be an integer \
             from 1 on".into()),
-        ("/spec/timeout", json!([]), "spec.timeout: must be a string, not a list".into()),
+        ("/spec/timeout", json!([]), "spec.timeout: must be a string, not an array".into()),
     ] {
         let found = problems(&with(source(), &[(pointer, value.clone())]));
         let mut expected = vec![expected];
@@ -383,7 +382,7 @@ fn problems_of_several_documents_name_the_document() {
             "document 2: spec.dataSource.git: is missing",
             "document 2: spec.dataSource.static: is a second data source: the type is Git",
             "document 3: kind: \"Secret\" is not a kind of manifest",
-            "document 4: must be a mapping, not a list",
+            "document 4: must be an object, not an array",
             &format!("document 5: line {line}, column 5: unclosed bracket '['"),
             "document 6: metadata.name: is the same as in document 1, of the same kind",
         ]
@@ -460,7 +459,9 @@ fn a_text_without_documents_is_a_problem() {
 #[test]
 fn items_of_lists_are_documents() {
     let retriever = |name: &str| {
-        format!("{{apiVersion: rag/v1, kind: Retriever, metadata: {{name: {name}}}, spec: {{}}}}")
+        format!(
+            "{{apiVersion: agent.wecode.io/v1, kind: Retriever, metadata: {{name: {name}}}, spec: {{}}}}"
+        )
     };
     let list =
         |items: &[String]| format!("apiVersion: v1\nkind: List\nitems: [{}]", items.join(", "));
@@ -480,14 +481,14 @@ fn items_of_lists_are_documents() {
         [
             "document 2: items[1]: metadata.name: is the same as in document 1, of the same kind \
              | Remove one of the two documents.",
-            "document 2: items[2]: must be a mapping, not a number | Fields: apiVersion, kind, \
+            "document 2: items[2]: must be an object, not a number | Fields: apiVersion, kind, \
              metadata, spec, status.",
         ]
     );
     let many = list(&vec![retriever("a"); MAX_DOCUMENTS + 1]);
     assert!(
         parse(&many).unwrap_err()[0]
-            .message()
+            .message
             .contains("more than the limit of 1000")
     );
 }

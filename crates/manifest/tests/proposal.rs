@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
-use rag_protocol::definition::{DriftPolicy, Quota};
+use rag_definition::{
+    Notes, Quota, SecretRef, retriever::RetrieverDefinition, source::DriftPolicy,
+};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, parse};
 use serde_json::{Value, json};
 
 const STATIC: &str = include_str!("data/static.yaml");
@@ -90,7 +92,7 @@ fn the_examples_are_sources() {
     );
     let credentials = Some(SecretRef {
         name: "github-token".into(),
-        key: "token".into(),
+        key: Some("token".into()),
     });
     assert_eq!(
         source(CREDENTIALS),
@@ -147,6 +149,10 @@ const RETRIEVER_HERE: &str = r#"{
 	}
 }"#;
 
+fn definition(spec: &Value) -> RetrieverDefinition {
+    RetrieverDefinition::parse(spec).unwrap()
+}
+
 #[test]
 fn a_retriever_keeps_what_was_given_and_no_more() {
     let expected = json!({
@@ -165,19 +171,20 @@ fn a_retriever_keeps_what_was_given_and_no_more() {
         ..here.notes
     };
     let metadata = Metadata { notes, ..here };
+    assert_eq!(retriever(RETRIEVER_HERE).definition.to_json(), expected);
     assert_eq!(
         retriever(RETRIEVER_HERE),
         Retriever {
             metadata,
-            spec: expected
+            definition: definition(&expected)
         }
     );
-    let empty = "apiVersion: rag/v1\nkind: Retriever\nmetadata: {name: a}\nspec: {}\n";
+    let empty = "apiVersion: agent.wecode.io/v1\nkind: Retriever\nmetadata: {name: a}\nspec: {}\n";
     assert_eq!(
         retriever(empty),
         Retriever {
             metadata: named("a"),
-            spec: json!({})
+            definition: RetrieverDefinition::default()
         }
     );
 }
@@ -205,7 +212,7 @@ fn the_built_in_retriever_passes() {
     let spec: Value = serde_json::from_str(spec).unwrap();
     let default = Retriever {
         metadata: named("default"),
-        spec,
+        definition: definition(&spec),
     };
     assert_eq!(retriever(&default.to_json().to_string()), default);
 }
@@ -290,10 +297,9 @@ fn every_other_kind_of_source_is_a_data_source() {
 #[test]
 fn the_extensions_are_read() {
     for (given, expected) in [
-        (json!("Manual"), DriftPolicy::Manual),
-        (json!("ignore"), DriftPolicy::Ignore),
+        (json!({"strategy": "Manual"}), DriftPolicy::Manual),
         (json!({"strategy": "Auto"}), DriftPolicy::Auto),
-        (json!({"strategy": "Ignore"}), DriftPolicy::Ignore),
+        (json!({"strategy": "ignore"}), DriftPolicy::Ignore),
         (json!({}), DriftPolicy::Auto),
         (Value::Null, DriftPolicy::Auto),
     ] {

@@ -5,8 +5,10 @@
 use std::time::Duration;
 
 use proptest::{collection::vec, option, prelude::*};
-use rag_manifest::{AutoIndexer, Manifest, Metadata, Notes, Retriever, SecretRef, parse};
-use rag_protocol::definition::{DriftPolicy, Quota};
+use rag_definition::{
+    Notes, Quota, SecretRef, retriever::RetrieverDefinition, source::DriftPolicy,
+};
+use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever, parse};
 use serde_json::{Value, json};
 
 fn name() -> impl Strategy<Value = String> {
@@ -108,7 +110,7 @@ prop_compose! {
     ) -> AutoIndexer {
         AutoIndexer {
             metadata, retriever, collection, kind, spec,
-            credentials: credentials.map(|(name, key)| SecretRef { name, key }),
+            credentials: credentials.map(|(name, key)| SecretRef { name, key: Some(key) }),
             schedule, max_retries, suspend, drift_policy,
             timeout: timeout.map(Duration::from_micros),
             quota: Quota { max_documents, max_bytes },
@@ -138,7 +140,8 @@ prop_compose! {
         if let Some(description) = description {
             spec["description"] = description.into();
         }
-        Retriever { metadata, spec }
+        let definition = RetrieverDefinition::parse(&spec).expect("valid");
+        Retriever { metadata, definition }
     }
 }
 

@@ -16,7 +16,8 @@
 //! RoBERTa and its relatives number positions from `pad_token_id + 1` on. Texts are padded at their
 //! end, so the graph gets the table without the rows before.
 
-use rag_protocol::{EngineError, embed::Precision};
+use rag_definition::model::Precision;
+use rag_protocol::EngineError;
 
 use crate::{
     config::Family,

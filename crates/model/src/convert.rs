@@ -9,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use rag_definition::model::Precision;
+use rag_protocol::{EngineError, ErrorKind};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 

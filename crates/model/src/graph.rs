@@ -12,7 +12,8 @@
 //! | `last_hidden_state` | texts, tokens, dimensions | instead, if more than a mean follows |
 //! | `logits` | texts, 1 | instead, of a model that scores pairs |
 
-use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use rag_definition::model::Precision;
+use rag_protocol::{EngineError, ErrorKind};
 
 use crate::{
     bert,

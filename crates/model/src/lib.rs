@@ -51,7 +51,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use rag_definition::model::Precision;
+use rag_protocol::{EngineError, ErrorKind};
 
 /// Returns the graph of a precision in a model's folder: one that [`convert`](mod@convert) wrote,
 /// or one that was published in the folder `onnx`. If there is none, the name of the first one.

@@ -3,8 +3,9 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use rag_definition::model::Precision;
 use rag_model::convert::{Conversion, convert};
-use rag_protocol::{EngineError, ErrorKind, embed::Precision};
+use rag_protocol::{EngineError, ErrorKind};
 
 /// Prepares embedding models for rag-engine.
 #[derive(Parser)]

@@ -1,6 +1,7 @@
 //! The parts of a graph that all families share: dense layers, tables of words, normalisation.
 
-use rag_protocol::{EngineError, embed::Precision};
+use rag_definition::model::Precision;
+use rag_protocol::EngineError;
 
 use crate::{
     config::{Activation, Config},

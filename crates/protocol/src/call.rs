@@ -5,6 +5,7 @@
 //! [`CallEvent::Embedded`] or [`CallEvent::Refused`], then one of the other events. A stream that
 //! ends without that one means that the engine died.
 
+use rag_definition::model::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,107 +13,6 @@ use crate::{
     EngineError,
     ingest::{Credentials, Network},
 };
-
-/// What a model does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ModelKind {
-    /// Turns texts into vectors.
-    Embedding,
-    /// Continues a conversation.
-    Chat,
-    /// Says how well documents match a query.
-    Rerank,
-}
-
-impl ModelKind {
-    pub const ALL: [Self; 3] = [Self::Embedding, Self::Rerank, Self::Chat];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Embedding => "embedding",
-            Self::Chat => "chat",
-            Self::Rerank => "rerank",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// Returns the providers that have models of this kind.
-    pub fn providers(self) -> &'static [Provider] {
-        match self {
-            Self::Embedding => &[
-                Provider::Local,
-                Provider::OpenAi,
-                Provider::Ollama,
-                Provider::Cohere,
-                Provider::Tei,
-            ],
-            Self::Chat => &[Provider::OpenAi, Provider::Ollama],
-            Self::Rerank => &[Provider::Local, Provider::Cohere, Provider::Tei],
-        }
-    }
-}
-
-/// Where a model runs: on this server, or on another one that speaks an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Provider {
-    /// A folder on this server.
-    Local,
-    /// `POST /chat/completions` and `/embeddings`, which many servers have.
-    OpenAi,
-    /// `POST /api/chat` and `/api/embed`.
-    Ollama,
-    /// `POST /rerank` with `documents`, which many servers have, and `/embed` with `texts`.
-    Cohere,
-    /// Text Embeddings Inference: `POST /rerank` with `texts`, and `/embed` with `inputs`.
-    Tei,
-}
-
-impl Provider {
-    pub const ALL: [Self; 5] = [
-        Self::Local,
-        Self::OpenAi,
-        Self::Ollama,
-        Self::Cohere,
-        Self::Tei,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::OpenAi => "openai",
-            Self::Ollama => "ollama",
-            Self::Cohere => "cohere",
-            Self::Tei => "tei",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|provider| provider.name() == name)
-    }
-}
-
-/// Keys of a request that `parameters` cannot have: the call itself sets them.
-pub const RESERVED_PARAMETERS: [&str; 12] = [
-    "encoding_format",
-    "input_type",
-    "model",
-    "input",
-    "inputs",
-    "messages",
-    "stream",
-    "options",
-    "query",
-    "documents",
-    "texts",
-    "tools",
-];
 
 /// The maximum number of documents of a request to rerank that Text Embeddings Inference accepts
 /// as installed.

@@ -6,60 +6,16 @@
 
 use std::path::PathBuf;
 
+use rag_definition::{
+    DocumentType,
+    model::{PoolingMode, Precision},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError, ErrorKind,
-    ingest::{Content, DocumentType, Splitting, Title},
+    ingest::{Content, Splitting, Title},
 };
-
-/// One of the two graphs of a model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Precision {
-    /// `model.onnx`, 32-bit floats.
-    Fp32,
-    /// `model_int8.onnx`, 8-bit weights with one scale per output channel.
-    Int8,
-}
-
-impl Precision {
-    pub const ALL: [Self; 2] = [Self::Fp32, Self::Int8];
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|precision| precision.name() == name)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "fp32",
-            Self::Int8 => "int8",
-        }
-    }
-
-    /// Returns the names that the graph's file may have in a model's folder.
-    pub fn file_names(self) -> &'static [&'static str] {
-        match self {
-            Self::Fp32 => &["model.onnx", "onnx/model.onnx"],
-            Self::Int8 => &[
-                "model_int8.onnx",
-                "onnx/model_int8.onnx",
-                "onnx/model_quantized.onnx",
-                "model_quantized.onnx",
-            ],
-        }
-    }
-
-    /// Returns the name of the graph's file in a model's folder.
-    pub fn file_name(self) -> &'static str {
-        match self {
-            Self::Fp32 => "model.onnx",
-            Self::Int8 => "model_int8.onnx",
-        }
-    }
-}
 
 /// Names a model. The engine loads it on first use and keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -99,34 +55,6 @@ fn is_false(value: &bool) -> bool {
 impl ModelOptions {
     pub fn is_default(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-/// How the vectors of a text's tokens become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PoolingMode {
-    /// Their mean.
-    Mean,
-    /// The vector of the first token.
-    Cls,
-    /// The vector of the last token.
-    Last,
-}
-
-impl PoolingMode {
-    pub const ALL: [Self; 3] = [Self::Mean, Self::Cls, Self::Last];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::Cls => "cls",
-            Self::Last => "last",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 }
 
@@ -242,7 +170,7 @@ pub enum Task {
     Describe,
     /// Extracts and splits the document in the payload. The answer is [`Answer::Content`].
     Prepare {
-        /// A name of [`crate::ingest::DocumentType`]. `None`: the name and the first bytes of the
+        /// A name of [`DocumentType`]. `None`: the name and the first bytes of the
         /// document determine the type.
         document_type: Option<String>,
         /// The name, path or address of a file. `None`: the bytes are text in UTF-8.

@@ -7,10 +7,11 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
+use rag_definition::{DocumentType, source::SourceSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{EngineError, embed::TokenRule, skipped::SkippedFiles, spec::SourceSpec};
+use crate::{EngineError, embed::TokenRule, skipped::SkippedFiles};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
@@ -249,56 +250,6 @@ pub struct Title {
     /// if from the name of its file. Only a title from the document is embedded with the chunks, so
     /// a renamed file keeps its embeddings.
     pub own: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DocumentType {
-    Markdown,
-    Text,
-    Html,
-    Pdf,
-    Code,
-    Csv,
-    Tsv,
-    Json,
-    /// One JSON value per line.
-    Jsonl,
-    Docx,
-}
-
-impl DocumentType {
-    pub const ALL: [Self; 10] = [
-        Self::Markdown,
-        Self::Text,
-        Self::Html,
-        Self::Pdf,
-        Self::Code,
-        Self::Csv,
-        Self::Tsv,
-        Self::Json,
-        Self::Jsonl,
-        Self::Docx,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Markdown => "markdown",
-            Self::Text => "text",
-            Self::Html => "html",
-            Self::Pdf => "pdf",
-            Self::Code => "code",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Json => "json",
-            Self::Jsonl => "jsonl",
-            Self::Docx => "docx",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|t| t.name() == name)
-    }
 }
 
 /// One piece of a document's text: `text[byte_start..byte_start + byte_len]`.

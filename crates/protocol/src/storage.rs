@@ -4,36 +4,11 @@
 //! Text never goes there. A point has the ids of its chunk and document, the vector, and labels:
 //! short texts that filters compare.
 
+use rag_definition::retriever::{IndexOptions, Metric, ServerKind};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{EngineError, ingest::Network};
-
-/// The interface that a server speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StorageEngine {
-    Qdrant,
-    Elasticsearch,
-}
-
-impl StorageEngine {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Qdrant => "qdrant",
-            Self::Elasticsearch => "elasticsearch",
-        }
-    }
-}
-
-/// How near two vectors are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    Cosine,
-    L2,
-    InnerProduct,
-}
 
 /// What a server asks for before it answers.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +37,7 @@ impl std::fmt::Debug for StorageCredentials {
 pub struct StorageCall {
     /// The name of the retriever, for messages.
     pub retriever: String,
-    pub engine: StorageEngine,
+    pub engine: ServerKind,
     /// An `http://` or `https://` URL without query.
     pub url: String,
     pub credentials: StorageCredentials,
@@ -100,50 +75,7 @@ impl Place {
 pub struct IndexShape {
     pub dimensions: usize,
     pub metric: Metric,
-    pub m: Option<i32>,
-    pub ef_construction: Option<i32>,
-    pub server: ServerOptions,
-}
-
-/// Options of an index that only servers have. None: the server decides.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerOptions {
-    pub shards: Option<i32>,
-    /// The number of copies of each shard beside the first one.
-    pub replicas: Option<i32>,
-    /// The vectors and their graph are read from the disk, not kept in memory.
-    pub on_disk: Option<bool>,
-    pub quantization: Option<Quantization>,
-}
-
-/// How the vectors are stored that a search compares first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quantization {
-    /// As they are.
-    None,
-    /// A byte for each dimension.
-    Int8,
-    /// A bit for each dimension.
-    Binary,
-}
-
-impl Quantization {
-    pub const ALL: [Self; 3] = [Self::None, Self::Int8, Self::Binary];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Int8 => "int8",
-            Self::Binary => "binary",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|one| one.name().eq_ignore_ascii_case(name))
-    }
+    pub options: IndexOptions,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

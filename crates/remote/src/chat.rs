@@ -1,9 +1,10 @@
 //! Conversations: OpenAI's `chat/completions`, as one JSON value or as server-sent events, and
 //! Ollama's `api/chat`, as lines of JSON.
 
+use rag_definition::model::Provider;
 use rag_protocol::{
     EngineError,
-    call::{Call, CallEvent, CallRequest, ChatMessage, Provider, TokenUsage},
+    call::{Call, CallEvent, CallRequest, ChatMessage, TokenUsage},
 };
 use rag_source::http::{Body, HttpError};
 use serde_json::{Map, Value, json};

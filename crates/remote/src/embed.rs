@@ -22,10 +22,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rag_definition::model::Provider;
 use rag_protocol::{
     EngineError, ErrorKind,
     baseline::TEXTS,
-    call::{Call, CallEvent, CallRequest, Provider, Purpose, TokenUsage},
+    call::{Call, CallEvent, CallRequest, Purpose, TokenUsage},
 };
 use rag_source::http::HttpClient;
 use serde_json::{Map, Value, json};

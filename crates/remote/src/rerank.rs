@@ -1,8 +1,9 @@
 //! Scores of documents for a query: `POST /rerank` of Cohere and of Text Embeddings Inference.
 
+use rag_definition::model::Provider;
 use rag_protocol::{
     EngineError,
-    call::{Call, CallEvent, Provider, TEI_DOCUMENTS, TokenUsage},
+    call::{Call, CallEvent, TEI_DOCUMENTS, TokenUsage},
 };
 use serde_json::{Map, Value, json};
 

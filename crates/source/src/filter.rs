@@ -20,13 +20,11 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use ignore::gitignore::Gitignore;
-use rag_protocol::{
-    EngineError, ErrorKind,
-    spec::{
-        PathFilter,
-        pattern::{self, compile},
-    },
+use rag_definition::source::{
+    PathFilter,
+    pattern::{self, compile},
 };
+use rag_protocol::{EngineError, ErrorKind};
 
 pub struct Filter {
     selected: Option<Gitignore>,

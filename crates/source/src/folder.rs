@@ -9,12 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rag_protocol::{
-    EngineError,
-    ingest::{Failure, Job, KnownVersion},
-    skipped::SkippedFiles,
-    spec::{FolderSpec, PathFilter},
-};
+use rag_definition::source::{FolderSpec, PathFilter};
+use rag_protocol::{EngineError, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
 use rustix::fs::FileType;
 
 use crate::{

@@ -41,12 +41,8 @@ use std::{
 
 use git2::{BranchType, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::{Failure, Job, KnownVersion},
-    skipped::SkippedFiles,
-    spec::{GitSpec, PathFilter, Repository},
-};
+use rag_definition::source::{GitSpec, PathFilter, Repository};
+use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
 use serde_json::{Map, Value};
 
 use crate::{

@@ -36,12 +36,11 @@ mod root;
 
 use std::path::PathBuf;
 
+use rag_definition::{source::SourceSpec, source_kinds};
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, FailureCause, Job, KnownVersion, Stage},
     skipped::SkippedFiles,
-    source_kinds,
-    spec::SourceSpec,
 };
 use serde_json::{Map, Value};
 

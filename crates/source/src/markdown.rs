@@ -5,12 +5,8 @@ use std::{
     slice,
 };
 
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::{Failure, Job, KnownVersion},
-    skipped::SkippedFiles,
-    spec::{Endpoint, MarkdownSpec},
-};
+use rag_definition::source::{Endpoint, MarkdownSpec};
+use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
 
 use crate::{
     FetchOutcome, Listing, Locator, OpenReader, SourceItem, SourceReader,

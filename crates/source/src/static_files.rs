@@ -10,12 +10,8 @@
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::{Failure, Job, KnownVersion},
-    skipped::SkippedFiles,
-    spec::{Endpoint, FieldProblem, StaticSpec, server_of},
-};
+use rag_definition::{FieldProblem, source::{Endpoint, StaticSpec, server_of}};
+use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;
@@ -44,7 +40,7 @@ impl OpenReader for StaticSpec {
 impl StaticFiles {
     pub fn open(endpoints: &[Endpoint], job: &Job) -> Result<Self, EngineError> {
         let invalid = |problem: FieldProblem| {
-            let error = EngineError::new(ErrorKind::InvalidRequest, problem.message());
+            let error = EngineError::new(ErrorKind::InvalidRequest, problem.message);
             problem.hint.into_iter().fold(error, EngineError::hint)
         };
         let server = match &job.credentials {

@@ -1,6 +1,7 @@
 //! Rows of tables are read by the server. `rag-engine` never gets such a job.
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::TableSpec};
+use rag_definition::source::TableSpec;
+use rag_protocol::{EngineError, ErrorKind, ingest::Job};
 
 use crate::{OpenReader, SourceReader};
 

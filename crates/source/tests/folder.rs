@@ -10,10 +10,10 @@ use std::{
 };
 
 use crate::support::{bytes, try_open};
+use rag_definition::source::{Endpoint, FolderSpec, MarkdownSpec, PathFilter, SourceSpec};
 use rag_protocol::{
     ErrorKind,
     ingest::{Failure, Stage},
-    spec::{Endpoint, FolderSpec, MarkdownSpec, PathFilter, SourceSpec},
 };
 use rag_source::{Listing, SourceReader};
 use tempfile::TempDir;

@@ -14,10 +14,8 @@ use std::{
 use crate::repository::{Made, names};
 use crate::support::{bytes, job};
 use git2::{Oid, Signature};
-use rag_protocol::{
-    ingest::{KnownVersion, Stage},
-    spec::{GitSpec, PathFilter, Repository as Named, SourceSpec},
-};
+use rag_definition::source::{GitSpec, PathFilter, Repository as Named, SourceSpec};
+use rag_protocol::ingest::{KnownVersion, Stage};
 use rag_source::{FetchOutcome, SkippedFile, SourceItem, SourceReader};
 
 fn open(spec: GitSpec) -> Box<dyn SourceReader> {

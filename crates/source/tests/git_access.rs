@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::served::{Served, all};
 use crate::server::Server;
+use rag_definition::source::{GitSpec, Repository as Named};
 use rag_protocol::{
     ErrorKind,
     ingest::{Credentials, Job},
-    spec::{GitSpec, Repository as Named},
 };
 
 const SECRET: &str = "s3cr3t-t0ken";

@@ -8,10 +8,8 @@ use crate::repository::{Made, names};
 use crate::served::{Served, all, noise};
 use crate::server::Server;
 use git2::Repository;
-use rag_protocol::{
-    ErrorKind,
-    spec::{GitSpec, Repository as Named},
-};
+use rag_definition::source::{GitSpec, Repository as Named};
+use rag_protocol::ErrorKind;
 
 #[test]
 fn a_pinned_commit_is_found_on_every_kind_of_server() {

@@ -11,7 +11,8 @@ use std::{
 
 use crate::served::{Served, all, noise};
 use git2::Repository;
-use rag_protocol::{ErrorKind, spec::GitSpec};
+use rag_definition::source::GitSpec;
+use rag_protocol::ErrorKind;
 use rag_source::SourceReader;
 
 #[test]

@@ -7,10 +7,8 @@ use std::{fs, path::PathBuf};
 use crate::repository::Made;
 use crate::support;
 use git2::Signature;
-use rag_protocol::{
-    EngineError, ErrorKind,
-    spec::{GitSpec, PathFilter, Repository as Named, SourceSpec},
-};
+use rag_definition::source::{GitSpec, PathFilter, Repository as Named, SourceSpec};
+use rag_protocol::{EngineError, ErrorKind};
 
 fn failed(spec: GitSpec) -> EngineError {
     support::try_open(&SourceSpec::Git(spec)).err().unwrap()

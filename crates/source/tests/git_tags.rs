@@ -5,7 +5,7 @@
 use crate::repository::Made;
 use crate::served::{Served, all};
 use crate::support;
-use rag_protocol::spec::{GitSpec, SourceSpec};
+use rag_definition::source::{GitSpec, SourceSpec};
 
 #[test]
 fn a_tag_is_read_if_no_branch_has_its_name() {

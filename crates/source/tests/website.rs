@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::site::{crawl, job, link, refused, site};
 use crate::web::{Reply, Server};
-use rag_protocol::spec::SourceSpec;
+use rag_definition::source::SourceSpec;
 use rag_source::FetchOutcome;
 use serde_json::json;
 use tempfile::tempdir;

@@ -7,7 +7,7 @@
 mod totals;
 
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
-use rag_contract::StorageType;
+use rag_definition::retriever::StorageType;
 
 use super::{access, collections::Collection, damage::explained};
 use crate::{
@@ -207,7 +207,7 @@ impl CollectionStatus {
             Some("rag_hnsw") => StorageType::Hnsw.name(),
             Some("hnsw") => StorageType::PgVector.name(),
             _ => StorageType::parse(&self.totals.definition.storage_type)
-                .filter(|storage| storage.is_remote())
+                .filter(|storage| storage.server().is_some())
                 .unwrap_or(StorageType::Flat)
                 .name(),
         }

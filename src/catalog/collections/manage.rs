@@ -1,6 +1,6 @@
 //! Collections are created, altered and dropped.
 
-use rag_protocol::definition::Quota;
+use rag_definition::Quota;
 
 use super::Collection;
 use crate::{
@@ -271,7 +271,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         }
         rebuilds::discard(name)?;
         placement::remove(collection)?;
-        if collection.storage.storage.is_remote() {
+        if collection.storage().server().is_some() {
             storage_changes::release(collection)?;
         }
         execute(

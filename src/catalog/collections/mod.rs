@@ -1,10 +1,12 @@
 //! `rag.collections`: what a collection is. [`manage`] creates, alters and drops collections.
 
-use rag_contract::{RetrieverSettings, StorageSettings};
-use rag_manifest::IndexStrategy;
+use rag_definition::{
+    Quota,
+    model::Precision,
+    retriever::{IndexStrategy, Methods, OWN_PARTITION, RetrieverDefinition, StorageDefinition},
+};
 use rag_protocol::{
-    definition::Quota,
-    embed::{ModelInfo, Precision},
+    embed::ModelInfo,
     identity::DocumentId,
     ingest::{Splitting, Unit},
 };
@@ -52,18 +54,12 @@ pub struct Collection {
     /// The partition of `rag.chunks` that has the chunks. None until the first document is stored.
     pub partition: Option<Partition>,
     pub retriever: String,
-    /// How the retriever searches.
-    pub retrieval: RetrieverSettings,
-    /// Where the retriever has the vectors searched.
-    pub storage: StorageSettings,
-    /// How the retriever distributes collections over partitions.
-    pub strategy: IndexStrategy,
+    /// The settings of the retriever.
+    pub settings: RetrieverDefinition,
     /// The mode of the strategy that chose the partition.
     pub index_strategy: Option<String>,
     /// The model that the collection names.
     pub embedding_model: Option<String>,
-    /// The model that the retriever names.
-    pub retriever_model: Option<String>,
     pub splitting: Splitting,
     /// The text search configuration of the keyword index, with its schema.
     pub text_config: String,
@@ -249,8 +245,11 @@ impl Collection {
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         let unit = unit(&row.required::<String>("chunk_unit")?)?;
-        let retriever_spec = row.get::<pgrx::JsonB>("retriever_spec")?;
-        let retriever_spec = retriever_spec.map_or(serde_json::Value::Null, |spec| spec.0);
+        let retriever: String = row.required("retriever")?;
+        let settings = match row.get::<pgrx::JsonB>("retriever_spec")? {
+            Some(spec) => retrievers::definition(&retriever, &spec.0)?,
+            None => RetrieverDefinition::default(),
+        };
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
             external_id: row.get("external_id")?,
@@ -258,13 +257,10 @@ impl Collection {
             serial: row.required("serial")?,
             partition: row.get::<String>("partition")?.map(Partition::new),
             splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
-            retriever: row.required("retriever")?,
-            retrieval: RetrieverSettings::of(&retriever_spec),
-            storage: StorageSettings::of(&retriever_spec),
-            strategy: IndexStrategy::of(&retriever_spec),
+            retriever,
+            settings,
             index_strategy: row.get("index_strategy")?,
             embedding_model: row.get("embedding_model")?,
-            retriever_model: retrievers::embedding_model(&retriever_spec).map(str::to_owned),
             text_config: row.required("text_config")?,
             title_weight: row.required("title_weight")?,
             metadata_whitelist: row
@@ -278,10 +274,25 @@ impl Collection {
         })
     }
 
+    /// Returns how the retriever searches.
+    pub fn methods(&self) -> Methods {
+        self.settings.methods()
+    }
+
+    /// Returns where the retriever has the vectors searched.
+    pub fn storage(&self) -> &StorageDefinition {
+        self.settings.storage()
+    }
+
+    /// Returns how the retriever distributes collections over partitions.
+    pub fn strategy(&self) -> IndexStrategy {
+        self.storage().strategy()
+    }
+
     /// Returns the name of the model that embeds documents and queries. None: the default one.
     pub fn wanted_model(&self) -> Option<&str> {
         let own = self.embedding_model.as_deref();
-        own.or(self.retriever_model.as_deref())
+        own.or_else(|| self.settings.model())
     }
 
     /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
@@ -373,10 +384,10 @@ impl Collection {
         if self.partition_oid().is_none()
             && let Some(partition) = placement::ensure(self, dimensions)?
         {
-            if self.retrieval.uses_keywords() {
+            if self.methods().uses_keywords() {
                 keyword_index::create(self, &partition)?;
             }
-            if self.storage.storage.is_remote() {
+            if self.storage().server().is_some() {
                 storage_changes::watch(&partition)?;
             }
         }
@@ -433,7 +444,7 @@ impl Collection {
     /// Returns true if other collections may have chunks in the partition.
     pub fn shares_partition(&self) -> bool {
         let mode = self.index_strategy.as_deref();
-        mode.is_some_and(|mode| mode != rag_manifest::OWN_PARTITION)
+        mode.is_some_and(|mode| mode != OWN_PARTITION)
     }
 
     /// Returns the condition that selects the collection's chunks, for statements that read. See

@@ -9,15 +9,15 @@ use pgrx::{
     datum::{Interval, TimestampWithTimeZone},
     pg_sys,
 };
-pub use rag_protocol::definition::DriftPolicy;
-use rag_protocol::{definition::Quota, labels::Labels, spec::SourceSpec};
+pub use rag_definition::source::DriftPolicy;
+use rag_definition::{Quota, SecretRef, labels::Labels, source::SourceSpec};
 use serde_json::Value;
 
 pub use self::{
     view::{SourceView, by_collection, visible, visible_names},
     write::{announce_drop, create, drop, put_notes, resume, set_conditions, suspend, update},
 };
-use super::{name::Name, quotas, secrets::SecretRef};
+use super::{name::Name, quotas};
 use crate::{
     error::Error,
     pg::{
@@ -69,7 +69,7 @@ impl SourceDefinition {
                 row.get("relation_id")?,
                 row.get("relation_owner_id")?,
             ),
-            credentials: credentials.map(|secret| SecretRef { secret, key }),
+            credentials: credentials.map(|name| SecretRef { name, key }),
             schedule: row.get("schedule")?,
             max_retries: row.required("max_retries")?,
             timeout: row.required("timeout")?,

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use rag_manifest::Notes;
-use rag_protocol::definition::Quota;
+use rag_definition::{Notes, Quota};
 use serde_json::{Value, json};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Statements that change sources.
 
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
-use rag_manifest::Notes;
+use rag_definition::Notes;
 
 use super::SourceDefinition;
 use crate::{
@@ -30,7 +30,7 @@ fn parameters<'a>(name: &'a Name, definition: &'a SourceDefinition) -> Vec<Datum
         definition.relation.map(|relation| relation.relation).into(),
         definition.relation.map(|relation| relation.owner).into(),
         credentials
-            .map(|credentials| credentials.secret.as_str())
+            .map(|credentials| credentials.name.as_str())
             .into(),
         credentials
             .and_then(|credentials| credentials.key.as_deref())

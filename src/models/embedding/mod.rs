@@ -14,10 +14,10 @@ mod remote;
 
 use std::path::Path;
 
-use rag_manifest::ModelSpec;
+use rag_definition::model::{ModelKind, ModelSpec, Precision, Provider};
 use rag_protocol::{
-    call::{ModelKind, Provider, Purpose},
-    embed::{ModelInfo, ModelOptions, ModelRef, Precision, Priority, TokenRule},
+    call::Purpose,
+    embed::{ModelInfo, ModelOptions, ModelRef, Priority, TokenRule},
     identity::{prefixed_fingerprint, remote_fingerprint},
 };
 

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rag_manifest::ModelSpec;
+use rag_definition::model::{ModelSpec, Precision};
 use rag_protocol::{
     baseline::{TEXTS, mean_similarity},
     call::{CallRequest, Purpose},
-    embed::{ModelInfo, ModelRef, Precision, TokenRule},
+    embed::{ModelInfo, ModelRef, TokenRule},
     identity::remote_fingerprint,
 };
 

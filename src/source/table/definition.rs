@@ -1,7 +1,7 @@
 //! The definition of a source that reads a table or view.
 
 use pgrx::pg_sys;
-use rag_protocol::spec::{TableSpec, TableSync};
+use rag_definition::source::{TableSpec, TableSync};
 
 use super::{
     changes,

@@ -2,7 +2,7 @@
 //! where the user named none.
 
 use pgrx::{PgSqlErrorCode, pg_sys};
-use rag_protocol::spec::{TableSpec, TableSync};
+use rag_definition::source::{TableSpec, TableSync};
 
 use crate::{
     catalog::sources::RelationIdentity,

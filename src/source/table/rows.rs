@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use pgrx::{Spi, datum::DatumWithOid, pg_sys};
-use rag_protocol::spec::TableSpec;
+use rag_definition::source::TableSpec;
 use serde_json::{Map, Value};
 
 use super::{

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use pgrx::pg_sys;
-use rag_contract::{RemoteStorage, StorageSettings, StorageType};
+use rag_definition::{
+    SecretRef,
+    name::split,
+    retriever::{ServerKind, StorageDefinition},
+};
 use rag_protocol::{
     frame,
-    storage::{StorageCall, StorageCredentials, StorageEngine, StorageEvent, StorageRequest},
+    storage::{StorageCall, StorageCredentials, StorageEvent, StorageRequest},
 };
-use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::retriever_of;
@@ -16,7 +19,6 @@ use crate::{
     catalog::{
         collections::Collection,
         retrievers::{self, Retriever},
-        secrets::SecretRef,
         storage_removals::Removal,
     },
     engine::request::{EngineRequest, EngineTask, REPEAT},
@@ -30,10 +32,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A server, as a retriever names it.
 pub struct Target {
     retriever: String,
-    engine: StorageEngine,
-    server: RemoteStorage,
-    /// What it asks for.
-    secrets: Vec<SecretRef>,
+    kind: ServerKind,
+    url: String,
+    /// References to user name, password and API key.
+    secrets: [Option<SecretRef>; 3],
     /// The role whose rights count for the secrets.
     owner: pg_sys::Oid,
 }
@@ -42,7 +44,8 @@ impl Target {
     /// # Errors
     /// The retriever does not name a server.
     pub fn of(retriever: &Retriever) -> Result<Self, Error> {
-        Self::new(&retriever.name, &retriever.spec, retriever.owner.id)
+        let storage = retriever.definition.storage();
+        Self::new(&retriever.name, storage, retriever.owner.id)
     }
 
     /// # Errors
@@ -54,47 +57,47 @@ impl Target {
     /// # Errors
     /// See [`Target::of`].
     pub fn of_removal(removal: &Removal) -> Result<Self, Error> {
-        Self::new(&removal.retriever, &removal.spec, removal.owner)
+        let definition = retrievers::definition(&removal.retriever, &removal.spec)?;
+        Self::new(&removal.retriever, definition.storage(), removal.owner)
     }
 
-    fn new(retriever: &str, spec: &Value, owner: pg_sys::Oid) -> Result<Self, Error> {
-        let settings = StorageSettings::of(spec);
-        let engine = match settings.storage {
-            StorageType::Qdrant => Some(StorageEngine::Qdrant),
-            StorageType::Elasticsearch => Some(StorageEngine::Elasticsearch),
-            _ => None,
+    fn new(
+        retriever: &str,
+        storage: &StorageDefinition,
+        owner: pg_sys::Oid,
+    ) -> Result<Self, Error> {
+        let (Some(kind), Some(url)) = (storage.server(), storage.url()) else {
+            return Err(Error::internal("the storage is on no other server"));
         };
-        match (engine, settings.remote) {
-            (Some(engine), Some(server)) => Ok(Self {
-                retriever: retriever.to_owned(),
-                engine,
-                server,
-                secrets: retrievers::secrets(retriever, spec),
-                owner,
-            }),
-            _ => Err(Error::internal("the storage is on no other server")),
-        }
+        let namespace = split(retriever).0;
+        Ok(Self {
+            retriever: retriever.to_owned(),
+            kind,
+            url: url.to_owned(),
+            secrets: storage
+                .secrets()
+                .map(|secret| secret.map(|secret| secret.within(namespace))),
+            owner,
+        })
     }
 
     pub fn url(&self) -> &str {
-        self.server.url.trim_end_matches('/')
+        self.url.trim_end_matches('/')
     }
 
     /// Returns the values of the secrets, by the rights of the retriever's owner.
     fn credentials(&self) -> Result<StorageCredentials, Error> {
-        let mut values = self.secrets.iter();
-        let mut next = |is_named: bool| match is_named {
-            true => values
-                .next()
-                .map(|named| secrets::value_for(named, self.owner))
-                .transpose(),
-            false => Ok(None),
+        let value = |secret: &Option<SecretRef>| {
+            let value = secret
+                .as_ref()
+                .map(|named| secrets::value_for(named, self.owner));
+            value.transpose()
         };
-        // in the order of RemoteStorage::secrets
+        let [username, password, api_key] = &self.secrets;
         Ok(StorageCredentials {
-            username: next(self.server.username.is_some())?,
-            password: next(self.server.password.is_some())?,
-            api_key: next(self.server.api_key.is_some())?,
+            username: value(username)?,
+            password: value(password)?,
+            api_key: value(api_key)?,
         })
     }
 }
@@ -112,7 +115,7 @@ impl StoreCall {
     ) -> Result<Self, Error> {
         let mut call = StorageCall {
             retriever: target.retriever.clone(),
-            engine: target.engine,
+            engine: target.kind,
             url: target.url().to_owned(),
             credentials: target.credentials()?,
             network: settings::network(),

@@ -89,7 +89,7 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     let (Some(place), Some(model)) = (place(&collection), &collection.model) else {
         return Ok(None);
     };
-    if changes.is_empty() || !collection.storage.storage.is_remote() {
+    if changes.is_empty() || !collection.storage().server().is_some() {
         return Ok(None);
     }
     let mut documents: Vec<Uuid> = changes.iter().map(|change| change.document).collect();
@@ -103,7 +103,7 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     let points = stored::points(&collection, &documents)?;
     let request = StorageRequest::Replace {
         place,
-        shape: shape(&collection.storage, model.dimensions),
+        shape: shape(collection.storage(), model.dimensions),
         documents,
         points: points.into_iter().map(point).collect(),
     };
@@ -267,7 +267,7 @@ fn queue_lost(collection: &str) -> Result<(), Error> {
     };
     for lost in Collection::of_partition(partition.name())? {
         let name = lost.name.as_str();
-        if lost.storage.storage.is_remote() && stored::was_told(name)? {
+        if lost.storage().server().is_some() && stored::was_told(name)? {
             stored::queue_all(name)?;
         }
     }
@@ -309,7 +309,7 @@ fn of_former(error: &str) -> String {
 /// # Errors
 /// The run was cancelled, or a statement fails.
 pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
-    if !collection.storage.storage.is_remote() {
+    if !collection.storage().server().is_some() {
         return Ok(());
     }
     let name = collection.name.as_str();
@@ -459,14 +459,14 @@ pub(super) fn can_go_on(error: &Error) -> bool {
 /// # Errors
 /// The storage of a collection is not on another server.
 pub fn require_server(collection: &Collection) -> Result<(), Error> {
-    if collection.storage.storage.is_remote() {
+    if collection.storage().server().is_some() {
         return Ok(());
     }
     Err(Error::new(
         PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
         format!(
             "storage \"{}\" of collection \"{}\" is in this database",
-            collection.storage.storage.name(),
+            collection.storage().storage_type().name(),
             collection.name
         ),
     )

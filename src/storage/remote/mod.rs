@@ -22,10 +22,9 @@ pub mod former;
 use std::time::Duration;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
-use rag_contract::{StorageSettings, VectorMetric};
+use rag_definition::retriever::{ServerKind, StorageDefinition};
 use rag_protocol::storage::{
-    FoundPoint, IndexShape, Labelled, Metric, Place, ServerOptions, StorageEngine, StorageEvent,
-    StorageRequest,
+    FoundPoint, IndexShape, Labelled, Place, StorageEvent, StorageRequest,
 };
 
 use self::call::{StoreCall, Target};
@@ -47,7 +46,7 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit of a test, and of a count.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Remote(pub StorageEngine);
+pub struct Remote(pub ServerKind);
 
 /// The search for candidates at a server.
 pub struct CandidateSearch<'a> {
@@ -59,11 +58,11 @@ pub struct CandidateSearch<'a> {
 }
 
 impl Backend for Remote {
-    fn wanted_index(&self, _: &StorageSettings, _: usize) -> Result<Option<String>, Error> {
+    fn wanted_index(&self, _: &StorageDefinition, _: usize) -> Result<Option<String>, Error> {
         Ok(None)
     }
 
-    fn built_index(&self, _: &StorageSettings, _: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    fn built_index(&self, _: &StorageDefinition, _: pg_sys::Oid) -> Option<pg_sys::Oid> {
         None
     }
 
@@ -135,20 +134,11 @@ pub fn place(collection: &Collection) -> Option<Place> {
     })
 }
 
-fn shape(settings: &StorageSettings, dimensions: usize) -> IndexShape {
+fn shape(settings: &StorageDefinition, dimensions: usize) -> IndexShape {
     IndexShape {
         dimensions,
-        metric: match settings.metric {
-            VectorMetric::Cosine => Metric::Cosine,
-            VectorMetric::L2 => Metric::L2,
-            VectorMetric::InnerProduct => Metric::InnerProduct,
-        },
-        m: settings.m,
-        ef_construction: settings.ef_construction,
-        server: settings
-            .remote
-            .as_ref()
-            .map_or_else(ServerOptions::default, |server| server.options),
+        metric: settings.metric(),
+        options: settings.options(),
     }
 }
 

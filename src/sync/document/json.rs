@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rag_protocol::ingest::DocumentType;
+use rag_definition::DocumentType;
 use serde_json::{Map, Value};
 
 use super::{

@@ -11,12 +11,11 @@
 mod change;
 mod json;
 
-use rag_protocol::{
-    identity::DocumentId,
-    ingest::DocumentType,
+use rag_definition::{
+    DocumentType,
     labels::{Labels, MAX_CHARS},
-    uri,
 };
+use rag_protocol::{identity::DocumentId, uri};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 

@@ -12,11 +12,11 @@ mod json;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use rag_definition::labels::Labels;
 use rag_protocol::{
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
     ingest::Title,
-    labels::Labels,
 };
 use serde_json::{Map, Value};
 

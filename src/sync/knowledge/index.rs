@@ -2,12 +2,11 @@
 
 use std::{collections::HashMap, ops::ControlFlow, time::Duration};
 
+use rag_definition::{labels, source::SourceSpec};
 use rag_protocol::{
     EngineError, ErrorKind,
     identity::DocumentId,
     ingest::{Document, Failure, FailureCause, Title},
-    labels,
-    spec::SourceSpec,
 };
 use sha2::{Digest, Sha256};
 

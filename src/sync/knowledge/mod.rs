@@ -12,7 +12,8 @@
 pub mod all;
 mod index;
 
-use rag_protocol::{identity::DocumentId, labels, spec::SourceSpec};
+use rag_definition::{labels, source::SourceSpec};
+use rag_protocol::identity::DocumentId;
 use serde_json::json;
 
 pub use self::index::{KnowledgeResult, index};

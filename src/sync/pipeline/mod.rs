@@ -16,10 +16,10 @@ mod unfetched;
 
 use std::{collections::HashSet, time::Instant};
 
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     identity::DocumentId,
     ingest::{Failure, Stage},
-    spec::SourceSpec,
 };
 
 use self::{batches::EmbeddingQueue, unfetched::Unfetched};

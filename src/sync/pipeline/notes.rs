@@ -1,6 +1,6 @@
 //! The note on a run that completed.
 
-use rag_protocol::spec::SourceSpec;
+use rag_definition::source::SourceSpec;
 
 use crate::sync::report::Report;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pgrx::PgSqlErrorCode;
-use rag_protocol::{embed::Precision, identity::DocumentId};
+use rag_definition::model::Precision;
+use rag_protocol::identity::DocumentId;
 
 use super::{documents, lacks_index, target::Target};
 use crate::{
@@ -221,7 +222,7 @@ fn replace(
         if becomes_partition {
             let partition = target.partition_of(relation);
             relation.become_partition(&partition)?;
-            partitions::set(name, &partition, target.wanted().strategy.mode())?;
+            partitions::set(name, &partition, target.wanted().strategy().mode())?;
             wanted::adopt(name)?;
         }
         let rebuilt = Collection::get(name)?;

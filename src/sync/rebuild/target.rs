@@ -56,8 +56,8 @@ impl Target {
             "metadata_whitelist": wanted.metadata_whitelist,
             "text_config": wanted.text_config,
             "title_weight": wanted.title_weight,
-            "keywords": wanted.retrieval.uses_keywords(),
-            "storage": retriever.spec.get("storageConfig"),
+            "keywords": wanted.methods().uses_keywords(),
+            "storage": retriever.definition.storage(),
         });
         Ok(Some(Self {
             is_damaged: damage::is_table_marked(&present)?,
@@ -117,7 +117,7 @@ impl Target {
 
     /// Returns true if the rows end in a partition that may have those of other collections, too.
     pub fn joins_shared(&self) -> bool {
-        self.wanted().strategy.is_shared()
+        self.wanted().strategy().is_shared()
     }
 
     /// Returns true if the rows do not end in the partition of other collections: the relation that

@@ -22,10 +22,13 @@ use std::{
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use pgrx::PgSqlErrorCode;
+use rag_definition::{
+    DocumentType,
+    source::{TableSpec, TableSync},
+};
 use rag_protocol::{
-    ingest::{Document, DocumentType, Event, Failure, Splitting, Stage},
+    ingest::{Document, Event, Failure, Splitting, Stage},
     skipped::SkippedFiles,
-    spec::{TableSpec, TableSync},
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};

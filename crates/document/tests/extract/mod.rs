@@ -7,10 +7,11 @@ mod pdfs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use rag_definition::DocumentType;
 use rag_document::{
     DocumentError, ExtractedDocument, TokenCounter, content, document_type, extract,
 };
-use rag_protocol::ingest::{DocumentType, Splitting, Stage, Title, Unit};
+use rag_protocol::ingest::{Splitting, Stage, Title, Unit};
 
 struct Words;
 

@@ -5,8 +5,9 @@
 mod sizes;
 
 use proptest::prelude::*;
+use rag_definition::DocumentType;
 use rag_document::{DocumentError, ExtractedDocument, Structure, TokenCounter, extract};
-use rag_protocol::ingest::{Chunk, DocumentType, Splitting, Stage, Title, Unit, embedded_text};
+use rag_protocol::ingest::{Chunk, Splitting, Stage, Title, Unit, embedded_text};
 
 /// A third of the characters, and two special tokens.
 struct Thirds {

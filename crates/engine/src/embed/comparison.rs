@@ -48,7 +48,7 @@ pub fn check_same(model: &ModelInfo, expected: &[f32], found: &[f32]) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use rag_protocol::embed::Precision;
+    use rag_definition::model::Precision;
 
     use super::*;
 

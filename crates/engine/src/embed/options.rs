@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
+use rag_definition::model::PoolingMode;
 use rag_model::settings::{Pooling, Settings};
-use rag_protocol::{
-    EngineError, ErrorKind,
-    embed::{ModelOptions, PoolingMode},
-    file,
-};
+use rag_protocol::{EngineError, ErrorKind, embed::ModelOptions, file};
 use serde_json::Value;
 
 /// Replaces settings of a folder.

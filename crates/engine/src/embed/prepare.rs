@@ -1,11 +1,12 @@
 //! Prepares one document that was added directly: extracts and splits it, without embedding. Splits
 //! a stored text again.
 
+use rag_definition::DocumentType;
 use rag_document::{DocumentError, ExtractedDocument, Structure, own_title};
 use rag_protocol::{
     EngineError, ErrorKind,
     embed::{MAX_DOCUMENT, StoredText, too_large},
-    ingest::{Content, DocumentType, Splitting},
+    ingest::{Content, Splitting},
 };
 
 use super::counter::ChunkCounter;

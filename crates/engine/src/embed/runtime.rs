@@ -3,10 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use ort::{environment::Environment, logging::LogLevel};
-use rag_protocol::{
-    EngineError,
-    embed::{ModelRef, Precision},
-};
+use rag_definition::model::Precision;
+use rag_protocol::{EngineError, embed::ModelRef};
 
 use super::{
     library::Library,

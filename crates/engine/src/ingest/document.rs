@@ -5,12 +5,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use rag_definition::DocumentType;
 use rag_document::{DocumentError, DocumentErrorKind, TokenCounter};
 use rag_protocol::{
-    ingest::{
-        Document, DocumentType, Event, Failure, FailureCause, KnownVersion, Splitting, Stage,
-        Warning,
-    },
+    ingest::{Document, Event, Failure, FailureCause, KnownVersion, Splitting, Stage, Warning},
     skipped::SkippedFiles,
 };
 use rag_source::{FetchedContent, SourceItem};

@@ -2,11 +2,11 @@
 
 use std::{io, time::Instant};
 
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     EngineError, ErrorKind,
     frame::{self, FrameError},
     ingest::{Event, Job},
-    spec::SourceSpec,
 };
 use serde_json::Value;
 

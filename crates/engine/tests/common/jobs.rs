@@ -7,13 +7,13 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     embed::TokenRule,
     frame,
     ingest::{
         Clones, Document, Event, Failure, Job, KnownVersion, Limits, Network, Splitting, Unit,
     },
-    spec::SourceSpec,
 };
 use serde_json::json;
 use tempfile::TempDir;

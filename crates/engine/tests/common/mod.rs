@@ -20,9 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rag_definition::model::Precision;
 use rag_protocol::{
     EngineError,
-    embed::{Answer, ModelInfo, ModelOptions, ModelRef, Precision, Priority, Reply, Request, Task},
+    embed::{Answer, ModelInfo, ModelOptions, ModelRef, Priority, Reply, Request, Task},
     frame,
 };
 use tempfile::TempDir;

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rag_definition::model::Precision;
 use rag_model::convert::{Conversion, convert};
-use rag_protocol::embed::Precision;
 use serde::Deserialize;
 use tempfile::TempDir;
 

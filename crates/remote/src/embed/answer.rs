@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rag_protocol::call::Provider;
+use rag_definition::model::Provider;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},

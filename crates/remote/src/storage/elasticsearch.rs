@@ -1,12 +1,10 @@
 //! Elasticsearch. A document of its index is a point, with the fields `collection`, `document`,
 //! `chunk`, `labels` and `vector`.
 
+use rag_definition::retriever::{IndexOptions, Metric, Quantization};
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{
-        FoundPoint, IndexShape, Labelled, Metric, Place, Point, Quantization, ServerOptions,
-        StorageRequest,
-    },
+    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageRequest},
 };
 use rag_source::http::Method;
 use serde_json::{Value, json};
@@ -50,21 +48,23 @@ impl Engine for Elasticsearch {
         let mut vector = json!({
             "type": "dense_vector", "dims": wanted.0, "index": true, "similarity": wanted.1,
         });
-        let ServerOptions {
+        let IndexOptions {
+            m,
+            ef_construction,
             shards,
             replicas,
             on_disk: _, // it always is
             quantization,
-        } = shape.server;
-        if shape.m.is_some() || shape.ef_construction.is_some() || quantization.is_some() {
+        } = shape.options;
+        if m.is_some() || ef_construction.is_some() || quantization.is_some() {
             vector["index_options"] = json!({
                 "type": match quantization.unwrap_or(Quantization::None) {
                     Quantization::None => "hnsw",
                     Quantization::Int8 => "int8_hnsw",
                     Quantization::Binary => "bbq_hnsw",
                 },
-                "m": shape.m.unwrap_or(16),
-                "ef_construction": shape.ef_construction.unwrap_or(100),
+                "m": m.unwrap_or(16),
+                "ef_construction": ef_construction.unwrap_or(100),
             });
         }
         let keyword = json!({"type": "keyword"});

@@ -18,12 +18,10 @@ mod server;
 
 use std::time::{Duration, Instant};
 
+use rag_definition::retriever::ServerKind;
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{
-        FoundPoint, IndexShape, Place, Point, StorageCall, StorageEngine, StorageEvent,
-        StorageRequest,
-    },
+    storage::{FoundPoint, IndexShape, Place, Point, StorageCall, StorageEvent, StorageRequest},
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -43,8 +41,8 @@ pub fn perform(call: &StorageCall, emit: &mut dyn FnMut(StorageEvent)) {
 fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineError> {
     let server = Server::new(call, until)?;
     let engine: &dyn Engine = match call.engine {
-        StorageEngine::Qdrant => &qdrant::Qdrant,
-        StorageEngine::Elasticsearch => &elasticsearch::Elasticsearch,
+        ServerKind::Qdrant => &qdrant::Qdrant,
+        ServerKind::Elasticsearch => &elasticsearch::Elasticsearch,
     };
     Ok(match &call.request {
         StorageRequest::Describe => StorageEvent::Described {

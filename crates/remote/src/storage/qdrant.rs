@@ -1,11 +1,9 @@
 //! Qdrant. A point has the payload `collection`, `document`, `chunk` and `labels`.
 
+use rag_definition::retriever::{IndexOptions, Metric, Quantization};
 use rag_protocol::{
     EngineError,
-    storage::{
-        FoundPoint, IndexShape, Labelled, Metric, Place, Point, Quantization, ServerOptions,
-        StorageRequest,
-    },
+    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageRequest},
 };
 use rag_source::http::Method;
 use serde_json::{Map, Value, json};
@@ -47,18 +45,22 @@ impl Engine for Qdrant {
             return check(&found).map(|()| false);
         }
         let mut graph = Map::new();
-        for (name, value) in [("m", shape.m), ("ef_construct", shape.ef_construction)] {
+        for (name, value) in [
+            ("m", shape.options.m),
+            ("ef_construct", shape.options.ef_construction),
+        ] {
             if let Some(value) = value {
                 graph.insert(name.into(), value.into());
             }
         }
         let mut body = json!({"vectors": {"size": wanted.0, "distance": wanted.1}});
-        let ServerOptions {
+        let IndexOptions {
             shards,
             replicas,
             on_disk,
             quantization,
-        } = shape.server;
+            ..
+        } = shape.options;
         if let Some(on_disk) = on_disk {
             body["vectors"]["on_disk"] = on_disk.into();
             graph.insert("on_disk".into(), on_disk.into());

@@ -7,9 +7,10 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use rag_definition::retriever::ServerKind;
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{StorageCall, StorageEngine, StorageRequest},
+    storage::{StorageCall, StorageRequest},
 };
 use rag_source::http::{
     HeaderName, HttpClient, HttpError, HttpRequest, HttpResponse, Method, Redirects,
@@ -273,8 +274,8 @@ impl<'a> Server<'a> {
 
 fn name(call: &StorageCall) -> String {
     let engine = match call.engine {
-        StorageEngine::Qdrant => "Qdrant",
-        StorageEngine::Elasticsearch => "Elasticsearch",
+        ServerKind::Qdrant => "Qdrant",
+        ServerKind::Elasticsearch => "Elasticsearch",
     };
     format!("{engine} at {}", call.url.trim_end_matches('/'))
 }
@@ -293,11 +294,9 @@ pub fn timeout(call: &StorageCall) -> EngineError {
 fn secret_header(call: &StorageCall) -> Option<(&'static str, String)> {
     let credentials = &call.credentials;
     match (call.engine, &credentials.api_key) {
-        (StorageEngine::Qdrant, key) => Some(("api-key", key.clone()?)),
-        (StorageEngine::Elasticsearch, Some(key)) => {
-            Some(("authorization", format!("ApiKey {key}")))
-        }
-        (StorageEngine::Elasticsearch, None) => {
+        (ServerKind::Qdrant, key) => Some(("api-key", key.clone()?)),
+        (ServerKind::Elasticsearch, Some(key)) => Some(("authorization", format!("ApiKey {key}"))),
+        (ServerKind::Elasticsearch, None) => {
             let (user, password) = (
                 credentials.username.as_ref()?,
                 credentials.password.as_ref()?,

@@ -1,7 +1,5 @@
-use rag_protocol::{
-    call::{ChatMessage, Role},
-    spec::FieldProblem,
-};
+use rag_definition::FieldProblem;
+use rag_protocol::call::{ChatMessage, Role};
 use serde_json::Value;
 
 /// The maximum number of earlier messages.

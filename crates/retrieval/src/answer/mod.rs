@@ -14,5 +14,5 @@ mod question;
 
 pub use citations::{CitationCheck, CitedNumbers};
 pub use conversation::{MAX_BYTES, MAX_MESSAGES, conversation};
-pub use prompt::{DEFAULT_TEMPLATE, PLACEHOLDER, TemplateProblem, check_template, fill};
+pub use prompt::fill;
 pub use question::{Entities, snippet};

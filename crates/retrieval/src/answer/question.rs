@@ -1,4 +1,4 @@
-use rag_protocol::spec::FieldProblem;
+use rag_definition::FieldProblem;
 use serde_json::Value;
 
 /// The maximum number of characters of a snippet.

@@ -17,4 +17,4 @@ mod rank;
 
 pub use candidates::{Candidate, Candidates, ChunkKey};
 pub use choose::{Chosen, Limits, choose};
-pub use rank::{Method, Ranked, Weights, rank};
+pub use rank::{Method, Ranked, rank};

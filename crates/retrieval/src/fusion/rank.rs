@@ -1,14 +1,9 @@
+use rag_definition::retriever::{Fusion, RetrievalMode, Weights};
+
 use super::{Candidate, Candidates, ChunkKey};
 
 /// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 const RRF_K: f64 = 60.0;
-
-/// The parts of the two scores in a weighted sum.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weights {
-    pub vector: f64,
-    pub keyword: f64,
-}
 
 /// How a candidate gets its score.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +16,17 @@ pub enum Method {
     Weighted(Weights),
     /// Reciprocal rank fusion, divided by the score of a chunk that is first in both lists.
     ReciprocalRank,
+}
+
+impl Method {
+    pub fn new(mode: RetrievalMode, fusion: Fusion, weights: Weights) -> Self {
+        match (mode, fusion) {
+            (RetrievalMode::Vector, _) => Self::Vector,
+            (RetrievalMode::Keyword, _) => Self::Keyword,
+            (RetrievalMode::Hybrid, Fusion::Weighted) => Self::Weighted(weights),
+            (RetrievalMode::Hybrid, Fusion::ReciprocalRank) => Self::ReciprocalRank,
+        }
+    }
 }
 
 /// A candidate with its score. All scores are between 0 and 1.

@@ -1,7 +1,8 @@
 //! Ranks and chosen results, against what their definitions say.
 
 use proptest::prelude::*;
-use rag_retrieval::fusion::{Candidates, ChunkKey, Limits, Method, Ranked, Weights, choose, rank};
+use rag_definition::retriever::Weights;
+use rag_retrieval::fusion::{Candidates, ChunkKey, Limits, Method, Ranked, choose, rank};
 
 fn key(chunk: u8, document: u8) -> ChunkKey {
     ChunkKey {

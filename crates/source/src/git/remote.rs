@@ -22,7 +22,8 @@ use git2::{
     AutotagOption, BranchType, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote,
     RemoteCallbacks, RemoteHead, Repository,
 };
-use rag_protocol::{EngineError, ErrorKind, ingest::Job, spec::GitSpec};
+use rag_definition::source::GitSpec;
+use rag_protocol::{EngineError, ErrorKind, ingest::Job};
 
 use super::{
     find_commit, kept::CloneFolder, no_branch, transport, transport::GitSession, unreadable,

@@ -37,11 +37,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::{Failure, Job, KnownVersion},
-    spec::WebsiteSpec,
-};
+use rag_definition::source::WebsiteSpec;
+use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}};
 use url::Url;
 
 use self::crawl::Crawl;

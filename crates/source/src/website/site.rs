@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
-use rag_protocol::spec::SameSite;
+use rag_definition::source::SameSite;
 use texting_robots::Robot;
 use url::Url;
 

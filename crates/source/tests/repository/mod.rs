@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use git2::{Oid, Repository, RepositoryInitOptions, Signature};
-use rag_protocol::spec::{GitSpec, PathFilter, Repository as Named};
+use rag_definition::source::{GitSpec, PathFilter, Repository as Named};
 use rag_source::Listing;
 use tempfile::TempDir;
 

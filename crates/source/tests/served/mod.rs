@@ -2,11 +2,8 @@
 
 use std::{collections::HashMap, fs, path::PathBuf};
 
-use rag_protocol::{
-    EngineError,
-    ingest::Job,
-    spec::{GitSpec, Repository as Named, SourceSpec},
-};
+use rag_definition::source::{GitSpec, Repository as Named, SourceSpec};
+use rag_protocol::{EngineError, ingest::Job};
 use rag_source::SourceReader;
 use tempfile::TempDir;
 

@@ -2,11 +2,11 @@
 
 use std::{path::Path, process::Output};
 
+use rag_definition::source::SourceSpec;
 use rag_protocol::{
     EngineError,
     embed::TokenRule,
     ingest::{Clones, Failure, Job, Limits, Network, Splitting, Unit},
-    spec::SourceSpec,
 };
 use rag_source::{FetchOutcome, SourceItem, SourceReader};
 

@@ -2,10 +2,11 @@
 
 use percent_encoding::percent_decode_str;
 use pgrx::{datum::DatumWithOid, spi::quote_literal};
+use rag_definition::DocumentType;
 use rag_protocol::{
     embed::StoredText,
     identity::DocumentId,
-    ingest::{Content, DocumentType, Title},
+    ingest::{Content, Title},
 };
 use serde_json::{Map, Value};
 

@@ -1,0 +1,4 @@
+//! Settings of retrievers: which are right, and what they say.
+
+mod methods;
+mod retrievers;
