@@ -10,6 +10,15 @@ CREATE TABLE rag.retrievers (
     name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
     namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
     spec jsonb NOT NULL,
+    -- What statements need of the spec. Nothing else looks into it but crates/definition.
+    storage_type text NOT NULL
+        GENERATED ALWAYS AS (coalesce(spec #>> '{storageConfig,type}', 'hnsw')) STORED,
+    index_mode text NOT NULL GENERATED ALWAYS AS (
+        coalesce(spec #>> '{storageConfig,indexStrategy,mode}', 'per_dataset')) STORED,
+    index_options jsonb GENERATED ALWAYS AS (spec #> '{storageConfig,ext}') STORED,
+    server_url text GENERATED ALWAYS AS (
+        pg_catalog.rtrim(spec #>> '{storageConfig,url}', '/')) STORED,
+    model text GENERATED ALWAYS AS (spec #>> '{embedding,model}') STORED,
     display_name text,
     labels jsonb NOT NULL DEFAULT '{}',
     annotations jsonb NOT NULL DEFAULT '{}',
@@ -23,6 +32,14 @@ COMMENT ON TABLE rag.retrievers IS
 COMMENT ON COLUMN rag.retrievers.name IS 'name; namespace/name if the namespace is not default';
 COMMENT ON COLUMN rag.retrievers.namespace IS 'namespace, taken from the name';
 COMMENT ON COLUMN rag.retrievers.spec IS 'storage and search settings, as in the manifest';
+COMMENT ON COLUMN rag.retrievers.storage_type IS 'type of storage, taken from the spec';
+COMMENT ON COLUMN rag.retrievers.index_mode IS 'mode of the index strategy, taken from the spec';
+COMMENT ON COLUMN rag.retrievers.index_options IS
+    'options of the vector index, taken from the spec; NULL: none';
+COMMENT ON COLUMN rag.retrievers.server_url IS
+    'address of the server that searches vectors, taken from the spec; NULL: this database';
+COMMENT ON COLUMN rag.retrievers.model IS
+    'embedding model, taken from the spec; NULL: that of the collection or of the settings';
 COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of the manifest';
 COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of the manifest';
 COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of the manifest';

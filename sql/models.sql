@@ -104,7 +104,7 @@ CREATE VIEW rag.models WITH (security_barrier) AS
            ARRAY(SELECT c.name FROM rag.collections c
                       LEFT JOIN rag.retrievers t ON t.name = c.retriever
                  WHERE m.kind = 'embedding'
-                   AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') = m.name
+                   AND coalesce(c.embedding_model, t.model) = m.name
                    AND c.name = ANY ((SELECT rag.readable_collections())::text[])
                  ORDER BY 1) AS used_by,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = m.owner_id) AS owner,

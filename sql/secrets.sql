@@ -4,7 +4,7 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Names. crates/protocol/src/name.rs has the same patterns and maximum lengths.
+-- Names. crates/definition/src/name.rs has the same patterns and maximum lengths.
 
 CREATE FUNCTION rag.namespace_of(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$

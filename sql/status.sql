@@ -229,7 +229,7 @@ BEGIN
                           ' CALL rag_rebuild_collection(%L);', c.name)
             FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
             WHERE c.model <> rag.current_model()
-              AND coalesce(c.embedding_model, t.spec #>> '{embedding,model}') IS NULL
+              AND coalesce(c.embedding_model, t.model) IS NULL
             UNION ALL
             SELECT 'warning', 'collection ' || c.name,
                    format('the retriever %s does not exist any more: default settings are used',

@@ -35,6 +35,7 @@ CREATE TABLE rag.storage_removal (
     removal bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     retriever text NOT NULL,
     spec jsonb NOT NULL,
+    server_url text NOT NULL,
     owner_id oid NOT NULL,
     partition text NOT NULL,
     collection text NOT NULL,
@@ -66,7 +67,7 @@ BEGIN
     IF NOT rag.is_restoring() AND EXISTS (
         SELECT FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
         WHERE c.name = changed.collection
-          AND r.spec #>> '{storageConfig,type}' IN ('qdrant', 'elasticsearch'))
+          AND r.server_url IS NOT NULL)
     THEN
         INSERT INTO rag.storage_change (collection, document_id)
         VALUES (changed.collection, changed.document_id)

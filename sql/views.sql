@@ -273,7 +273,7 @@ COMMENT ON COLUMN rag.sources.namespace IS 'namespace, taken from the name';
 COMMENT ON COLUMN rag.sources.display_name IS 'metadata.displayName of the manifest';
 COMMENT ON COLUMN rag.sources.labels IS 'metadata.labels of the manifest';
 COMMENT ON COLUMN rag.sources.annotations IS 'metadata.annotations of the manifest';
--- The kinds are those of the registry (crates/protocol/src/spec).
+-- The kinds are those of the registry (crates/definition/src/source).
 CREATE FUNCTION rag.source_kinds_comment() RETURNS text
     AS 'MODULE_PATHNAME', 'source_kinds_comment_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 DO $$

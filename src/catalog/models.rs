@@ -202,7 +202,7 @@ pub fn lock_shared(name: &str) -> Result<(), Error> {
 /// The collections whose model has the name $1.
 const USERS: &str = "FROM rag.collections c
          LEFT JOIN rag.retrievers r ON r.name = c.retriever
-    WHERE coalesce(c.embedding_model, r.spec #>> '{embedding,model}') = $1";
+    WHERE coalesce(c.embedding_model, r.model) = $1";
 
 /// Returns the collections that name a model, themselves or by their retriever, or that wait for a
 /// rebuild with it.
@@ -223,7 +223,7 @@ pub fn filled_collections_with(name: &str) -> Result<Vec<String>, Error> {
 /// Returns the retrievers that name a model.
 pub fn retrievers_with(name: &str) -> Result<Vec<String>, Error> {
     let sql = "SELECT r.name FROM rag.retrievers r
-               WHERE r.spec #>> '{embedding,model}' = $1 ORDER BY 1";
+               WHERE r.model = $1 ORDER BY 1";
     names(sql, name)
 }
 

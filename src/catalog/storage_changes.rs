@@ -206,8 +206,7 @@ pub struct Due {
 pub const BLOCKS: &str = "EXISTS (
     SELECT FROM rag.collections b JOIN rag.retrievers t ON t.name = b.retriever
     WHERE b.name = r.collection AND b.partition = r.partition
-      AND pg_catalog.rtrim(t.spec #>> '{storageConfig,url}', '/')
-          = pg_catalog.rtrim(r.spec #>> '{storageConfig,url}', '/'))";
+      AND t.server_url = r.server_url)";
 
 /// Returns what is to be told to servers, that which is due first.
 pub fn due() -> Result<Vec<Due>, Error> {
@@ -306,8 +305,8 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
         };
         execute(
             "INSERT INTO rag.storage_removal
-                 (retriever, spec, owner_id, partition, collection)
-             SELECT r.name, r.spec, r.owner_id, $2, c.name
+                 (retriever, spec, server_url, owner_id, partition, collection)
+             SELECT r.name, r.spec, r.server_url, r.owner_id, $2, c.name
              FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
              WHERE c.name = $1",
             &[name.into(), partition.name().into()],

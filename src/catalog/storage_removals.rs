@@ -95,7 +95,7 @@ pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
     as_owner(|| {
         query(
             "SELECT removal, collection, retriever, owner_id,
-                    coalesce(spec #>> '{storageConfig,url}', ''), error
+                    server_url, error
              FROM rag.storage_removal
              WHERE error IS NOT NULL AND ($1 IS NULL OR collection = $1) ORDER BY removal",
             &[collection.into()],

@@ -202,7 +202,7 @@ fn check(name: &str, definition: &RetrieverDefinition) -> Result<(), Error> {
     let storage = definition.storage().storage_type();
     if let Err(error) = storage::backend(storage).check() {
         let problem = FieldProblem::new(
-            "spec.storageConfig.type",
+            StorageDefinition::TYPE_FIELD,
             format!("\"{}\" cannot be used: {}", storage.name(), error.message),
         );
         let problem = error.hint.into_iter().fold(problem, FieldProblem::hint);

@@ -12,9 +12,9 @@
 //!
 //! # A new backend
 //!
-//! A value of [`StorageType`] in `crates/contract/src/storage.rs`, a file here with `impl Backend`,
-//! a line in [`backend`], its settings in `crates/manifest/src/retriever/storage.rs`, and its name
-//! in `tests/t/128_backends.pl`, which tests all backends in the same way.
+//! A value of [`StorageType`] and its settings in `crates/definition/src/retriever/storage.rs`, a
+//! file here with `impl Backend`, a line in [`backend`], and its name in `tests/t/128_backends.pl`,
+//! which tests all backends in the same way.
 
 mod flat;
 mod hnsw;

@@ -191,7 +191,7 @@ spec:
     folder:
       path: %s
       paths: [guides/]
-  driftRemediationPolicy: Manual
+  driftRemediationPolicy: {strategy: Manual}
   timeout: 90s
   retryPolicy: {maxRetries: 7}
 ---
@@ -274,9 +274,9 @@ SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table",
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
     "contentColumns": ["body", "boddy"]}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
-    "id_column": "idd"}}}')); :sqlstate
+    "idColumns": "idd"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
-    "title_column": "heading"}}}')); :sqlstate
+    "titleColumn": "heading"}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
     "metadataColumns": ["author"]}}}')); :sqlstate
 SELECT * FROM rag_apply(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",

@@ -59,11 +59,11 @@ INSERT INTO blog.posts (slug, title, body, author, published, rating) VALUES
     ('d', 'Fourth', 'About figs.', NULL, '2023-01-01', NULL);
 \set source chosen
 SELECT rag_create_source('chosen', 'table',
-    '{"relation": "blog.posts", "id_column": "slug", "content_columns": ["title", "body"],
-    "title_column": "slug",
-    "metadata_columns": ["author", "published", "rating"],
+    '{"relation": "blog.posts", "idColumns": "slug", "contentColumns": ["title", "body"],
+    "titleColumn": "slug",
+    "metadataColumns": ["author", "published", "rating"],
     "filter": {"operator": "and", "conditions": [{"key": "rating", "operator": "gte", "value": 3},
-    {"key": "author", "operator": "not empty"}]}, "document_type": "text"}');
+    {"key": "author", "operator": "not empty"}]}, "documentType": "text"}');
 SELECT rag_sync('chosen') AS run \gset
 :did;
 :show;
@@ -246,14 +246,14 @@ CREATE VIEW blog.digest AS SELECT id % 3 AS third, id, body AS text FROM blog.no
 INSERT INTO blog.notes SELECT i, 'Digest ' || i FROM generate_series(2, 4) i;
 SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest"}'); :sqlstate
 SELECT rag_create_source('digest', 'table',
-    '{"relation": "blog.digest", "idColumn": "id", "sync": "trigger"}'); :sqlstate
-SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumn": "id"}');
+    '{"relation": "blog.digest", "idColumns": "id", "sync": "trigger"}'); :sqlstate
+SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumns": "id"}');
 \set source digest
 SELECT rag_sync('digest') AS run \gset
 :did;
 SELECT rag_drop_source('digest', keep_documents => false);
 -- columns that do not identify rows
-SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumn": "third"}');
+SELECT rag_create_source('digest', 'table', '{"relation": "blog.digest", "idColumns": "third"}');
 SELECT rag_sync('digest') AS run \gset
 :did;
 SELECT uri, stage, message, hint FROM rag.run_errors WHERE source = 'digest' ORDER BY uri;
@@ -396,7 +396,7 @@ CREATE FUNCTION blog.who() RETURNS text LANGUAGE sql VOLATILE AS $$
 CREATE VIEW blog.spy AS SELECT 1 AS id, blog.who() AS body;
 GRANT SELECT ON blog.spy TO regress_rag_writer;
 SET ROLE regress_rag_writer;
-SELECT rag_create_source('spy', 'table', '{"relation": "blog.spy", "idColumn": "id"}');
+SELECT rag_create_source('spy', 'table', '{"relation": "blog.spy", "idColumns": "id"}');
 RESET ROLE;
 \set source spy
 SELECT rag_sync('spy') AS run \gset

@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use rag_definition::{FieldProblem, Fields, Problems};
+use rag_definition::{FieldProblem, Fields};
 use rag_filter::FilterError;
 use serde_json::Value;
 
@@ -13,9 +13,7 @@ pub fn parse<T>(
     known: &[&str],
     read: impl FnOnce(&Fields<'_>) -> Option<T>,
 ) -> Result<T> {
-    let problems = Problems::default();
-    let read = Fields::of("", request, known, &problems).and_then(|fields| read(&fields));
-    problems.first_or(read)
+    Fields::parse("", request, known, read)
 }
 
 /// Returns what a filter is, or reports its problem.

@@ -67,6 +67,22 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Reads a whole object with `read`.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub fn parse<T>(
+        path: &str,
+        value: &'a Value,
+        known: &[&str],
+        read: impl FnOnce(&Fields<'_>) -> Option<T>,
+    ) -> Result<T, FieldProblem> {
+        let problems = Problems::default();
+        let fields = Fields::of(path, value, known, &problems);
+        let read = fields.and_then(|fields| read(&fields));
+        problems.first_or(read)
+    }
+
     /// Reports each field that is not `known`, with a hint for it.
     pub fn report_unknown(&self, known: &[&str], hint: impl Fn(&str) -> String) {
         let names = self.map.into_iter().flatten();
@@ -134,6 +150,14 @@ impl<'a> Fields<'a> {
     pub fn required_text(&self, name: &str) -> Option<&'a str> {
         match self.has(name, None) {
             true => self.text(name),
+            false => None,
+        }
+    }
+
+    /// Reads a required string, which may be blank.
+    pub fn required_any_text(&self, name: &str) -> Option<&'a str> {
+        match self.has(name, None) {
+            true => self.any_text(name),
             false => None,
         }
     }

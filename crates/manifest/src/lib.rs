@@ -64,12 +64,12 @@ struct ManifestKind {
 const KINDS: [ManifestKind; 2] = [
     ManifestKind {
         name: "AutoIndexer",
-        groups: &["kaito.ai/", "autoindexer.kaito.sh/"],
+        groups: &["kaito.ai/", "autoindexer.kaito.sh/", "rag/"],
         version: "kaito.ai/v1alpha1",
     },
     ManifestKind {
         name: "Retriever",
-        groups: &["agent.wecode.io/"],
+        groups: &["agent.wecode.io/", "rag/"],
         version: "agent.wecode.io/v1",
     },
 ];

@@ -52,21 +52,21 @@ fn every_wrong_field_is_reported() {
             "/apiVersion",
             json!("v1"),
             "apiVersion: \"v1\" is not an API version of AutoIndexer | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
                 .into(),
         ),
         (
             "/apiVersion",
             json!("kaito.ai/"),
             "apiVersion: \"kaito.ai/\" is not an API version of AutoIndexer | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
                 .into(),
         ),
         (
             "/apiVersion",
             Value::Null,
             "apiVersion: is missing | \
-             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/...)."
+             Write apiVersion: kaito.ai/v1alpha1 for kind AutoIndexer (accepted: kaito.ai/..., autoindexer.kaito.sh/..., rag/...)."
                 .into(),
         ),
         (

@@ -61,7 +61,8 @@ fn statement(only: &str, shares: &str) -> String {
              SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
                     c.external_id, c.model, c.model_fingerprint, c.model_precision,
                     c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid,
-                    p.reltoastrelid, r.spec -> 'storageConfig' AS storage
+                    p.reltoastrelid, coalesce(r.storage_type, 'hnsw') AS storage_type,
+                    coalesce(r.index_mode, 'per_dataset') AS index_mode, r.index_options
              FROM rag.collections c LEFT JOIN rag.retrievers r ON r.name = c.retriever
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
                  AND p.relnamespace = 'rag'::pg_catalog.regnamespace
@@ -101,9 +102,8 @@ fn statement(only: &str, shares: &str) -> String {
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
                 c.retriever, c.external_id, c.model, c.model_fingerprint, c.model_precision,
                 c.model_max_tokens,
-                coalesce(c.storage ->> 'type', 'hnsw') AS storage_type,
-                coalesce(c.index_strategy, c.storage #>> '{{indexStrategy,mode}}', 'per_dataset')
-                    AS index_strategy,
+                c.storage_type,
+                coalesce(c.index_strategy, c.index_mode) AS index_strategy,
                 CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
                      THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
@@ -117,17 +117,15 @@ fn statement(only: &str, shares: &str) -> String {
                         JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                         JOIN pg_catalog.pg_am a ON a.oid = n.relam
                         WHERE i.indrelid = c.oid AND i.indisvalid AND a.amname = 'rag_hnsw'
-                          AND coalesce(c.storage ->> 'type', 'hnsw') = 'hnsw'
+                          AND c.storage_type = 'hnsw'
                           AND ARRAY(SELECT o.option
                                     FROM pg_catalog.unnest(n.reloptions) AS o (option)
                                     ORDER BY o.option)
                               <> ARRAY(SELECT e.key || '=' || e.value::pg_catalog.int4
-                                       FROM pg_catalog.jsonb_each_text(c.storage -> 'ext') AS e
+                                       FROM pg_catalog.jsonb_each_text(c.index_options) AS e
                                        WHERE e.value IS NOT NULL ORDER BY e.key))
                 OR c.partition IS NOT NULL
-                   AND c.index_strategy
-                       <> coalesce(c.storage #>> '{{indexStrategy,mode}}', 'per_dataset')
-                    AS has_other_options,
+                   AND c.index_strategy <> c.index_mode AS has_other_options,
                 (SELECT pg_catalog.max(a.amname::pg_catalog.text) FROM pg_catalog.pg_index i
                  JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                  JOIN pg_catalog.pg_am a ON a.oid = n.relam

@@ -192,7 +192,7 @@ pub fn with_server() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             "SELECT c.name FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
-             WHERE r.spec #>> '{storageConfig,type}' IN ('qdrant', 'elasticsearch')
+             WHERE r.server_url IS NOT NULL
              ORDER BY 1",
             &[],
             |row| row.required(1),

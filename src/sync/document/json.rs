@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use rag_definition::DocumentType;
+use rag_definition::{DocumentType, FieldProblem, Fields};
 use serde_json::{Map, Value};
 
 use super::{
-    super::members::{self, MemberError, at, required, take, text, wrong},
+    super::members::{checked, invalid, labels},
     Body, NewDocument, checked_metadata, checked_title, checked_uri, document_type,
 };
 use crate::{catalog::documents::DocumentAttributes, error::Error};
@@ -45,7 +45,7 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut read = Vec::with_capacity(documents.len());
     for (i, document) in documents.into_iter().enumerate() {
-        let document = one(document).map_err(|error| error.of_element("documents", i))?;
+        let document = one(&format!("documents[{i}]"), &document).map_err(invalid)?;
         if let Some(first) = seen.insert(document.uri.clone(), i) {
             return Err(Error::invalid_parameter(format!(
                 "documents[{i}].uri: documents[{first}] has the same uri"
@@ -56,40 +56,32 @@ pub fn read(documents: Value) -> Result<Vec<NewDocument>, Error> {
     Ok(read)
 }
 
-fn one(document: Value) -> Result<NewDocument, MemberError> {
-    let mut members = members::of_object(document, "a document", &KEYS)?;
-    let (content, uri) = (
-        required(&mut members, "content")?,
-        required(&mut members, "uri")?,
-    );
-    let labels = members::labels(&mut members)?;
-    let knowledge_id = match take(&mut members, "knowledge_id") {
-        None => None,
-        Some(value) => Some(
-            value
-                .as_i64()
-                .ok_or_else(|| wrong("knowledge_id", "must be an integer"))?,
-        ),
-    };
-    let document_type = match text(&mut members, "document_type")? {
-        None => DocumentType::Markdown,
-        Some(name) => document_type(&name).map_err(at("document_type"))?,
-    };
-    Ok(NewDocument {
-        body: Body::Text(content),
-        uri: checked_uri(&uri).map_err(at("uri"))?,
-        title: text(&mut members, "title")?
-            .map(|title| checked_title(&title))
-            .transpose()
-            .map_err(at("title"))?,
-        document_type: Some(document_type),
-        attributes: DocumentAttributes {
-            knowledge_id,
-            labels,
-        },
-        metadata: match take(&mut members, "metadata") {
-            None => Map::new(),
-            Some(metadata) => checked_metadata(metadata).map_err(at("metadata"))?,
-        },
+fn one(path: &str, document: &Value) -> Result<NewDocument, FieldProblem> {
+    Fields::parse(path, document, &KEYS, |fields| {
+        let content = fields.required_any_text("content");
+        let uri = fields.required_any_text("uri");
+        let labels = labels(fields);
+        let knowledge_id = fields.integer("knowledge_id", i64::MIN..=i64::MAX);
+        let document_type = match fields.any_text("document_type") {
+            None => Some(DocumentType::Markdown),
+            Some(name) => checked(fields, "document_type", document_type(name)),
+        };
+        let uri = checked(fields, "uri", checked_uri(uri?));
+        let title = fields.any_text("title").map(checked_title).transpose();
+        let metadata = match fields.get("metadata") {
+            None => Some(Map::new()),
+            Some(metadata) => checked(fields, "metadata", checked_metadata(metadata.clone())),
+        };
+        Some(NewDocument {
+            body: Body::Text(content?.to_owned()),
+            uri: uri?,
+            title: checked(fields, "title", title)?,
+            document_type: Some(document_type?),
+            attributes: DocumentAttributes {
+                knowledge_id,
+                labels: labels?,
+            },
+            metadata: metadata?,
+        })
     })
 }

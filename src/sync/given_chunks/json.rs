@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use rag_definition::{FieldProblem, Fields};
 use rag_protocol::identity::{ChunkId, DocumentId};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -9,7 +10,7 @@ use uuid::Uuid;
 use super::{
     super::{
         document::{checked_metadata, checked_title, checked_uri},
-        members::{self, MemberError, at, required, take, text, wrong},
+        members::{checked, invalid, labels},
     },
     GivenChunk, PlannedDocument,
 };
@@ -52,64 +53,62 @@ pub fn chunks(collection: &Collection, chunks: Value) -> Result<Vec<GivenChunk>,
     let mut seen = HashSet::new();
     let mut read = Vec::with_capacity(chunks.len());
     for (i, value) in chunks.into_iter().enumerate() {
-        let chunk = chunk(collection, value)
-            .and_then(|chunk| match seen.insert(chunk.id) {
-                true => Ok(chunk),
-                false => Err(wrong("chunk_id", "occurs twice")),
-            })
-            .map_err(|error| error.of_element("chunks", i))?;
+        let path = format!("chunks[{i}]");
+        let chunk = chunk(collection, &path, &value).map_err(invalid)?;
+        if !seen.insert(chunk.id) {
+            let problem = FieldProblem::new(format!("{path}.chunk_id"), "occurs twice");
+            return Err(invalid(problem));
+        }
         read.push(chunk);
     }
     Ok(read)
 }
 
-fn chunk(collection: &Collection, value: Value) -> Result<GivenChunk, MemberError> {
-    let mut members = members::of_object(value, "a chunk", &KEYS)?;
-    let chunk_text =
-        id(&mut members, "chunk_id")?.ok_or_else(|| wrong("chunk_id", "is missing"))?;
-    let uri = text(&mut members, "uri")?
-        .map(|uri| checked_uri(&uri))
-        .transpose()
-        .map_err(at("uri"))?;
-    let document_id = id(&mut members, "document_id")?;
-    let (document, uri) = match (&document_id, uri) {
-        (Some(id), Some(uri)) => (document_of(collection, id), uri),
-        (Some(id), None) => {
-            let document = document_of(collection, id);
-            let is_uuid = Uuid::try_parse(id).is_ok();
-            let uri = if is_uuid {
-                document.to_string()
-            } else {
-                id.clone()
-            };
-            (document, uri)
-        }
-        (None, Some(uri)) => (document_of(collection, &uri), uri),
-        (None, None) => return Err(wrong("uri", "is missing, and so is document_id")),
-    };
-    let content = required(&mut members, "text")?;
-    if content.trim().is_empty() {
-        return Err(wrong("text", "must not be empty"));
-    }
-    Ok(GivenChunk {
-        id: chunk_id(&chunk_text),
-        document,
-        given_id: Some(chunk_text).filter(|id| !is_canonical(id)),
-        given_document_id: document_id.filter(|id| !is_canonical(id)),
-        uri,
-        title: text(&mut members, "title")?
-            .map(|title| checked_title(&title))
-            .transpose()
-            .map_err(at("title"))?,
-        labels: members::labels(&mut members)?,
-        index: number(&mut members, "chunk_index", 0)?,
-        page: number(&mut members, "page", 1)?,
-        text: content,
-        metadata: match take(&mut members, "metadata") {
-            None => Map::new(),
-            Some(metadata) => checked_metadata(metadata).map_err(at("metadata"))?,
-        },
-        embedding: take(&mut members, "embedding").map(embedding).transpose()?,
+fn chunk(collection: &Collection, path: &str, value: &Value) -> Result<GivenChunk, FieldProblem> {
+    Fields::parse(path, value, &KEYS, |fields| {
+        fields.has("chunk_id", None);
+        let chunk_text = id(fields, "chunk_id")?;
+        let uri = fields.any_text("uri").map(checked_uri).transpose();
+        let uri = checked(fields, "uri", uri)?;
+        let document_id = id(fields, "document_id");
+        let (document, uri) = match (&document_id, uri) {
+            (Some(id), Some(uri)) => (document_of(collection, id), uri),
+            (Some(id), None) => {
+                let document = document_of(collection, id);
+                let is_uuid = Uuid::try_parse(id).is_ok();
+                let uri = if is_uuid {
+                    document.to_string()
+                } else {
+                    id.clone()
+                };
+                (document, uri)
+            }
+            (None, Some(uri)) => (document_of(collection, &uri), uri),
+            (None, None) => {
+                fields.problem("uri", "is missing, and so is document_id");
+                return None;
+            }
+        };
+        let content = fields.required_text("text")?;
+        let title = fields.any_text("title").map(checked_title).transpose();
+        let metadata = match fields.get("metadata") {
+            None => Some(Map::new()),
+            Some(metadata) => checked(fields, "metadata", checked_metadata(metadata.clone())),
+        };
+        Some(GivenChunk {
+            id: chunk_id(&chunk_text),
+            document,
+            given_id: Some(chunk_text).filter(|id| !is_canonical(id)),
+            given_document_id: document_id.filter(|id| !is_canonical(id)),
+            uri,
+            title: checked(fields, "title", title)?,
+            labels: labels(fields)?,
+            index: number(fields, "chunk_index", 0),
+            page: number(fields, "page", 1),
+            text: content.to_owned(),
+            metadata: metadata?,
+            embedding: embedding(fields),
+        })
     })
 }
 
@@ -134,54 +133,38 @@ fn is_canonical(id: &str) -> bool {
     Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id)
 }
 
-fn id(members: &mut Map<String, Value>, key: &str) -> Result<Option<String>, MemberError> {
-    text(members, key)?
-        .map(|id| checked_id(id, key))
-        .transpose()
-}
-
-fn checked_id(id: String, key: &str) -> Result<String, MemberError> {
-    match id.trim().is_empty() || id.len() > MAX_ID {
-        true => Err(wrong(
-            key,
-            &format!("must be a text of 1 to {MAX_ID} bytes"),
-        )),
-        false => Ok(id),
+fn id(fields: &Fields<'_>, name: &str) -> Option<String> {
+    let id = fields.any_text(name)?;
+    if id.trim().is_empty() || id.len() > MAX_ID {
+        fields.problem(name, format!("must be a string of 1 to {MAX_ID} bytes"));
+        return None;
     }
+    Some(id.to_owned())
 }
 
-fn number(
-    members: &mut Map<String, Value>,
-    key: &str,
-    least: i32,
-) -> Result<Option<i32>, MemberError> {
-    let Some(value) = take(members, key) else {
-        return Ok(None);
-    };
-    let number = value.as_i64().and_then(|n| i32::try_from(n).ok());
-    match number.filter(|n| *n >= least) {
-        Some(n) => Ok(Some(n)),
-        None => Err(wrong(key, &format!("must be an integer from {least} on"))),
-    }
+fn number(fields: &Fields<'_>, name: &str, least: i64) -> Option<i32> {
+    let number = fields.integer(name, least..=i64::from(i32::MAX))?;
+    i32::try_from(number).ok()
 }
 
-fn embedding(value: Value) -> Result<OwnedVector, MemberError> {
-    let elements = match value {
-        Value::Array(elements) => elements,
-        _ => return Err(wrong("embedding", "must be an array of numbers")),
+fn embedding(fields: &Fields<'_>) -> Option<OwnedVector> {
+    const NAME: &str = "embedding";
+    let elements = fields.get(NAME)?.as_array().map(|elements| elements.iter());
+    let numbers = elements.and_then(|elements| {
+        let numbers = elements.map(|element| element.as_f64().map(|number| number as f32));
+        numbers.collect::<Option<Vec<f32>>>()
+    });
+    let Some(numbers) = numbers else {
+        fields.problem(NAME, "must be an array of numbers");
+        return None;
     };
-    let numbers: Option<Vec<f32>> = elements
-        .iter()
-        .map(|element| element.as_f64().map(|x| x as f32))
-        .collect();
-    let numbers = numbers.ok_or_else(|| wrong("embedding", "must be an array of numbers"))?;
     if numbers.iter().any(|x| !x.is_finite()) {
-        return Err(wrong("embedding", "has a number that is out of range"));
+        fields.problem(NAME, "has a number that is out of range");
     }
     if numbers.iter().all(|x| *x == 0.0) {
-        return Err(wrong("embedding", "must have an element that is not 0"));
+        fields.problem(NAME, "must have an element that is not 0");
     }
-    OwnedVector::new(numbers).map_err(at("embedding"))
+    checked(fields, NAME, OwnedVector::new(numbers))
 }
 
 /// Reads the documents of a plan: `{uri: {content_hash, chunk_ids}}`, or `{uri: [hash, ids]}`.
@@ -196,47 +179,47 @@ pub fn plan(collection: &Collection, plan: Value) -> Result<Vec<PlannedDocument>
     let mut seen = HashSet::new();
     let mut read = Vec::with_capacity(documents.len());
     for (uri, value) in documents {
-        let at_uri = |error: MemberError| error.of_member("docs", &uri);
+        let path = format!("docs[{uri:?}]");
         let id = document_of(collection, &uri);
         if uri.trim().is_empty() || !seen.insert(id) {
-            return Err(at_uri(wrong(
-                "",
-                "must be the uri or id of a document, once",
-            )));
+            let problem = "must be the uri or id of a document, once";
+            return Err(invalid(FieldProblem::new(path, problem)));
         }
-        read.push(planned(id, value).map_err(at_uri)?);
+        read.push(planned(id, &path, value).map_err(invalid)?);
     }
     Ok(read)
 }
 
-fn planned(id: DocumentId, value: Value) -> Result<PlannedDocument, MemberError> {
+fn planned(id: DocumentId, path: &str, value: Value) -> Result<PlannedDocument, FieldProblem> {
     let value = match value {
         Value::Array(pair) => {
-            let [hash, ids]: [Value; 2] = pair
-                .try_into()
-                .map_err(|_| wrong("", "must be an object, or an array of a hash and ids"))?;
+            let [hash, ids]: [Value; 2] = pair.try_into().map_err(|_| {
+                FieldProblem::new(path, "must be an object, or an array of a hash and ids")
+            })?;
             json!({ "content_hash": hash, "chunk_ids": ids })
         }
         object => object,
     };
-    let mut members = members::of_object(
-        value,
-        "a document of a plan",
+    Fields::parse(
+        path,
+        &value,
         &["content_hash", "chunk_ids", "uri"],
-    )?;
-    text(&mut members, "uri")?; // as rag_index_state returns it
-    let hash = required(&mut members, "content_hash")?;
-    let Some(Value::Array(ids)) = take(&mut members, "chunk_ids") else {
-        return Err(wrong("chunk_ids", "must be an array of ids"));
-    };
-    let is_id = |id: &&str| !id.trim().is_empty() && id.len() <= MAX_ID;
-    let ids: Option<HashSet<ChunkId>> = ids
-        .iter()
-        .map(|id| id.as_str().filter(is_id).map(chunk_id))
-        .collect();
-    Ok(PlannedDocument {
-        id,
-        hash,
-        chunks: ids.ok_or_else(|| wrong("chunk_ids", "must be an array of ids"))?,
-    })
+        |fields| {
+            fields.any_text("uri"); // as rag_index_state returns it
+            let hash = fields.required_any_text("content_hash");
+            fields.has("chunk_ids", None);
+            let ids = fields.any_texts("chunk_ids")?;
+            if ids
+                .iter()
+                .any(|id| id.trim().is_empty() || id.len() > MAX_ID)
+            {
+                fields.problem("chunk_ids", "must be an array of ids");
+            }
+            Some(PlannedDocument {
+                id,
+                hash: hash?.to_owned(),
+                chunks: ids.iter().map(|id| chunk_id(id)).collect(),
+            })
+        },
+    )
 }

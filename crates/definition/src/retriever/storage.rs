@@ -161,6 +161,9 @@ pub(super) static DEFAULT: StorageDefinition = StorageDefinition {
 };
 
 impl StorageDefinition {
+    /// The path of the type in a spec.
+    pub const TYPE_FIELD: &str = "spec.storageConfig.type";
+
     pub fn storage_type(&self) -> StorageType {
         self.storage_type.unwrap_or_default()
     }
