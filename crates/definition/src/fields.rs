@@ -222,6 +222,7 @@ impl<'a> Fields<'a> {
         let value = value.filter(|value| range.contains(value));
         if value.is_none() {
             let wanted = match (*range.start(), *range.end()) {
+                (i64::MIN, i64::MAX) => "an integer".to_owned(),
                 (1, i64::MAX) => "a positive integer".to_owned(),
                 (least, most) => format!("an integer from {least} to {most}"),
             };
