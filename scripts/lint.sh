@@ -20,7 +20,8 @@ say "no dependency is compiled twice"
 scripts/features.py "pg$pg_major" || fail "crates/features must name these features"
 say "rustfmt"
 # The registry of source kinds declares modules in macros, where cargo fmt does not find them.
-cargo fmt --all --check -- $(git ls-files 'crates/definition/src/source/*.rs' 'crates/source/src/*.rs')
+cargo fmt --all --check -- \
+    $(git ls-files 'crates/definition/src/source/*.rs' 'crates/source/src/*.rs')
 say "clippy, the extension for PostgreSQL $pg_major"
 cargo clippy --quiet --release -p rag --all-targets --no-default-features \
     --features "pg$pg_major" -- -D warnings

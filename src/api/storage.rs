@@ -44,7 +44,7 @@ fn rag_sync_storage(
     if required("forget", forget)? {
         former::forget(collection)?;
         if let Some(name) = collection
-            && Collection::known_as(name)?.is_none_or(|found| !found.storage().server().is_some())
+            && Collection::known_as(name)?.is_none_or(|found| found.storage().server().is_none())
         {
             return Ok(TableIterator::new(vec![]));
         }

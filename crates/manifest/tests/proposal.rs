@@ -150,7 +150,7 @@ const RETRIEVER_HERE: &str = r#"{
 }"#;
 
 fn definition(spec: &Value) -> RetrieverDefinition {
-    RetrieverDefinition::parse(spec).unwrap()
+    RetrieverDefinition::parse(spec).unwrap_or_default()
 }
 
 #[test]

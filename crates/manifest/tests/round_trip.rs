@@ -140,7 +140,7 @@ prop_compose! {
         if let Some(description) = description {
             spec["description"] = description.into();
         }
-        let definition = RetrieverDefinition::parse(&spec).expect("valid");
+        let definition = RetrieverDefinition::parse(&spec).unwrap_or_default();
         Retriever { metadata, definition }
     }
 }

@@ -10,7 +10,11 @@ use std::{
 };
 
 use rag_definition::source::{FolderSpec, PathFilter};
-use rag_protocol::{EngineError, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
+use rag_protocol::{
+    EngineError,
+    ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
+};
 use rustix::fs::FileType;
 
 use crate::{

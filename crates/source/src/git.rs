@@ -42,7 +42,11 @@ use std::{
 use git2::{BranchType, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rag_definition::source::{GitSpec, PathFilter, Repository};
-use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
+};
 use serde_json::{Map, Value};
 
 use crate::{

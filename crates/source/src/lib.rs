@@ -23,9 +23,9 @@
 //! A listing ignores types and sizes. The caller should leave out files that are no documents by
 //! their names before fetching, so that a film beyond the size limit is not a failure.
 //!
-//! The kinds come from the registry in `crates/definition/src/source/registry.rs`: its lines declare
-//! the modules of the readers and the match in [`open`]. A reader implements [`SourceReader`], and
-//! `OpenReader` for the spec of its kind.
+//! The kinds come from the registry in `crates/definition/src/source/registry.rs`: its lines
+//! declare the modules of the readers and the match in [`open`]. A reader implements
+//! [`SourceReader`], and `OpenReader` for the spec of its kind.
 
 mod fetcher;
 mod filter;

@@ -6,7 +6,11 @@ use std::{
 };
 
 use rag_definition::source::{Endpoint, MarkdownSpec};
-use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
+};
 
 use crate::{
     FetchOutcome, Listing, Locator, OpenReader, SourceItem, SourceReader,

@@ -10,8 +10,15 @@
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
-use rag_definition::{FieldProblem, source::{Endpoint, StaticSpec, server_of}};
-use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}, skipped::SkippedFiles};
+use rag_definition::{
+    FieldProblem,
+    source::{Endpoint, StaticSpec, server_of},
+};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, Job, KnownVersion},
+    skipped::SkippedFiles,
+};
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use url::Url;

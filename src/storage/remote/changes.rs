@@ -89,7 +89,7 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     let (Some(place), Some(model)) = (place(&collection), &collection.model) else {
         return Ok(None);
     };
-    if changes.is_empty() || !collection.storage().server().is_some() {
+    if changes.is_empty() || collection.storage().server().is_none() {
         return Ok(None);
     }
     let mut documents: Vec<Uuid> = changes.iter().map(|change| change.document).collect();
@@ -309,7 +309,7 @@ fn of_former(error: &str) -> String {
 /// # Errors
 /// The run was cancelled, or a statement fails.
 pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
-    if !collection.storage().server().is_some() {
+    if collection.storage().server().is_none() {
         return Ok(());
     }
     let name = collection.name.as_str();

@@ -14,7 +14,7 @@ use crate::{
 /// # Errors
 /// A statement fails.
 pub fn difference(collection: &Collection) -> Result<Option<(i64, i64)>, Error> {
-    if !collection.storage().server().is_some() {
+    if collection.storage().server().is_none() {
         return Ok(None);
     }
     let mut found = None;

@@ -2,10 +2,10 @@
 
 /// Passes the registry of source kinds to the macro `$macro`.
 ///
-/// A line reads `module::Spec as Variant`. The kind's spec is `spec/module.rs` of this crate, its
+/// A line reads `module::Spec as Variant`. The kind's spec is `source/module.rs` of this crate, its
 /// reader is `src/module.rs` of the crate `rag-source`, and `Variant` is its name in
-/// [`SourceSpec`](crate::source::SourceSpec). Both files become modules by this line alone. Lists in
-/// messages are in the order of the lines.
+/// [`SourceSpec`](crate::source::SourceSpec). Both files become modules by this line alone. Lists
+/// in messages are in the order of the lines.
 #[macro_export]
 macro_rules! source_kinds {
     ($macro:ident) => {

@@ -179,10 +179,7 @@ fn document_type(fields: &Fields<'_>) -> DocumentType {
 mod tests {
     use serde_json::json;
 
-    use crate::source::{
-        SourceSpec,
-        tests::refuses,
-    };
+    use crate::source::{SourceSpec, tests::refuses};
 
     #[test]
     fn a_table_has_columns() {

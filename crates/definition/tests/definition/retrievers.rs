@@ -362,7 +362,7 @@ fn what_is_left_out_has_a_default() {
         "type": "qdrant", "url": "http://q:6333", "metric": "l2",
         "ext": {"m": 8, "shards": 2, "on_disk": true, "quantization": "int8"},
         "apiKeyRef": {"name": "q"}}});
-    let definition = RetrieverDefinition::parse(&spec).expect("valid");
+    let definition = RetrieverDefinition::parse(&spec).unwrap_or_default();
     let storage = definition.storage();
     assert_eq!(storage.server(), Some(ServerKind::Qdrant));
     assert_eq!(storage.url(), Some("http://q:6333"));

@@ -38,7 +38,10 @@ use std::{
 };
 
 use rag_definition::source::WebsiteSpec;
-use rag_protocol::{EngineError, ErrorKind, ingest::{Failure, Job, KnownVersion}};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Failure, Job, KnownVersion},
+};
 use url::Url;
 
 use self::crawl::Crawl;
