@@ -105,7 +105,7 @@ CREATE FUNCTION @extschema@.rag_bm25_info(index regclass)
     AS 'MODULE_PATHNAME', 'rag_bm25_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION @extschema@.rag_bm25_merge(index regclass) RETURNS void
     AS 'MODULE_PATHNAME', 'rag_bm25_merge_wrapper' LANGUAGE c STRICT;
-CREATE FUNCTION @extschema@.rag_bm25_search(index regclass, query text, k integer)
+CREATE FUNCTION @extschema@.rag_bm25_search(index regclass, query text, top_k integer)
     RETURNS TABLE (ctid tid, score double precision)
     AS 'MODULE_PATHNAME', 'rag_bm25_search_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION @extschema@.rag_bm25_scores(index regclass, query text, rows tid[])

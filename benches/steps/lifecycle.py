@@ -39,7 +39,7 @@ def fill(connection):
             "title": f"Title {n // 5}", "metadata": {"team": f"t{n // 35 % 100}"},
             "embedding": [float(f"{x:.6g}") for x in base[n]]})
         if len(batch) == BATCH or n + 1 == CHUNKS:
-            connection.execute("SELECT rag_upsert_chunks('docs', %s)", [json.dumps(batch)])
+            connection.execute("SELECT rag_upsert_chunks(%s, 'docs')", [json.dumps(batch)])
             batch = []
     connection.execute("VACUUM ANALYZE")
 

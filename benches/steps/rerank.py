@@ -35,7 +35,7 @@ def ranked(connection, mode, reranker, queries):
         started = time.perf_counter()
         rows = connection.execute(
             "SELECT uri FROM rag_search(%s, 'docs', mode => %s, top_k => 10, "
-            "per_document => 1, rerank => %s)"
+            "rerank => %s, settings => '{\"per_document\": 1}')"
             " ORDER BY rank", [query["text"], mode, reranker]).fetchall()
         seconds.append(time.perf_counter() - started)
         found[query["_id"]] = [os.path.basename(uri).removesuffix(".md") for (uri,) in rows]

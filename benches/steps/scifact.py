@@ -23,9 +23,9 @@ def by_search(connection, collection, mode, queries, relevant):
     files = {query: {f"{document}.md": grade for document, grade in grades.items()}
              for query, grades in relevant.items()}
     (found,) = connection.execute(
-        "SELECT value FROM rag_evaluate(%s, %s::jsonb, %s::jsonb, jsonb_build_object("
+        "SELECT value FROM rag_evaluate(%s::jsonb, %s, %s::jsonb, jsonb_build_object("
         "'mode', %s::text), resamples => 1) WHERE measure = 'ndcg@10'",
-        [collection, json.dumps(texts), json.dumps(files), mode]).fetchone()
+        [json.dumps(texts), collection, json.dumps(files), mode]).fetchone()
     return found
 
 

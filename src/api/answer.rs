@@ -16,8 +16,10 @@ use crate::{
     settings,
 };
 
-/// The maximum of `top_k`.
-const MAX_RESULTS: i32 = 100;
+/// The number of chunks for the model where the caller names none.
+const DEFAULT_RESULTS: i32 = 5;
+/// The maximum number of chunks for the model.
+const MAX_RESULTS: usize = 100;
 
 /// The arguments of both functions.
 struct AnswerArguments<'a> {
@@ -26,10 +28,10 @@ struct AnswerArguments<'a> {
     top_k: Option<i32>,
     mode: Option<&'a str>,
     filter: Option<JsonbText>,
+    settings: Option<JsonbText>,
     model: Option<&'a str>,
     conversation_history: Option<JsonbText>,
     context: Option<JsonbText>,
-    rerank: Option<&'a str>,
 }
 
 /// An answer that has begun.
@@ -52,32 +54,26 @@ impl AnswerArguments<'_> {
             parsed("conversation_history", self.conversation_history)?.as_ref(),
             parsed("context", self.context)?.as_ref(),
         )?;
-        let top_k = required("top_k", self.top_k)?;
-        if !(1..=MAX_RESULTS).contains(&top_k) {
-            return Err(Error::invalid_parameter(format!(
-                "top_k must be between 1 and {MAX_RESULTS}, not {top_k}"
-            )));
-        }
         let chat = chat_model(self.model)?;
         let search_query = question.search_query();
         let mut request = SearchArguments {
             query: Some(&search_query),
             collection: self.collection,
-            top_k: Some(top_k),
+            top_k: self.top_k,
+            default_top_k: Some(DEFAULT_RESULTS),
             mode: self.mode,
             filter: self.filter,
-            score_threshold: None,
-            vector_weight: None,
-            keyword_weight: None,
-            fusion: None,
-            per_document: None,
-            neighbours: None,
-            mmr_lambda: None,
-            distinct_text: None,
+            settings: self.settings,
             query_embedding: None,
         }
         .into_request()?;
-        let found = search_and_rerank(&mut request, self.rerank)?;
+        if request.top_k > MAX_RESULTS {
+            return Err(Error::invalid_parameter(format!(
+                "top_k must be between 1 and {MAX_RESULTS}, not {}",
+                request.top_k
+            )));
+        }
+        let found = search_and_rerank(&mut request)?;
         if let Some(why) = &found.degraded {
             notify_degraded(&request, found.mode, why);
         }
@@ -109,13 +105,13 @@ const AGENT_TYPE: &str = "rag";
 fn rag_answer(
     query: Option<&str>,
     collection: pgrx::default!(Option<&str>, "'default'"),
-    top_k: pgrx::default!(Option<i32>, "5"),
+    top_k: pgrx::default!(Option<i32>, "NULL"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
     conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
     context: pgrx::default!(Option<JsonbText>, "NULL"),
-    rerank: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -136,10 +132,10 @@ fn rag_answer(
         top_k,
         mode,
         filter,
+        settings,
         model,
         conversation_history,
         context,
-        rerank,
     }
     .begin()?;
     let mut message = String::new();
@@ -165,13 +161,13 @@ fn rag_answer(
 fn rag_answer_stream(
     query: Option<&str>,
     collection: pgrx::default!(Option<&str>, "'default'"),
-    top_k: pgrx::default!(Option<i32>, "5"),
+    top_k: pgrx::default!(Option<i32>, "NULL"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
     conversation_history: pgrx::default!(Option<JsonbText>, "NULL"),
     context: pgrx::default!(Option<JsonbText>, "NULL"),
-    rerank: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -189,10 +185,10 @@ fn rag_answer_stream(
         top_k,
         mode,
         filter,
+        settings,
         model,
         conversation_history,
         context,
-        rerank,
     }
     .begin()?;
     let BegunAnswer {

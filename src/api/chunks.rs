@@ -13,8 +13,8 @@ use crate::{
 
 #[pg_extern]
 fn rag_upsert_chunks(
-    collection: Option<&str>,
     chunks: Option<JsonbText>,
+    collection: Option<&str>,
     skip_existing: pgrx::default!(Option<bool>, "true"),
 ) -> Result<i64, ErrorReport> {
     super::require_writer(c"rag_upsert_chunks()", "write chunks")?;
@@ -30,8 +30,8 @@ fn rag_upsert_chunks(
 
 #[pg_extern]
 fn rag_delete_chunks(
-    collection: Option<&str>,
     chunk_ids: Option<Vec<Option<String>>>,
+    collection: Option<&str>,
 ) -> Result<i64, ErrorReport> {
     super::require_writer(c"rag_delete_chunks()", "delete chunks")?;
     let collection = super::writable(collection)?;
@@ -46,8 +46,8 @@ fn rag_delete_chunks(
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_apply_plan(
-    collection: Option<&str>,
     docs: Option<JsonbText>,
+    collection: Option<&str>,
 ) -> Result<
     TableIterator<
         'static,

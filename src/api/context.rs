@@ -15,6 +15,8 @@ use crate::{
     types::vector::Vector,
 };
 
+/// The number of chunks that a context is made of, at most.
+const DEFAULT_TOP_K: i32 = 50;
 /// The maximum of `max_tokens`.
 const MAX_TOKENS: i32 = 1_000_000;
 
@@ -24,16 +26,10 @@ fn rag_context(
     query: Option<&str>,
     collection: pgrx::default!(Option<&str>, "'default'"),
     max_tokens: pgrx::default!(Option<i32>, "2000"),
-    top_k: pgrx::default!(Option<i32>, "50"),
+    top_k: pgrx::default!(Option<i32>, "NULL"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
-    score_threshold: pgrx::default!(Option<f64>, "NULL"),
-    vector_weight: pgrx::default!(Option<f64>, "NULL"),
-    keyword_weight: pgrx::default!(Option<f64>, "NULL"),
-    fusion: pgrx::default!(Option<&str>, "NULL"),
-    per_document: pgrx::default!(Option<i32>, "NULL"),
-    neighbours: pgrx::default!(Option<i32>, "NULL"),
-    mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     tokenizer: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<
@@ -59,16 +55,10 @@ fn rag_context(
         query,
         collection,
         top_k,
+        default_top_k: Some(DEFAULT_TOP_K),
         mode,
         filter,
-        score_threshold,
-        vector_weight,
-        keyword_weight,
-        fusion,
-        per_document,
-        neighbours,
-        mmr_lambda,
-        distinct_text: None,
+        settings,
         query_embedding,
     }
     .into_request()?;

@@ -1,19 +1,15 @@
 //! `rag_evaluate` and `rag_evaluate_queries`.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_contract::{RetrievalSettings, unreadable};
 use rag_definition::retriever::MAX_TOP_K;
 use rag_retrieval::evaluation::{MAX_RESAMPLES, Measure, Measures, Resampling};
 
-use super::required;
+use super::{required, search::parse_settings};
 use crate::{
     catalog::collections::Collection,
     error::Error,
     pg::{json::JsonbText, wait::check_for_interrupts},
-    search::{
-        evaluate::{JudgedQuery, evaluate, judged_queries},
-        retrieval::invalid_request,
-    },
+    search::evaluate::{JudgedQuery, evaluate, judged_queries},
 };
 
 /// The number of chunks that a query finds, unless the settings say otherwise: enough for ten
@@ -30,8 +26,8 @@ struct Evaluation {
 
 impl Evaluation {
     fn new(
-        collection: Option<&str>,
         queries: Option<JsonbText>,
+        collection: Option<&str>,
         qrels: Option<JsonbText>,
         k: Option<i32>,
     ) -> Result<Self, Error> {
@@ -55,14 +51,7 @@ impl Evaluation {
     }
 
     fn run(&self, settings: Option<JsonbText>) -> Result<Vec<Measures>, Error> {
-        let mut settings = match settings {
-            None => RetrievalSettings::default(),
-            Some(json) => json
-                .parse()
-                .map_err(|error| unreadable(&error))
-                .and_then(|json| RetrievalSettings::parse(&json))
-                .map_err(invalid_request)?,
-        };
+        let mut settings = parse_settings(settings)?;
         let enough = (self.k * CHUNKS_PER_DOCUMENT).min(MAX_TOP_K);
         settings.top_k.get_or_insert(enough);
         evaluate(&self.collection, &self.queries, &settings, self.k as usize)
@@ -72,8 +61,8 @@ impl Evaluation {
 #[pg_extern(stable, parallel_restricted, cost = 1000000)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_evaluate(
-    collection: Option<&str>,
     queries: Option<JsonbText>,
+    collection: Option<&str>,
     qrels: Option<JsonbText>,
     settings: pgrx::default!(Option<JsonbText>, "NULL"),
     compare: pgrx::default!(Option<JsonbText>, "NULL"),
@@ -97,7 +86,7 @@ fn rag_evaluate(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(collection, queries, qrels, k)?;
+    let evaluation = Evaluation::new(queries, collection, qrels, k)?;
     let resamples = required("resamples", resamples)?;
     let resampling = match usize::try_from(resamples) {
         Ok(resamples @ 1..=MAX_RESAMPLES) => Resampling { resamples },
@@ -144,8 +133,8 @@ fn rag_evaluate(
 #[pg_extern(stable, parallel_restricted, cost = 1000000)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn rag_evaluate_queries(
-    collection: Option<&str>,
     queries: Option<JsonbText>,
+    collection: Option<&str>,
     qrels: Option<JsonbText>,
     settings: pgrx::default!(Option<JsonbText>, "NULL"),
     k: pgrx::default!(Option<i32>, "10"),
@@ -166,7 +155,7 @@ fn rag_evaluate_queries(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(collection, queries, qrels, k)?;
+    let evaluation = Evaluation::new(queries, collection, qrels, k)?;
     let measured = evaluation.run(settings)?;
     let rows = evaluation.queries.into_iter().zip(measured);
     Ok(TableIterator::new(rows.map(|(query, measures)| {

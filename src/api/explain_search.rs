@@ -13,15 +13,8 @@ fn rag_explain_search(
     top_k: pgrx::default!(Option<i32>, "NULL"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
-    score_threshold: pgrx::default!(Option<f64>, "NULL"),
-    vector_weight: pgrx::default!(Option<f64>, "NULL"),
-    keyword_weight: pgrx::default!(Option<f64>, "NULL"),
-    fusion: pgrx::default!(Option<&str>, "NULL"),
-    per_document: pgrx::default!(Option<i32>, "NULL"),
-    neighbours: pgrx::default!(Option<i32>, "NULL"),
-    mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
     query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
-    distinct_text: pgrx::default!(Option<bool>, "true"),
 ) -> Result<
     TableIterator<
         'static,
@@ -39,20 +32,14 @@ fn rag_explain_search(
         query,
         collection,
         top_k,
+        default_top_k: None,
         mode,
         filter,
-        score_threshold,
-        vector_weight,
-        keyword_weight,
-        fusion,
-        per_document,
-        neighbours,
-        mmr_lambda,
-        distinct_text,
+        settings,
         query_embedding,
     }
     .into_request()?;
-    let steps = explain(&request)?;
+    let steps = explain(request)?;
     Ok(TableIterator::new(steps.into_iter().map(|step| {
         (
             step.step.to_owned(),

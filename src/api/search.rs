@@ -4,8 +4,8 @@ use pgrx::{
     JsonB, PgSqlErrorCode, Uuid, datum::TimestampWithTimeZone, iter::TableIterator, name,
     pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
 };
-use rag_contract::RetrievalSettings;
-use rag_definition::retriever::{Fusion, RetrievalMode, Weights};
+use rag_contract::{RetrievalSettings, unreadable};
+use rag_definition::retriever::RetrievalMode;
 use rag_filter::Filter;
 
 use crate::{
@@ -23,16 +23,9 @@ fn rag_search(
     top_k: pgrx::default!(Option<i32>, "NULL"),
     mode: pgrx::default!(Option<&str>, "NULL"),
     filter: pgrx::default!(Option<JsonbText>, "NULL"),
-    score_threshold: pgrx::default!(Option<f64>, "NULL"),
-    vector_weight: pgrx::default!(Option<f64>, "NULL"),
-    keyword_weight: pgrx::default!(Option<f64>, "NULL"),
-    fusion: pgrx::default!(Option<&str>, "NULL"),
-    per_document: pgrx::default!(Option<i32>, "NULL"),
-    neighbours: pgrx::default!(Option<i32>, "NULL"),
-    mmr_lambda: pgrx::default!(Option<f64>, "NULL"),
-    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
     rerank: pgrx::default!(Option<&str>, "NULL"),
-    distinct_text: pgrx::default!(Option<bool>, "true"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
+    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
 ) -> Result<
     TableIterator<
         'static,
@@ -72,20 +65,17 @@ fn rag_search(
         query,
         collection,
         top_k,
+        default_top_k: None,
         mode,
         filter,
-        score_threshold,
-        vector_weight,
-        keyword_weight,
-        fusion,
-        per_document,
-        neighbours,
-        mmr_lambda,
-        distinct_text,
+        settings,
         query_embedding,
     }
     .into_request()?;
-    let found = search_and_rerank(&mut request, rerank)?;
+    if let Some(model) = rerank {
+        request.rerank = Some(model.to_owned());
+    }
+    let found = search_and_rerank(&mut request)?;
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
     }
@@ -123,21 +113,17 @@ fn rag_search(
     })))
 }
 
-/// The arguments of a search in SQL. NULL means the setting of the retriever, or else the default.
+/// The arguments of a search in SQL. NULL means that of `settings`, or else the setting of the
+/// retriever, or else the default.
 pub(super) struct SearchArguments<'a> {
     pub query: Option<&'a str>,
     pub collection: Option<&'a str>,
     pub top_k: Option<i32>,
+    /// The `top_k` where neither `settings` nor the caller names one, instead of the retriever's.
+    pub default_top_k: Option<i32>,
     pub mode: Option<&'a str>,
     pub filter: Option<JsonbText>,
-    pub score_threshold: Option<f64>,
-    pub vector_weight: Option<f64>,
-    pub keyword_weight: Option<f64>,
-    pub fusion: Option<&'a str>,
-    pub per_document: Option<i32>,
-    pub neighbours: Option<i32>,
-    pub mmr_lambda: Option<f64>,
-    pub distinct_text: Option<bool>,
+    pub settings: Option<JsonbText>,
     pub query_embedding: Option<Vector<'a>>,
 }
 
@@ -145,18 +131,11 @@ impl SearchArguments<'_> {
     /// # Errors
     /// An argument is invalid, or the caller may not read the collection.
     pub fn into_request(self) -> Result<SearchRequest, Error> {
-        let settings = RetrievalSettings {
-            mode: self.mode.map(parse_mode).transpose()?,
-            weights: weights(self.vector_weight, self.keyword_weight)?,
-            top_k: self.top_k,
-            threshold: self.score_threshold,
-            fusion: self.fusion.map(parse_fusion).transpose()?,
-            per_document: self.per_document,
-            neighbours: self.neighbours,
-            mmr_lambda: self.mmr_lambda,
-            distinct_text: self.distinct_text,
-            min_similarity: None,
-        };
+        let mut settings = parse_settings(self.settings)?;
+        if let Some(mode) = self.mode {
+            settings.mode = Some(parse_mode(mode)?);
+        }
+        settings.top_k = self.top_k.or(settings.top_k).or(self.default_top_k);
         let query = SearchQuery::new(self.query, self.query_embedding)?;
         let filter = parse_filter(self.filter)?;
         let collection = super::readable(self.collection)?;
@@ -164,40 +143,26 @@ impl SearchArguments<'_> {
     }
 }
 
+/// Reads the argument `settings`. All are those of the retriever if it is NULL.
+pub(super) fn parse_settings(settings: Option<JsonbText>) -> Result<RetrievalSettings, Error> {
+    let Some(settings) = settings else {
+        return Ok(RetrievalSettings::default());
+    };
+    let parsed = settings.parse();
+    parsed
+        .map_err(|error| unreadable(&error))
+        .and_then(|settings| RetrievalSettings::parse(&settings))
+        .map_err(|problem| {
+            Error::invalid_parameter(format!("invalid settings: {problem}"))
+                .maybe_hint(problem.hint)
+        })
+}
+
 fn parse_mode(name: &str) -> Result<RetrievalMode, Error> {
     RetrievalMode::parse(name).ok_or_else(|| {
-        unknown(
-            "mode",
-            name,
-            &RetrievalMode::ALL.map(RetrievalMode::name).join(", "),
-        )
-    })
-}
-
-fn parse_fusion(name: &str) -> Result<Fusion, Error> {
-    Fusion::parse(name)
-        .ok_or_else(|| unknown("fusion", name, &Fusion::ALL.map(Fusion::name).join(", ")))
-}
-
-fn unknown(what: &str, name: &str, valid: &str) -> Error {
-    Error::invalid_parameter(format!("unknown {what} \"{name}\""))
-        .hint(format!("Valid values are {valid}."))
-}
-
-fn weights(vector: Option<f64>, keyword: Option<f64>) -> Result<Option<Weights>, Error> {
-    for (name, weight) in [("vector_weight", vector), ("keyword_weight", keyword)] {
-        if let Some(weight) = weight.filter(|weight| !(0.0..=1.0).contains(weight)) {
-            return Err(Error::invalid_parameter(format!(
-                "{name} must be between 0 and 1, not {weight}"
-            )));
-        }
-    }
-    Weights::new(vector, keyword).map_err(|sum| {
-        Error::invalid_parameter(format!(
-            "vector_weight and keyword_weight must sum to 1, not {:.3}",
-            sum.0
-        ))
-        .hint("Leave one of them out: it is then 1 minus the other.")
+        let modes = RetrievalMode::ALL.map(RetrievalMode::name);
+        Error::invalid_parameter(format!("unknown mode \"{name}\""))
+            .hint(format!("Valid values are {}.", modes.join(", ")))
     })
 }
 

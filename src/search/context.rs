@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     SearchHit, SearchRequest, SearchResult,
     hits::{Neighbour, Neighbours, read_neighbours},
-    search,
+    rerank::search_and_rerank,
 };
 use crate::{
     engine::client::{TokenSource, with_client},
@@ -64,7 +64,7 @@ pub fn context(
     tokenizer: &TokenSource,
 ) -> Result<(Context, SearchResult), Error> {
     let neighbours = std::mem::take(&mut request.neighbours);
-    let result = search(request)?;
+    let result = search_and_rerank(request)?;
     let found = Found {
         hits: &result.hits,
         chunks: read_neighbours(request, &result.hits, neighbours)?,

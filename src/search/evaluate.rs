@@ -6,7 +6,7 @@ use rag_contract::RetrievalSettings;
 use rag_retrieval::evaluation::{InvalidRelevance, Judgements, Measures, measure};
 use serde_json::Value;
 
-use super::{SearchHit, SearchQuery, SearchRequest, search};
+use super::{SearchHit, SearchQuery, SearchRequest, rerank::search_and_rerank};
 use crate::{catalog::collections::Collection, error::Error, pg::wait::check_for_interrupts};
 
 /// A query and its relevant documents.
@@ -108,13 +108,13 @@ pub fn evaluate(
     let mut all = vec![];
     for query in queries {
         check_for_interrupts();
-        let request = SearchRequest::new(
+        let mut request = SearchRequest::new(
             collection.clone(),
             SearchQuery::of_text(&query.text),
             settings,
             every_document.clone(),
         )?;
-        let found = search(&request)?;
+        let found = search_and_rerank(&mut request)?;
         let mut ranking: Vec<String> = vec![];
         for hit in &found.hits {
             let document = name_of(hit, &query.judgements);

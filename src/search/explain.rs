@@ -9,8 +9,9 @@ use rag_definition::retriever::{Fusion, Metric, RetrievalMode, Weights};
 use rag_retrieval::fusion::Method;
 
 use super::{
-    SearchRequest,
+    SearchRequest, SearchResult,
     notice::Notice,
+    rerank::Reranking,
     run,
     trace::{Event, Step, Trace},
     words::NoKeywords,
@@ -34,18 +35,20 @@ pub struct ExplainedStep {
 ///
 /// # Errors
 /// The search fails.
-pub fn explain(request: &SearchRequest) -> Result<Vec<ExplainedStep>, Error> {
+pub fn explain(mut request: SearchRequest) -> Result<Vec<ExplainedStep>, Error> {
     let mut steps = vec![ExplainedStep {
         step: "request",
-        detail: describe(request),
+        detail: describe(&request),
         rows: None,
         pages: None,
         milliseconds: None,
     }];
-    steps.extend(filter_step(request)?);
+    steps.extend(filter_step(&request)?);
+    let reranking = Reranking::begin(&mut request)?;
     let trace = Trace::of_steps();
     let (started, pages) = (Instant::now(), pages_read());
-    let result = run(request, &trace)?;
+    let mut result = run(&request, &trace)?;
+    let reranked = reranking.map(|reranking| rerank(reranking, &mut result));
     trace.take_notices().into_iter().for_each(Notice::raise);
     let total = ExplainedStep {
         step: "total",
@@ -57,10 +60,25 @@ pub fn explain(request: &SearchRequest) -> Result<Vec<ExplainedStep>, Error> {
         pages: Some(pages_read() - pages),
         milliseconds: Some(milliseconds(started.elapsed())),
     };
-    let explained = |step| explained(step, request);
+    let explained = |step| explained(step, &request);
     steps.extend(trace.into_steps().into_iter().map(explained));
+    steps.extend(reranked);
     steps.push(total);
     Ok(steps)
+}
+
+/// Lets a model sort the results of a search.
+fn rerank(reranking: Reranking, result: &mut SearchResult) -> ExplainedStep {
+    let (model, candidates) = (reranking.model().to_owned(), result.hits.len());
+    let (started, pages) = (Instant::now(), pages_read());
+    reranking.finish(result);
+    ExplainedStep {
+        step: "rerank",
+        detail: format!("by model \"{model}\"; results that it reads: {candidates}"),
+        rows: Some(result.hits.len() as i64),
+        pages: Some(pages_read() - pages),
+        milliseconds: Some(milliseconds(started.elapsed())),
+    }
 }
 
 fn explained(step: Step, request: &SearchRequest) -> ExplainedStep {
@@ -213,6 +231,9 @@ fn describe(request: &SearchRequest) -> String {
     }
     if !request.distinct_text {
         words.push("equal texts".to_owned());
+    }
+    if let Some(model) = &request.rerank {
+        words.push(format!("rerank {model}"));
     }
     words.join(", ")
 }

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use pgrx::PgSqlErrorCode;
 use rag_contract::RetrievalSettings;
-use rag_definition::retriever::{Fusion, MAX_TOP_K, RetrievalMode, Weights};
+use rag_definition::retriever::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode, Weights};
 use rag_filter::Filter;
 
 use crate::{
@@ -16,8 +16,6 @@ use crate::{
 
 /// The number of results where neither the request nor the retriever names one.
 const DEFAULT_TOP_K: i32 = 5;
-/// The maximum number of chunks before and after a result that are joined to it.
-const MAX_NEIGHBOURS: i32 = 10;
 /// The maximum number of results of a search for diversity, which compares each result with all
 /// candidates.
 const MAX_DIVERSE: i32 = 1000;
@@ -44,6 +42,8 @@ pub struct SearchRequest {
     pub distinct_text: bool,
     /// The minimum cosine similarity, 0 to 1, whatever the score is.
     pub min_similarity: Option<f64>,
+    /// The model that sorts what is found.
+    pub rerank: Option<String>,
     pub filter: Filter,
 }
 
@@ -163,6 +163,7 @@ impl SearchRequest {
             mmr_lambda: settings.mmr_lambda,
             distinct_text: settings.distinct_text.unwrap_or(true),
             min_similarity: settings.min_similarity,
+            rerank: settings.rerank.clone(),
             collection,
             query,
             filter,

@@ -21,40 +21,72 @@ use crate::{
 /// SciFact .75 was best in mode vector, and as good as .8 in mode hybrid (benches/README.md).
 const LATE_WEIGHT: f64 = 0.75;
 
-/// Runs a search, and sorts its results by the scores of a model if one is named. If the model
-/// fails or takes too long, the order of the search stays, and the caller is told.
+/// Runs a search, and sorts its results by the scores of a model if the request names one. If the
+/// model fails or takes too long, the order of the search stays, and the caller is told.
 ///
 /// # Errors
 /// The search fails, there is no such model, or the current role may not use it.
-pub fn search_and_rerank(
-    request: &mut SearchRequest,
-    model: Option<&str>,
-) -> Result<SearchResult, Error> {
-    let Some(name) = model else {
-        return search(request);
-    };
-    let Some(query) = request.query.text.clone() else {
-        return Err(Error::null_not_allowed(
-            "query must not be NULL with rerank",
-        ));
-    };
-    let model = reranker(canonical(name))?;
-    let settings = model.settings()?;
-    let wanted = request.top_k;
-    request.top_k = settings.candidates.max(wanted);
+pub fn search_and_rerank(request: &mut SearchRequest) -> Result<SearchResult, Error> {
+    let reranking = Reranking::begin(request)?;
     let mut result = search(request)?;
-    if result.hits.len() > 1 {
-        match scores(&model, &query, result.hits.iter().map(text_of).collect()) {
-            Ok(scores) if settings.is_late => {
-                let mixed = mixed(&result.hits, &scores);
-                sort(&mut result.hits, &mixed);
-            }
-            Ok(scores) => sort(&mut result.hits, &scores),
-            Err(error) => notify_unranked(&model.name, &error),
-        }
+    if let Some(reranking) = reranking {
+        reranking.finish(&mut result);
     }
-    result.hits.truncate(wanted);
     Ok(result)
+}
+
+/// What a model does with the results of a search.
+pub struct Reranking {
+    model: Model,
+    is_late: bool,
+    query: String,
+    /// The number of results that the caller wants.
+    wanted: usize,
+}
+
+impl Reranking {
+    /// Returns what the request's model does, if it names one. The request asks for more results
+    /// then.
+    ///
+    /// # Errors
+    /// There is no such model, or the current role may not use it.
+    pub fn begin(request: &mut SearchRequest) -> Result<Option<Self>, Error> {
+        let Some(name) = &request.rerank else {
+            return Ok(None);
+        };
+        let query = request.query.text.clone();
+        let query =
+            query.ok_or_else(|| Error::null_not_allowed("query must not be NULL with rerank"))?;
+        let model = reranker(canonical(name))?;
+        let settings = model.settings()?;
+        let wanted = request.top_k;
+        request.top_k = settings.candidates.max(wanted);
+        Ok(Some(Self {
+            model,
+            is_late: settings.is_late,
+            query,
+            wanted,
+        }))
+    }
+
+    pub fn model(&self) -> &str {
+        &self.model.name
+    }
+
+    pub fn finish(self, result: &mut SearchResult) {
+        if result.hits.len() > 1 {
+            let texts = result.hits.iter().map(text_of).collect();
+            match scores(&self.model, &self.query, texts) {
+                Ok(scores) if self.is_late => {
+                    let mixed = mixed(&result.hits, &scores);
+                    sort(&mut result.hits, &mixed);
+                }
+                Ok(scores) => sort(&mut result.hits, &scores),
+                Err(error) => notify_unranked(&self.model.name, &error),
+            }
+        }
+        result.hits.truncate(self.wanted);
+    }
 }
 
 /// Returns a score for each text.

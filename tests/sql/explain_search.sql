@@ -10,9 +10,9 @@ SELECT count(*) FROM (VALUES
 SELECT :step FROM rag_explain_search('harbour at night', 'explained');
 SELECT :step FROM rag_explain_search('harbour at night', 'explained', mode => 'vector', top_k => 1);
 SELECT :step FROM rag_explain_search('harbour night', 'explained', mode => 'keyword',
-    score_threshold => 0.9, per_document => 1, neighbours => 2);
+    settings => '{"score_threshold": 0.9, "per_document": 1, "neighbours": 2}');
 SELECT :step FROM rag_explain_search('night', 'explained', filter => '{"category": "sea"}',
-    fusion => 'rrf', mmr_lambda => 0.5);
+    settings => '{"fusion": "rrf", "mmr_lambda": 0.5}');
 SELECT :step FROM rag_explain_search('is it the', 'explained',
     query_embedding => (SELECT embedding FROM rag.chunks
                         WHERE collection = 'explained' AND uri = 'tide'));

@@ -22,7 +22,7 @@ SELECT count(*) FROM (VALUES
 CREATE FUNCTION pg_temp.found(filter jsonb) RETURNS text LANGUAGE sql AS
     $$ SELECT string_agg(uri, ', ' ORDER BY uri COLLATE "C")
     FROM rag_search('text', 'library', top_k => 100, filter => filter,
-                    distinct_text => false) $$;
+                    settings => '{"distinct_text": false}') $$;
 CREATE FUNCTION pg_temp.found(key text, operator text, value jsonb) RETURNS text LANGUAGE sql AS
     $$ SELECT pg_temp.found(jsonb_build_object('operator', 'and', 'conditions',
                             jsonb_build_array(jsonb_build_object(
@@ -189,7 +189,7 @@ SELECT * FROM rag_search('text', 'library',
 SELECT pg_temp.found('{"operator": "or", "conditions": [{"key": "priority", "operator": "eq",
     "value": true}, {"key": "author", "operator": "eq", "value": "Joyce"}]}');
 SELECT count(*) FROM rag_search('text', 'library', filter => '{"priority": true}',
-    score_threshold => 1);
+    settings => '{"score_threshold": 1}');
 -- dates of another form than the stored ones are reported, whatever is found
 SELECT count(*) > 0 AS found FROM rag_search('text', 'library', filter => '{"conditions": [
     {"key": "printed", "operator": "gt", "value": "01.06.1700"}]}');

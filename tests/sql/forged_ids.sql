@@ -14,27 +14,27 @@ SELECT rag_create_collection('team'), rag_create_collection('attacker');
 SELECT document_id AS id FROM rag_add_document('x', 'handbook', 't', 'text', collection => 'team')
 \gset
 SELECT rag_remove_document(:'id');
-SELECT rag_upsert_chunks('attacker', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('document_id', :'id', 'text', 'WRITTEN BY THE ATTACKER', 'chunk_id',
                        'aaaaaaaa-0000-0000-0000-000000000001'),
     jsonb_build_object('document_id', :'id', 'text', 'second', 'chunk_id',
-                       'aaaaaaaa-0000-0000-0000-000000000002')));
+                       'aaaaaaaa-0000-0000-0000-000000000002')), 'attacker');
 SELECT action FROM rag_add_document('x', 'handbook', 't', 'text', collection => 'team');
 SELECT rag_drop_collection('team');
 SET ROLE regress_owner;
 SELECT rag_create_collection('team');
-SELECT rag_upsert_chunks('team', '[{"uri": "handbook", "text": "Text of the owner", "chunk_id":
-    "bbbbbbbb-0000-0000-0000-000000000001", "title": "the owner"}]');
+SELECT rag_upsert_chunks('[{"uri": "handbook", "text": "Text of the owner", "chunk_id":
+    "bbbbbbbb-0000-0000-0000-000000000001", "title": "the owner"}]', 'team');
 SELECT action FROM rag_add_document('Added by the owner.', 'added', collection => 'team');
 RESET ROLE;
 TABLE stored ORDER BY 1, 3;
 SET ROLE regress_attacker;
-SELECT rag_delete_chunks('attacker', '{aaaaaaaa-0000-0000-0000-000000000002}');
-SELECT rag_delete_chunks('attacker', '{aaaaaaaa-0000-0000-0000-000000000001}');
-SELECT rag_upsert_chunks('attacker', jsonb_build_array(
-    jsonb_build_object('document_id', document_id, 'text', 'forged', 'chunk_id', document_id)))
+SELECT rag_delete_chunks('{aaaaaaaa-0000-0000-0000-000000000002}', 'attacker');
+SELECT rag_delete_chunks('{aaaaaaaa-0000-0000-0000-000000000001}', 'attacker');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('document_id', document_id, 'text', 'forged', 'chunk_id', document_id)), 'attacker')
 FROM (SELECT :'id'::uuid) AS d (document_id);
-SELECT * FROM rag_apply_plan('attacker', '{}');
+SELECT * FROM rag_apply_plan('{}', 'attacker');
 RESET ROLE;
 TABLE stored ORDER BY 1, 3;
 SELECT count(*) AS chunks FROM rag.chunks WHERE collection = 'attacker';
@@ -42,8 +42,8 @@ SELECT count(*) AS chunks FROM rag.chunks WHERE collection = 'attacker';
 -- An id in several collections: functions that take ids alone choose the one that the caller can
 -- write to, and else ask.
 SET ROLE regress_attacker;
-SELECT rag_upsert_chunks('attacker', jsonb_build_array(
-    jsonb_build_object('document_id', :'id', 'text', 'forged again', 'chunk_id', :'id')));
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('document_id', :'id', 'text', 'forged again', 'chunk_id', :'id')), 'attacker');
 SELECT rag_grant_collection('attacker', 'regress_owner', 'read');
 SET ROLE regress_owner;
 SELECT rag_update_document(:'id', title => 'renamed');
@@ -64,11 +64,11 @@ SELECT rag_drop_collection('team'), rag_drop_collection('attacker');
 SELECT rag_create_retriever('shared', '{"storageConfig": {"type": "flat", "indexStrategy": {"mode":
     "fixed", "fixedName": "regress-shared"}}}');
 SELECT rag_create_collection(name, retriever => 'shared') FROM unnest('{red,blue}'::text[]) name;
-SELECT rag_upsert_chunks(name, jsonb_build_array(
-    jsonb_build_object('document_id', :'id', 'text', 'text of ' || name, 'chunk_id', :'id')))
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('document_id', :'id', 'text', 'text of ' || name, 'chunk_id', :'id')), name)
 FROM unnest('{red,blue}'::text[]) name;
 SELECT collection, partition, content FROM rag.chunks WHERE document_id = :'id' ORDER BY 1;
-SELECT rag_delete_chunks('red', ARRAY[:'id']);
+SELECT rag_delete_chunks(ARRAY[:'id'], 'red');
 TABLE stored ORDER BY 1, 3;
 SELECT rag_drop_collection('red'), rag_drop_collection('blue'), rag_drop_retriever('shared');
 DROP VIEW stored;

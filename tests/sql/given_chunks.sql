@@ -29,13 +29,13 @@ BEGIN ATOMIC
 END;
 
 -- Known vectors: the order is by score, then by chunk_id.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(3), 'uri', 'a', 'text', 'third', 'embedding', unit(2),
                        'title', 'Document A', 'category', 'ops', 'tags', '["x"]'::jsonb),
     jsonb_build_object('chunk_id', id(1), 'uri', 'a', 'text', E'first\nof two lines',
                        'embedding', unit(1), 'metadata', '{"team": "red", "other": 1}'::jsonb),
     jsonb_build_object('chunk_id', id(2), 'uri', 'b', 'text', 'second', 'embedding', unit(1),
-                       'page', 7)));
+                       'page', 7)), 'own');
 SELECT rank, chunk_id, uri, title, category, tags, metadata, page, chunk_index, start_line,
        round(score::numeric, 3) AS score
 FROM rag_search('x', 'own', mode => 'vector',
@@ -44,38 +44,38 @@ SELECT uri, title, content, chunk_count, status, document_type, chunking
 FROM rag.documents WHERE collection = 'own' ORDER BY uri;
 SELECT * FROM problems();
 -- Chunks that exist stay as they are, or are replaced.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(1), 'uri', 'a', 'text', 'changed', 'embedding', unit(3)),
-    jsonb_build_object('chunk_id', id(4), 'uri', 'a', 'text', 'fourth', 'embedding', unit(4))));
+    jsonb_build_object('chunk_id', id(4), 'uri', 'a', 'text', 'fourth', 'embedding', unit(4))), 'own');
 SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'a';
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(3), 'uri', 'a', 'text', E'third,\nlonger', 'embedding',
-                       unit(3))), skip_existing => false);
+                       unit(3))), 'own', skip_existing => false);
 SELECT content, chunk_count, category FROM rag.documents WHERE collection = 'own' AND uri = 'a';
 SELECT * FROM problems();
 -- A chunk before the others, and a place that is taken.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(5), 'uri', 'c', 'text', 'last', 'chunk_index', 5),
-    jsonb_build_object('chunk_id', id(6), 'uri', 'c', 'text', 'begin', 'chunk_index', 0)));
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(7), 'uri', 'c', 'text', 'between', 'chunk_index', 2)));
+    jsonb_build_object('chunk_id', id(6), 'uri', 'c', 'text', 'begin', 'chunk_index', 0)), 'own');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(7), 'uri', 'c', 'text', 'between', 'chunk_index', 2)), 'own');
 SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'c';
 SELECT * FROM problems();
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'x', 'chunk_index', 2))); :sqlstate
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'x', 'chunk_index', 2)), 'own'); :sqlstate
 -- Without embeddings, the model of the collection computes them. With them, no other chunk gets
 -- them for its text.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(9), 'uri', 'd', 'text', 'Boats leave at high tide.'),
     jsonb_build_object('chunk_id', id(10), 'uri', 'e', 'text', 'Lunch is at noon.', 'embedding',
-                       unit(9))));
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(11), 'uri', 'f', 'text', 'Lunch is at noon.')));
+                       unit(9))), 'own');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(11), 'uri', 'f', 'text', 'Lunch is at noon.')), 'own');
 SELECT uri FROM rag_search('when do the ships go?', 'own', 1, 'vector');
-SELECT uri FROM rag_search('lunch', 'own', 2, distinct_text => false) ORDER BY rank;
+SELECT uri FROM rag_search('lunch', 'own', 2, settings => '{"distinct_text": false}') ORDER BY rank;
 -- Ids of documents instead of uris.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(12), 'document_id', id(100), 'text', 'by id')));
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(12), 'document_id', id(100), 'text', 'by id')), 'own');
 SELECT uri = document_id::text AS uri_is_id FROM rag.documents
 WHERE collection = 'own' AND document_id = id(100);
 
@@ -84,13 +84,13 @@ SELECT rag_index_state('own') -> 'embed' AS embed;
 SELECT d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids,
        d ->> 'content_hash' ~ '^[0-9a-f]{64}$' AS hash
 FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d) ORDER BY 1;
-SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
+SELECT * FROM rag_apply_plan(rag_index_state('own') -> 'docs', 'own');
 -- the same as pairs of hash and ids
 SELECT p.* FROM (SELECT jsonb_object_agg(key,
         jsonb_build_array(value -> 'content_hash', value -> 'chunk_ids')) AS docs
-    FROM jsonb_each(rag_index_state('own') -> 'docs')) AS s, rag_apply_plan('own', docs) AS p;
-SELECT * FROM rag_apply_plan('own', '{"a": ["hash"]}'); :sqlstate
-SELECT * FROM rag_apply_plan('own', rag_index_state('own') -> 'docs');
+    FROM jsonb_each(rag_index_state('own') -> 'docs')) AS s, rag_apply_plan(docs, 'own') AS p;
+SELECT * FROM rag_apply_plan('{"a": ["hash"]}', 'own'); :sqlstate
+SELECT * FROM rag_apply_plan(rag_index_state('own') -> 'docs', 'own');
 -- Document a is changed, b stays, the others are gone; g is new.
 CREATE TABLE plan AS SELECT jsonb_build_object(
     'a', jsonb_build_object('content_hash', 'v2', 'chunk_ids', jsonb_build_array(id(20), id(21))),
@@ -98,29 +98,29 @@ CREATE TABLE plan AS SELECT jsonb_build_object(
                                              WHERE collection = 'own' AND uri = 'b'),
                             'chunk_ids', jsonb_build_array(id(2))),
     'g', jsonb_build_object('content_hash', 'v1', 'chunk_ids', jsonb_build_array(id(22)))) AS docs;
-SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
+SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 -- A failed upsert changes nothing, and a second one converges.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1)),
     jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding',
-                       '[1, 2]'::jsonb))); :sqlstate
+                       '[1, 2]'::jsonb)), 'own'); :sqlstate
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1))));
-SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1))), 'own');
+SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1)),
     jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', unit(2)),
-    jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))));
-SELECT r.* FROM plan, rag_apply_plan('own', docs) AS r;
+    jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))), 'own');
+SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
 SELECT * FROM problems();
 SELECT count(*) FILTER (WHERE value -> 'content_hash' = '"v2"') AS with_hash
 FROM jsonb_each(rag_index_state('own') -> 'docs');
 
 -- Deletes are idempotent. A document without chunks is gone.
-SELECT rag_delete_chunks('own', ARRAY[id(20), id(22), id(777), NULL]::text[]);
-SELECT rag_delete_chunks('own', ARRAY[id(20), id(22)]::text[]);
+SELECT rag_delete_chunks(ARRAY[id(20), id(22), id(777), NULL]::text[], 'own');
+SELECT rag_delete_chunks(ARRAY[id(20), id(22)]::text[], 'own');
 SELECT uri, content, chunk_count FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 SELECT * FROM problems();
 
@@ -129,10 +129,10 @@ SELECT * FROM problems();
 CREATE FUNCTION pipeline(hash text, content text) RETURNS TABLE (planned text, written bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT p::text INTO planned FROM rag_apply_plan('positions', jsonb_build_object('doc',
-        jsonb_build_object('content_hash', hash, 'chunk_ids', jsonb_build_array(id(1))))) AS p;
-    written := rag_upsert_chunks('positions', jsonb_build_array(jsonb_build_object(
-        'chunk_id', id(1), 'uri', 'doc', 'text', content, 'embedding', unit(1))));
+    SELECT p::text INTO planned FROM rag_apply_plan(jsonb_build_object('doc',
+        jsonb_build_object('content_hash', hash, 'chunk_ids', jsonb_build_array(id(1)))), 'positions') AS p;
+    written := rag_upsert_chunks(jsonb_build_array(jsonb_build_object(
+        'chunk_id', id(1), 'uri', 'doc', 'text', content, 'embedding', unit(1))), 'positions');
     RETURN NEXT;
 END $$;
 SELECT rag_create_collection('positions');
@@ -143,10 +143,10 @@ SELECT * FROM pipeline('h3', 'price 3');
 SELECT * FROM pipeline('h3', 'price 3');
 SELECT content, raw_hash FROM rag.documents WHERE collection = 'positions';
 -- A plan that nobody carries out says nothing about a later text.
-SELECT * FROM rag_apply_plan('positions', '{"new": {"content_hash": "n1", "chunk_ids": []}}');
-SELECT * FROM rag_apply_plan('positions', '{}');
-SELECT rag_upsert_chunks('positions', jsonb_build_array(jsonb_build_object(
-    'chunk_id', id(2), 'uri', 'new', 'text', 'unplanned', 'embedding', unit(1))));
+SELECT * FROM rag_apply_plan('{"new": {"content_hash": "n1", "chunk_ids": []}}', 'positions');
+SELECT * FROM rag_apply_plan('{}', 'positions');
+SELECT rag_upsert_chunks(jsonb_build_array(jsonb_build_object(
+    'chunk_id', id(2), 'uri', 'new', 'text', 'unplanned', 'embedding', unit(1))), 'positions');
 SELECT raw_hash FROM rag.documents WHERE collection = 'positions';
 -- The hash stays when the title changes.
 SELECT pipeline('t1', 'text');
@@ -158,7 +158,7 @@ SELECT count(*) FROM rag.planned_hash;
 
 -- Ids of an application are any texts, and are kept. A document_id may stand for the uri in plans.
 SELECT rag_create_collection('texts');
-SELECT rag_upsert_chunks('texts', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', 'c1', 'document_id', 'doc_123', 'text', 'one', 'embedding',
                        unit(1)),
     jsonb_build_object('chunk_id', 'c2', 'document_id', 'doc_123', 'text', 'two', 'embedding',
@@ -167,26 +167,26 @@ SELECT rag_upsert_chunks('texts', jsonb_build_array(
                        'text', 'three', 'embedding', unit(3)),
     jsonb_build_object('chunk_id', upper(id(11)::text) || '', 'uri', 'b', 'text', 'four',
                        'embedding', unit(4)),
-    jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))));
+    jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))), 'texts');
 SELECT document_id, d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids
 FROM jsonb_each(rag_index_state('texts') -> 'docs') AS e (document_id, d) ORDER BY 2;
-SELECT * FROM rag_apply_plan('texts', rag_index_state('texts') -> 'docs');
-SELECT * FROM rag_apply_plan('texts', jsonb_set(rag_index_state('texts') -> 'docs',
-                                                '{doc_123,content_hash}', '"v2"'));
-SELECT rag_upsert_chunks('texts', jsonb_build_array(
+SELECT * FROM rag_apply_plan(rag_index_state('texts') -> 'docs', 'texts');
+SELECT * FROM rag_apply_plan(jsonb_set(rag_index_state('texts') -> 'docs',
+                                                '{doc_123,content_hash}', '"v2"'), 'texts');
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', 'c1', 'document_id', 'doc_123', 'text', 'uno', 'embedding',
                        unit(1)),
     jsonb_build_object('chunk_id', 'c2', 'document_id', 'doc_123', 'text', 'due', 'embedding',
-                       unit(2))));
-SELECT rag_upsert_chunks('texts', jsonb_build_array(
-    jsonb_build_object('chunk_id', 'c1', 'document_id', 'other', 'text', 'x'))); :sqlstate
+                       unit(2))), 'texts');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', 'c1', 'document_id', 'other', 'text', 'x')), 'texts'); :sqlstate
 SELECT given_id, uri, raw_hash, content FROM rag.documents WHERE collection = 'texts' ORDER BY uri;
 CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('texts');
 SELECT collection FROM rag_import_blocks('blocks', 'texts-2');
 SELECT count(*) FROM jsonb_each(rag_index_state('texts') -> 'docs') AS a
     JOIN jsonb_each(rag_index_state('texts-2') -> 'docs') AS b
     ON a.value -> 'chunk_ids' = b.value -> 'chunk_ids' AND a.value -> 'uri' = b.value -> 'uri';
-SELECT rag_delete_chunks('texts', '{c2,nothing}');
+SELECT rag_delete_chunks('{c2,nothing}', 'texts');
 SELECT rag_index_state('texts') #> '{docs,doc_123,chunk_ids}' AS chunk_ids,
     rag_index_state('texts') -> 'embed' AS embed;
 SELECT rag_drop_collection('texts'), rag_drop_collection('texts-2');
@@ -194,17 +194,17 @@ DROP TABLE blocks;
 
 -- A collection without a model: chunks and queries bring their vectors, and texts are words.
 SELECT rag_create_collection('vectors', dimensions => 3);
-SELECT rag_upsert_chunks('vectors', '[
+SELECT rag_upsert_chunks('[
     {"chunk_id": "a", "uri": "doc", "text": "Boats leave at noon.", "embedding": [1, 0, 0]},
-    {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]');
+    {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]', 'vectors');
 SELECT content FROM rag_search('', 'vectors', 1, 'vector', query_embedding => '[0,2,0]');
 SELECT content, vector_score IS NULL AS words_only FROM rag_search('boats', 'vectors');
 SELECT count(*) FROM rag_search('of the', 'vectors');
 SELECT content FROM rag_search('boats', 'vectors', 1, query_embedding => '[0,2,0]');
 SELECT * FROM rag_search('boats', 'vectors', mode => 'vector'); :sqlstate
-SELECT rag_upsert_chunks('vectors', '[{"chunk_id": "c", "uri": "doc", "text": "x"}]'); :sqlstate
-SELECT rag_upsert_chunks('vectors', '[{"chunk_id": "c", "uri": "doc", "text": "x",
-    "embedding": [1, 0]}]'); :sqlstate
+SELECT rag_upsert_chunks('[{"chunk_id": "c", "uri": "doc", "text": "x"}]', 'vectors'); :sqlstate
+SELECT rag_upsert_chunks('[{"chunk_id": "c", "uri": "doc", "text": "x",
+    "embedding": [1, 0]}]', 'vectors'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'vectors'); :sqlstate
 SELECT rag_index_state('vectors') -> 'embed' AS embed;
 CALL rag_rebuild_collection('vectors');
@@ -220,21 +220,21 @@ DROP TABLE blocks;
 -- Documents of other origins are not touched by plans.
 SELECT chunks_indexed FROM rag_add_document('# T' || E'\n\nwritten by rag', 'mine',
                                             collection => 'own');
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(30), 'uri', 'mine', 'text', 'x'))); :sqlstate
-SELECT * FROM rag_apply_plan('own', '{"mine": {"content_hash": "x", "chunk_ids": []}}'); :sqlstate
-SELECT * FROM rag_apply_plan('own', '{}');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(30), 'uri', 'mine', 'text', 'x')), 'own'); :sqlstate
+SELECT * FROM rag_apply_plan('{"mine": {"content_hash": "x", "chunk_ids": []}}', 'own'); :sqlstate
+SELECT * FROM rag_apply_plan('{}', 'own');
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 -- Its chunks can be deleted all the same. Adding it again brings them back.
-SELECT rag_delete_chunks('own', (SELECT array_agg(chunk_id::text) FROM rag.chunks
-                                 WHERE collection = 'own'));
+SELECT rag_delete_chunks((SELECT array_agg(chunk_id::text) FROM rag.chunks
+                                 WHERE collection = 'own'), 'own');
 SELECT uri, chunk_count, content IS NOT NULL AS content FROM rag.documents
 WHERE collection = 'own';
 SELECT chunks_indexed, action FROM rag_add_document('# T' || E'\n\nwritten by rag', 'mine',
                                                     collection => 'own');
 -- rag_add_document replaces a document of chunks.
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(40), 'uri', 'both', 'text', 'x', 'embedding', unit(1))));
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(40), 'uri', 'both', 'text', 'x', 'embedding', unit(1))), 'own');
 SELECT action FROM rag_add_document('y', 'both', collection => 'own');
 SELECT content, chunking = 'given' AS given FROM rag.documents
 WHERE collection = 'own' AND uri = 'both';
@@ -242,26 +242,26 @@ WHERE collection = 'own' AND uri = 'both';
 -- An id of a document is one of its collection. That of a chunk is of one document there.
 SELECT rag_create_collection('other');
 SELECT action FROM rag_add_document('y', 'before', collection => 'other');
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(50), 'document_id', id(200), 'text', 'x')));
-SELECT rag_upsert_chunks('other', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(51), 'document_id', id(200), 'text', 'x')));
-SELECT rag_upsert_chunks('own', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x'))); :sqlstate
-SELECT rag_upsert_chunks('other', jsonb_build_array(
-    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x')));
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'document_id', id(200), 'text', 'x')), 'own');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(51), 'document_id', id(200), 'text', 'x')), 'other');
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x')), 'own'); :sqlstate
+SELECT rag_upsert_chunks(jsonb_build_array(
+    jsonb_build_object('chunk_id', id(50), 'uri', 'elsewhere', 'text', 'x')), 'other');
 
 -- Mistakes.
 CREATE FUNCTION wrong(members jsonb) RETURNS bigint LANGUAGE sql
-    RETURN (SELECT rag_upsert_chunks('own', jsonb_build_array(
-        jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x') || members)));
-SELECT rag_upsert_chunks('own', '{}'); :sqlstate
-SELECT rag_upsert_chunks('own', '[]');
-SELECT rag_upsert_chunks('own', '[1]'); :sqlstate
-SELECT rag_upsert_chunks('own', '[{"uri": "a", "text": "x"}]'); :sqlstate
-SELECT rag_upsert_chunks('own', '[{"chunk_id": "", "uri": "a", "text": "x"}]'); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(jsonb_build_object(
-    'chunk_id', repeat('x', 256), 'uri', 'a', 'text', 'x'))); :sqlstate
+    RETURN (SELECT rag_upsert_chunks(jsonb_build_array(
+        jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x') || members), 'own'));
+SELECT rag_upsert_chunks('{}', 'own'); :sqlstate
+SELECT rag_upsert_chunks('[]', 'own');
+SELECT rag_upsert_chunks('[1]', 'own'); :sqlstate
+SELECT rag_upsert_chunks('[{"uri": "a", "text": "x"}]', 'own'); :sqlstate
+SELECT rag_upsert_chunks('[{"chunk_id": "", "uri": "a", "text": "x"}]', 'own'); :sqlstate
+SELECT rag_upsert_chunks(jsonb_build_array(jsonb_build_object(
+    'chunk_id', repeat('x', 256), 'uri', 'a', 'text', 'x')), 'own'); :sqlstate
 SELECT wrong('{"uri": null}'); :sqlstate
 SELECT wrong('{"text": " "}'); :sqlstate
 SELECT wrong('{"vector": []}'); :sqlstate
@@ -270,29 +270,29 @@ SELECT wrong('{"embedding": [1e300]}'); :sqlstate
 SELECT wrong('{"embedding": [1e400]}'); :sqlstate
 SELECT wrong('{"embedding": [0, 0]}'); :sqlstate
 SELECT wrong('{"chunk_index": -1}'); :sqlstate
-SELECT rag_upsert_chunks('own', jsonb_build_array(
+SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'x'),
-    jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'y'))); :sqlstate
-SELECT rag_upsert_chunks('no such collection', '[]'); :sqlstate
-SELECT rag_upsert_chunks('own', NULL); :sqlstate
-SELECT rag_delete_chunks('own', NULL); :sqlstate
-SELECT rag_apply_plan('own', '[]'); :sqlstate
-SELECT rag_apply_plan('own', '{"a": {"chunk_ids": []}}'); :sqlstate
-SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": [1]}}'); :sqlstate
-SELECT rag_apply_plan('own', '{"a": {"content_hash": "x", "chunk_ids": [], "b": 1}}'); :sqlstate
+    jsonb_build_object('chunk_id', id(60), 'uri', 'a', 'text', 'y')), 'own'); :sqlstate
+SELECT rag_upsert_chunks('[]', 'no such collection'); :sqlstate
+SELECT rag_upsert_chunks(NULL, 'own'); :sqlstate
+SELECT rag_delete_chunks(NULL, 'own'); :sqlstate
+SELECT rag_apply_plan('[]', 'own'); :sqlstate
+SELECT rag_apply_plan('{"a": {"chunk_ids": []}}', 'own'); :sqlstate
+SELECT rag_apply_plan('{"a": {"content_hash": "x", "chunk_ids": [1]}}', 'own'); :sqlstate
+SELECT rag_apply_plan('{"a": {"content_hash": "x", "chunk_ids": [], "b": 1}}', 'own'); :sqlstate
 SELECT rag_index_state('no such collection'); :sqlstate
 -- Rights.
 CREATE ROLE regress_chunks;
 GRANT rag_reader TO regress_chunks;
 SET ROLE regress_chunks;
-SELECT rag_upsert_chunks('own', '[]'); :sqlstate
+SELECT rag_upsert_chunks('[]', 'own'); :sqlstate
 SELECT rag_index_state('own'); :sqlstate
 RESET ROLE;
 GRANT rag_admin TO regress_chunks;
 SET ROLE regress_chunks;
-SELECT rag_upsert_chunks('own', '[]'); :sqlstate
-SELECT rag_delete_chunks('own', '{}'); :sqlstate
-SELECT rag_apply_plan('own', '{}'); :sqlstate
+SELECT rag_upsert_chunks('[]', 'own'); :sqlstate
+SELECT rag_delete_chunks('{}', 'own'); :sqlstate
+SELECT rag_apply_plan('{}', 'own'); :sqlstate
 RESET ROLE;
 SELECT rag_grant_collection('own', 'regress_chunks', 'read');
 -- A policy hides chunks and documents from the state.

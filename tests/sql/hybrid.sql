@@ -18,9 +18,9 @@ FROM rag_search('how many people fit into a coach?', 'fleet', top_k => 1);
 SELECT bool_and(abs(score - (0.7 * vector_score + 0.3 * keyword_score)) < 1e-9) AS is_sum, count(*)
 FROM rag_search('oil for the gearbox', 'fleet');
 SELECT bool_and(abs(score - (0.2 * vector_score + 0.8 * keyword_score)) < 1e-9) AS is_sum, count(*)
-FROM rag_search('oil for the gearbox', 'fleet', vector_weight => 0.2);
+FROM rag_search('oil for the gearbox', 'fleet', settings => '{"vector_weight": 0.2}');
 SELECT bool_and(abs(score - (0.9 * vector_score + 0.1 * keyword_score)) < 1e-9) AS is_sum, count(*)
-FROM rag_search('oil for the gearbox', 'fleet', keyword_weight => 0.1);
+FROM rag_search('oil for the gearbox', 'fleet', settings => '{"keyword_weight": 0.1}');
 -- The scores are exact for rows that only one of the two searches has found.
 SELECT h.uri, abs(h.vector_score - v.score) < 1e-9 AS same_vector_score,
        abs(h.keyword_score - coalesce(k.score, 0)) < 1e-9 AS same_keyword_score
@@ -39,14 +39,14 @@ SELECT uri FROM rag_search('lorry', 'fleet', mode => 'keyword');
 
 -- Reciprocal rank fusion: by places alone. First in both lists is 1.
 SELECT uri, score = 1 AS is_first_in_both
-FROM rag_search('error code XK-4711', 'fleet', fusion => 'rrf', top_k => 1);
+FROM rag_search('error code XK-4711', 'fleet', settings => '{"fusion": "rrf"}', top_k => 1);
 SELECT bool_and(abs(score - (coalesce(1.0 / (60 + vector_rank), 0)
                              + coalesce(1.0 / (60 + keyword_rank), 0)) * 61 / 2) < 1e-9) AS is_rrf
-FROM rag_search('oil pressure', 'fleet', fusion => 'rrf');
+FROM rag_search('oil pressure', 'fleet', settings => '{"fusion": "rrf"}');
 
 -- A threshold applies to the score of the mode.
 SELECT count(*) FILTER (WHERE score < 0.3) AS below, count(*) > 0 AS some
-FROM rag_search('oil pressure', 'fleet', score_threshold => 0.3);
+FROM rag_search('oil pressure', 'fleet', settings => '{"score_threshold": 0.3}');
 
 -- Without words to search for, the vector answers; with query_embedding alone, too.
 SELECT count(*) FROM rag_search('is it the?', 'fleet');
@@ -67,26 +67,26 @@ SELECT chunks_indexed FROM rag_add_document(
     'water', 'Water', collection => 'books');
 SELECT success FROM rag_add_document('Water is wet.', 'wet', 'Wet', collection => 'books');
 SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10) GROUP BY 1 ORDER BY 2 DESC;
-SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10, per_document => 1)
+SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10, settings => '{"per_document": 1}')
 GROUP BY 1 ORDER BY 1;
 -- Neighbours are joined without the overlap: the text is a part of the document.
 SELECT d.uri, s.chunk_index, strpos(d.content, s.content) = s.start_index + 1 AS is_part,
        length(s.content) > length(c.content) AS is_longer
-FROM rag_search('lakes', 'books', mode => 'keyword', neighbours => 1) s
+FROM rag_search('lakes', 'books', mode => 'keyword', settings => '{"neighbours": 1}') s
 JOIN rag.documents d USING (document_id) JOIN rag.chunks c USING (chunk_id)
 ORDER BY s.rank;
 SELECT s.content = d.content AS is_whole
-FROM rag_search('lakes', 'books', mode => 'keyword', neighbours => 10, top_k => 1) s
+FROM rag_search('lakes', 'books', mode => 'keyword', settings => '{"neighbours": 10}', top_k => 1) s
 JOIN rag.documents d USING (document_id);
 -- Copies come last in a search for diversity.
 SELECT count(*) FROM generate_series(1, 5) AS n,
     LATERAL rag_add_document('Water is wet.', 'copy ' || n, 'Wet', collection => 'books');
 SELECT count(DISTINCT content)
-FROM rag_search('water is wet', 'books', top_k => 3, distinct_text => false);
+FROM rag_search('water is wet', 'books', top_k => 3, settings => '{"distinct_text": false}');
 SELECT count(DISTINCT content)
-FROM rag_search('water is wet', 'books', top_k => 3, mmr_lambda => 0.3, distinct_text => false);
+FROM rag_search('water is wet', 'books', top_k => 3, settings => '{"mmr_lambda": 0.3, "distinct_text": false}');
 SELECT count(*) = 5 AS is_full, count(DISTINCT rank) = 5 AS ranks
-FROM rag_search('water is wet', 'books', mmr_lambda => 0);
+FROM rag_search('water is wet', 'books', settings => '{"mmr_lambda": 0}');
 
 -- Filters: the searches of both modes obey them.
 SELECT count(*) FILTER (WHERE uri <> 'water') AS others, count(*) > 1 AS some
@@ -113,15 +113,15 @@ SELECT * FROM rag_search('running', 'words', mode => 'hybrid');
 SELECT count(*) FROM rag_search('?!', 'words');
 
 -- Invalid arguments
-SELECT * FROM rag_search('oil', 'fleet', fusion => 'dbsf');
-SELECT * FROM rag_search('oil', 'fleet', vector_weight => 0.7, keyword_weight => 0.7);
-SELECT * FROM rag_search('oil', 'fleet', vector_weight => 1.5);
-SELECT * FROM rag_search('oil', 'fleet', keyword_weight => 'NaN');
-SELECT * FROM rag_search('oil', 'fleet', per_document => 0);
-SELECT * FROM rag_search('oil', 'fleet', neighbours => -1);
-SELECT * FROM rag_search('oil', 'fleet', neighbours => 11);
-SELECT * FROM rag_search('oil', 'fleet', mmr_lambda => 2);
-SELECT * FROM rag_search('oil', 'fleet', mmr_lambda => 0.5, top_k => 1001);
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"fusion": "dbsf"}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"vector_weight": 0.7, "keyword_weight": 0.7}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"vector_weight": 1.5}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"keyword_weight": "NaN"}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"per_document": 0}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"neighbours": -1}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"neighbours": 11}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"mmr_lambda": 2}');
+SELECT * FROM rag_search('oil', 'fleet', settings => '{"mmr_lambda": 0.5}', top_k => 1001);
 SELECT * FROM rag_search(NULL, 'fleet', mode => 'hybrid', query_embedding => (
     SELECT embedding FROM rag.chunks WHERE collection = 'fleet' LIMIT 1));
 SELECT rag_create_collection('wrong', text_config => 'klingon');
@@ -144,15 +144,15 @@ SELECT detail FROM rag_explain_search('oil', 'fleet') WHERE step = 'fusion';
 
 -- A text that is in thousands of places
 SELECT rag_create_collection('copies', dimensions => 3);
-SELECT rag_upsert_chunks('copies', (SELECT jsonb_agg(jsonb_build_object('chunk_id', 'c' || i,
+SELECT rag_upsert_chunks((SELECT jsonb_agg(jsonb_build_object('chunk_id', 'c' || i,
     'uri', 'd' || i, 'text', 'Water is wet.', 'embedding', '[1, 0, 0]'::jsonb))
-    FROM generate_series(1, 4000) AS i));
-SELECT rag_upsert_chunks('copies', '[{"chunk_id": "x", "uri": "x", "text": "Water is cold.",
-    "embedding": [0, 1, 0]}]');
+    FROM generate_series(1, 4000) AS i), 'copies');
+SELECT rag_upsert_chunks('[{"chunk_id": "x", "uri": "x", "text": "Water is cold.",
+    "embedding": [0, 1, 0]}]', 'copies');
 SELECT content, cardinality(also_at) AS places
 FROM rag_search('water', 'copies', top_k => 3, query_embedding => '[1, 0, 0]');
 SELECT content FROM rag_search('cold water', 'copies', top_k => 1);
-SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000, distinct_text => false);
+SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000, settings => '{"distinct_text": false}');
 
 SELECT rag_drop_collection(name)
 FROM unnest(ARRAY['fleet', 'books', 'words', 'copies']) AS name;

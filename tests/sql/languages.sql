@@ -77,9 +77,9 @@ EXECUTE found('Haus');
 EXECUTE found('Häuser');
 SELECT success FROM rag_add_document('Das Haus gehört der Stadt, und die Türen sind offen.', 'new',
     collection => 'mixed', metadata => '{"owner": "eve"}');
-SELECT rag_upsert_chunks('mixed', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000001",
     "uri": "given", "text": "Eine Anwendung hat diesen Text über Häuser selbst geteilt.",
-    "metadata": {"owner": "app"}}]');
+    "metadata": {"owner": "app"}}]', 'mixed');
 SELECT metadata FROM rag.documents WHERE collection = 'mixed' AND uri = 'new';
 SELECT rag_alter_collection('mixed', text_config => 'auto');
 CALL rag_rebuild_collection('mixed');
@@ -89,8 +89,8 @@ SELECT uri, metadata FROM rag.chunks
     WHERE collection = 'mixed' AND uri IN ('new', 'given', 'said') ORDER BY uri;
 EXECUTE found('Haus');
 EXECUTE found('house');
-SELECT rag_upsert_chunks('mixed', '[{"chunk_id": "00000000-0000-0000-0000-000000000002",
-    "uri": "given", "text": "Another text of an application is about houses and doors."}]');
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000002",
+    "uri": "given", "text": "Another text of an application is about houses and doors."}]', 'mixed');
 SELECT content, metadata FROM rag.chunks WHERE collection = 'mixed' AND uri = 'given' ORDER BY 1;
 EXECUTE found('house');
 

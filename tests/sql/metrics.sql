@@ -74,11 +74,11 @@ SELECT rag_add_documents('[{"uri": "d", "content": "Harbours."},
 -- arguments that are wrong do not count
 SELECT rag_add_document('A text.', '', collection => 'operated');
 -- chunks
-SELECT rag_upsert_chunks('operated', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000001",
     "uri": "f", "text": "An anchor."}, {"chunk_id": "00000000-0000-0000-0000-000000000002",
-    "uri": "f", "text": "A rope."}]');
-SELECT rag_upsert_chunks('operated', '[{"chunk_id": "00000000-0000-0000-0000-000000000003",
-    "uri": "g", "text": "A sail.", "embedding": [1, 2]}]');
+    "uri": "f", "text": "A rope."}]', 'operated');
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000003",
+    "uri": "g", "text": "A sail.", "embedding": [1, 2]}]', 'operated');
 SELECT operation, result, value FROM operated ORDER BY 1, 2;
 -- exports, in one statement or read in parts, and imports
 CREATE TABLE operated_bundle AS SELECT * FROM rag_export_blocks('operated');

@@ -56,8 +56,8 @@ SELECT action FROM rag_add_documents('[{"uri": "a", "content": "A"}, {"uri": "b"
                                      'full');
 SELECT action FROM rag_add_documents('[{"uri": "a", "content": "AA"},
                                        {"uri": "c", "content": "C"}]', 'full'); :sqlstate
-SELECT rag_upsert_chunks('full', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
-                                    "uri": "d", "text": "D"}]'); :sqlstate
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+                                    "uri": "d", "text": "D"}]', 'full'); :sqlstate
 SELECT action FROM rag_add_document('AA', 'a', collection => 'full');
 :stored;
 INSERT INTO notes VALUES (200, 'one more');

@@ -16,8 +16,8 @@ SELECT action FROM rag_add_documents(jsonb_build_array(
         || E'\n\n## Locks\n\n' || repeat('Locks are changed once a year. ', 20)),
     jsonb_build_object('uri', 'b.txt', 'document_type', 'text', 'content',
         repeat('Backups are kept for ten days. ', 40))), 'moving');
-SELECT rag_upsert_chunks('moving', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
-    "uri": "given", "text": "An application has split this text."}]');
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+    "uri": "given", "text": "An application has split this text."}]', 'moving');
 CREATE TABLE before AS SELECT * FROM rag.chunks WHERE collection = 'moving';
 :state;
 
@@ -134,8 +134,8 @@ SELECT rag_create_collection('models');
 SELECT count(*) FROM (VALUES ('bread', 'Bread is baked in the morning.'),
         ('keys', 'Keys are rotated each quarter.')) AS v (uri, t),
     LATERAL rag_add_document(t, uri, collection => 'models');
-SELECT rag_upsert_chunks('models', '[{"chunk_id": "00000000-0000-0000-0000-000000000001",
-    "uri": "given", "text": "Tea is steeped for three minutes."}]');
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000001",
+    "uri": "given", "text": "Tea is steeped for three minutes."}]', 'models');
 SELECT rag_alter_collection('models', model => 'tiny');
 SELECT rag_drop_model('tiny'); :sqlstate
 SELECT state, detail, model, embedding_dimension FROM rag_collection_status('models');

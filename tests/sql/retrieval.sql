@@ -166,7 +166,7 @@ SELECT success FROM rag_add_document('Tea is brewed with hot water.', 'a/tea.txt
 SELECT uri, also_at FROM rag_search('hot water', 'manual', top_k => 2) ORDER BY rank LIMIT 1;
 SELECT count(*) FROM rag_search('hot water', 'manual', top_k => 3);
 SELECT array_agg(uri ORDER BY uri) FROM rag_search('hot water', 'manual', top_k => 2,
-    distinct_text => false);
+    settings => '{"distinct_text": false}');
 SELECT rag_remove_document(document_id) FROM rag.documents
     WHERE collection = 'manual' AND uri IN ('a/tea.txt', 'own');
 SELECT rag_drop_collection('second');

@@ -32,9 +32,9 @@ JOIN rag.chunks c USING (chunk_id);
 
 -- thresholds
 SELECT title FROM rag_search('which big cat eats other animals?', 'zoo', mode => 'vector',
-                             score_threshold => 0.21);
-SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', score_threshold => 1);
-SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', score_threshold => 0);
+                             settings => '{"score_threshold": 0.21}');
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', settings => '{"score_threshold": 1}');
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', settings => '{"score_threshold": 0}');
 
 -- an embedding instead of a text
 SELECT title FROM rag_search(NULL, 'zoo', top_k => 1, query_embedding => rag_embed('sea birds'));
@@ -62,9 +62,9 @@ SELECT * FROM rag_search('lion', 'zoo', top_k => -1); :sqlstate
 SELECT * FROM rag_search('lion', 'zoo', top_k => 1000000000); :sqlstate
 SELECT * FROM rag_search('lion', 'zoo', mode => 'Vector'); :sqlstate
 SELECT * FROM rag_search('lion', 'zoo', mode => ''); :sqlstate
-SELECT * FROM rag_search('lion', 'zoo', score_threshold => 1.5); :sqlstate
-SELECT * FROM rag_search('lion', 'zoo', score_threshold => -0.1); :sqlstate
-SELECT * FROM rag_search('lion', 'zoo', score_threshold => 'NaN'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', settings => '{"score_threshold": 1.5}'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', settings => '{"score_threshold": -0.1}'); :sqlstate
+SELECT * FROM rag_search('lion', 'zoo', settings => '{"score_threshold": "NaN"}'); :sqlstate
 SELECT * FROM rag_search(NULL, 'zoo'); :sqlstate
 SELECT * FROM rag_search(NULL, 'zoo', query_embedding => '[1,2,3]'); :sqlstate
 \set VERBOSITY sqlstate

@@ -63,9 +63,9 @@ SELECT sum(chunk_bytes + embedding_bytes) BETWEEN pg_table_size('rag."Shared-1"'
 FROM rag_collection_status() WHERE retriever = 'shared';
 SELECT count(*) FROM rag_status() WHERE object LIKE 'collection%';
 -- chunks of an application
-SELECT rag_upsert_chunks(c, '[{"chunk_id": "00000000-0000-4000-8000-000000000001", "uri": "given",
-    "text": "Trains are kept in the depot."}]') FROM unnest('{red,blue}'::text[]) c;
-SELECT rag_delete_chunks('red', '{00000000-0000-4000-8000-000000000001}');
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-4000-8000-000000000001", "uri": "given",
+    "text": "Trains are kept in the depot."}]', c) FROM unnest('{red,blue}'::text[]) c;
+SELECT rag_delete_chunks('{00000000-0000-4000-8000-000000000001}', 'red');
 SELECT collection FROM rag.chunks WHERE uri = 'given';
 
 -- Statements are planned over one partition: those that name it, and those that name a collection

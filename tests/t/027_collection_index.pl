@@ -38,7 +38,7 @@ is( ask($node,
 	't',
 	'a search by index finds the added document');
 is(ask($node, q{SELECT count(DISTINCT uri) FROM rag_search('backups', top_k => 5000,
-		distinct_text => false)}),
+		settings => '{"distinct_text": false}')}),
 	2502, 'a search by index finds all documents');
 
 # -- a concurrent rebuild is no problem, and what it has left when it was interrupted is one

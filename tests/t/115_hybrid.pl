@@ -155,7 +155,7 @@ is( sql(
 			SELECT count(*) FILTER (WHERE s.category <> 'open') AS hidden,
 				count(s.vector_rank) AS vectors, max(s.vector_rank) AS last_vector,
 				count(s.keyword_rank) AS words, max(s.keyword_rank) AS last_word
-			FROM rag_search(p.query, 'big', 200, 'hybrid', fusion => 'rrf',
+			FROM rag_search(p.query, 'big', 200, 'hybrid', settings => '{"fusion": "rrf"}',
 				query_embedding => p.vector) AS s) AS s
 		WHERE hidden > 0 OR last_vector > 200 OR last_word > 200 OR vectors + words < 200}),
 	0,

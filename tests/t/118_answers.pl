@@ -401,7 +401,8 @@ is( ask($node, "SELECT string_agg(rank || uri || score, ' ' ORDER BY rank) FROM
 		rerank => 'ranks-two') WHERE rank = 2"),
 	'ranks and scores are those of the reranker');
 is( ask($node, "SELECT context_used -> 0 ->> 'uri' FROM rag_answer(
-		'the canteen opens bicycles are kept in the cellar', model => 'good', rerank => 'ranks')"),
+		'the canteen opens bicycles are kept in the cellar', model => 'good',
+		settings => jsonb_build_object('rerank', 'ranks'))"),
 	'bikes', 'rag_answer reranks');
 create_model('silent-ranks', 'rerank', 'tei', ', "timeout": 0.5');
 my $late =

@@ -61,7 +61,7 @@ my $watch = q{DO $$BEGIN
 		SELECT '%1$s', uri, min(version), count(DISTINCT version), count(*)
 		FROM (SELECT uri, substring(content FROM 'version (\d+)')::int AS version
 			FROM rag_search('tide', 'whole', top_k => 1000, mode => '%1$s',
-				distinct_text => false)) AS s
+				settings => '{"distinct_text": false}')) AS s
 		GROUP BY uri;
 		COMMIT;
 	END LOOP;

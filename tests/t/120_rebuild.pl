@@ -119,8 +119,8 @@ $reader->query('COMMIT');
 for my $case (
 	[ 'adds a document',
 		"rag_add_document('Rolls are baked at noon.', 'new', collection => 'one')" ],
-	[ 'gives chunks', q{rag_upsert_chunks('one', '[{"chunk_id":
-		"00000000-0000-0000-0000-000000000001", "uri": "given", "text": "Tea is hot."}]')} ],
+	[ 'gives chunks', q{rag_upsert_chunks('[{"chunk_id":
+		"00000000-0000-0000-0000-000000000001", "uri": "given", "text": "Tea is hot."}]', 'one')} ],
 	[ 'removes a document', "rag_remove_document(document_id) FROM rag.documents
 		WHERE collection = 'one' AND uri = 'bread'" ])
 {

@@ -69,10 +69,10 @@ $sql->(
 		collection => 'bakery');
 	SELECT rag_create_knowledge(4, 'Oven', '/srv/oven', 'folder', collection => 'bakery',
 		paths => '{*.md,"!a b/"}');
-	SELECT rag_upsert_chunks('bakery', (SELECT jsonb_agg(jsonb_build_object(
+	SELECT rag_upsert_chunks((SELECT jsonb_agg(jsonb_build_object(
 		'chunk_id', gen_random_uuid(), 'uri', 'given', 'text', 'chunk ' || i, 'embedding',
 		(SELECT jsonb_agg(sin(i * j)) FROM generate_series(1, 384) j)))
-		FROM generate_series(1, 800) i))}
+		FROM generate_series(1, 800) i), 'bakery')}
 );
 my $before = $rows->('bakery');
 

@@ -123,20 +123,20 @@ is($sql->(q{SELECT has_vector_index FROM rag_collection_status('hnsw')}),
 	'f', 'a collection loses the index that its retriever does not want any more');
 $sql->(
 	q{SELECT rag_alter_retriever('hnsw', '{"storageConfig": {"metric": "inner_product"}}');
-	SELECT rag_upsert_chunks('hnsw', jsonb_build_array(chunk(8, 'f', axis(9))))});
+	SELECT rag_upsert_chunks(jsonb_build_array(chunk(8, 'f', axis(9))), 'hnsw')});
 like(
 	$sql->(
 		q{SELECT string_agg(indexdef, ' ') FROM pg_indexes WHERE tablename = 'rag_kb_hnsw'}),
 	qr/vector_ip_ops/,
 	'and gets the index for another metric with the next write');
 $sql->(q{SELECT rag_alter_retriever('hnsw', '{}');
-	SELECT rag_upsert_chunks('hnsw', jsonb_build_array(chunk(9, 'f', axis(9))))});
+	SELECT rag_upsert_chunks(jsonb_build_array(chunk(9, 'f', axis(9))), 'hnsw')});
 
 # -- names with capitals, which Elasticsearch refuses
 for my $kind ('qdrant', 'elasticsearch')
 {
 	$sql->(qq{SELECT rag_create_collection('Up_Case.1-$kind', retriever => '$kind');
-		SELECT rag_upsert_chunks('Up_Case.1-$kind', jsonb_build_array(chunk(1, 'a', axis(1))))});
+		SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'Up_Case.1-$kind')});
 	is( $sql->(qq{SELECT documents_pending, server_chunks, error
 			FROM rag_sync_storage('Up_Case.1-$kind')}),
 		'0|1|', "$kind: a collection with capitals gets to the server");

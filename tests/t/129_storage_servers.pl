@@ -61,7 +61,7 @@ my $count = sub {
 	return $sql->(qq{SELECT server_chunks FROM rag_sync_storage('$_[0]')});
 };
 my $session = session($node);
-$session->query("BEGIN; SELECT rag_upsert_chunks('docs', $chunks)");
+$session->query("BEGIN; SELECT rag_upsert_chunks($chunks, 'docs')");
 is($session->query(q{SELECT found('docs', axis(1), 2)}),
 	'1 1.000, 3 0.707', 'a transaction finds what it has written');
 is( $session->query(
@@ -71,7 +71,7 @@ is( $session->query(
 	'before the commit nothing is written to the server');
 $session->query('ROLLBACK');
 is($count->('docs'), '0', 'nor after a rollback');
-$session->query("BEGIN; SELECT rag_upsert_chunks('docs', $chunks); COMMIT");
+$session->query("BEGIN; SELECT rag_upsert_chunks($chunks, 'docs'); COMMIT");
 $written->('docs');
 is($count->('docs'), '3', 'the scheduler writes it after the commit');
 is($sql->(q{SELECT found('docs', axis(1))}), '1 1.000, 3 0.707, 2 0.000', 'searches find it');
@@ -159,7 +159,7 @@ $sql->(q{SELECT rag_sync_storage('docs', complete => true)});
 $written->('docs');
 is($count->('docs'), '4', 'rag_sync_storage writes all documents again');
 $forget->();
-$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(6, 'f', axis(6))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(6, 'f', axis(6))), 'docs')});
 $written->('docs');
 is($count->('docs'), '5', 'so does the next change');
 my $quiet = run_sql($node, q{SELECT found('docs', axis(1), 1)});
@@ -168,7 +168,7 @@ is($quiet->{err}, '', 'then the server is asked again');
 # -- a secret that is missing
 $sql->(qq{SELECT rag_create_secret('other', '$key')});
 $retriever->('aside', qq({"type": "qdrant", "url": "$url", "apiKeyRef": {"name": "other"}}));
-$sql->(q{SELECT rag_upsert_chunks('aside', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'aside')});
 $written->('aside');
 $sql->(q{DELETE FROM rag.secret_value WHERE name = 'other'});
 like(
@@ -180,12 +180,12 @@ $sql->(qq{SELECT rag_drop_collection('aside')});
 
 # -- a server that fails
 RagVectors::fail_next($url, status => 429, retry_after => 0, times => 2);
-$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(4, 'd', axis(4))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(4, 'd', axis(4))), 'docs')});
 $written->('docs');
 is($sql->(q{SELECT found('docs', axis(4), 1)}),
 	'4 1.000', 'a server that limits requests is asked again');
 RagVectors::fail_next($url, status => 503, times => 1000);
-$sql->(q{SELECT rag_upsert_chunks('docs', jsonb_build_array(chunk(5, 'e', axis(5))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(5, 'e', axis(5))), 'docs')});
 await('the failure is recorded',
 	sub { $sql->(q{SELECT count(*) FROM rag.storage_delay WHERE collection = 'docs'}) });
 like(
@@ -257,7 +257,7 @@ my $tuned = RagVectors::start('qdrant', $key);
 $retriever->(
 	'tuned', qq({"type": "qdrant", "url": "$tuned", "apiKeyRef": {"name": "vectors"},
 		"ext": {"m": 24, "shards": 3, "replicas": 1, "on_disk": true, "quantization": "int8"}}));
-$sql->(q{SELECT rag_upsert_chunks('tuned', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'tuned')});
 $written->('tuned');
 my $config = $asked->("$tuned/collections/rag_kb_tuned", 'api-key' => $key)->{result}{config};
 ok($config->{params}{vectors}{on_disk} && $config->{hnsw_config}{on_disk},
@@ -280,7 +280,7 @@ $tuned = RagVectors::start('elasticsearch', 'ApiKey ' . $key);
 $retriever->(
 	'tuned-too', qq({"type": "elasticsearch", "url": "$tuned", "apiKeyRef": {"name": "vectors"},
 		"ext": {"shards": 2, "replicas": 0, "quantization": "binary"}}));
-$sql->(q{SELECT rag_upsert_chunks('tuned-too', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'tuned-too')});
 $written->('tuned-too');
 my @index = ("$tuned/rag_kb_tuned-too", authorization => "ApiKey $key");
 is_deeply($asked->("$index[0]/_settings", @index[ 1, 2 ])->{'rag_kb_tuned-too'}{settings}{index},
@@ -293,7 +293,7 @@ is($asked->("$index[0]/_mapping", @index[ 1, 2 ])
 # -- the former server of a collection that has been dropped
 my $brief = RagVectors::start('qdrant', $key);
 $retriever->('brief', qq({"type": "qdrant", "url": "$brief", "apiKeyRef": {"name": "vectors"}}));
-$sql->(q{SELECT rag_upsert_chunks('brief', jsonb_build_array(chunk(1, 'a', axis(1))))});
+$sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'brief')});
 $written->('brief');
 RagVectors::fail_next($brief, status => 503, times => 1000);
 $sql->(q{SELECT rag_drop_collection('brief')});
@@ -354,8 +354,8 @@ is($at_server->('docs') . '|' . $at_server->('papers'),
 is($sql->($former), '', 'a renamed collection has no former server');
 
 # -- a vector that the server does not accept: it has no direction
-$sql->(q{BEGIN; SELECT rag_upsert_chunks('docs', jsonb_build_array(
-	chunk(7, 'g', axis(7)), chunk(8, 'h', axis(8))));
+$sql->(q{BEGIN; SELECT rag_upsert_chunks(jsonb_build_array(
+	chunk(7, 'g', axis(7)), chunk(8, 'h', axis(8))), 'docs');
 	UPDATE rag.chunks SET embedding = array_fill(0, ARRAY[384])::real[]::rag_types.vector
 		WHERE collection = 'docs' AND chunk_id = id(7); COMMIT});
 await(
@@ -372,7 +372,7 @@ like(
 	$sql->(q{SELECT state, detail FROM rag_collection_status('docs')}),
 	qr/^syncing\|.* 1 document; .*zero magnitude/,
 	'the status says why');
-$sql->(q{SELECT rag_delete_chunks('docs', ARRAY[id(7)]::text[])});
+$sql->(q{SELECT rag_delete_chunks(ARRAY[id(7)]::text[], 'docs')});
 $written->('docs');
 $sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
 await(

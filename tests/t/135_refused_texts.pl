@@ -98,9 +98,9 @@ is(scalar(grep { @$_ == 1 && $_->[0] eq $long } @requests), 1, 'and it is asked 
 for my $statement (
 	"SELECT rag_add_document('$long', 'x.txt', collection => 'short')",
 	"SELECT rag_embed('$long', 'short')",
-	"SELECT rag_upsert_chunks('short', jsonb_build_array(
+	"SELECT rag_upsert_chunks(jsonb_build_array(
 		jsonb_build_object('chunk_id', gen_random_uuid(), 'uri', 'x', 'text', 'A short text.'),
-		jsonb_build_object('chunk_id', gen_random_uuid(), 'uri', 'x', 'text', '$long')))")
+		jsonb_build_object('chunk_id', gen_random_uuid(), 'uri', 'x', 'text', '$long')), 'short')")
 {
 	my $result = run_sql($node, $statement);
 	my ($what) = $statement =~ /(rag_\w+)/;

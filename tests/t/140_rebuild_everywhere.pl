@@ -14,10 +14,10 @@ my $sql = sub { return $node->safe_psql('postgres', @_) };
 # -- a collection with an index of its vectors: more than one transaction copies
 $sql->(
 	q{SELECT rag_create_collection('large');
-	SELECT rag_upsert_chunks('large', (SELECT jsonb_agg(jsonb_build_object(
+	SELECT rag_upsert_chunks((SELECT jsonb_agg(jsonb_build_object(
 		'chunk_id', md5(i::text)::uuid, 'uri', 'made:' || i % 2500, 'text', 'made word' || i,
 		'embedding', (SELECT jsonb_agg(sin(i * j)) FROM generate_series(1, 384) j)))
-		FROM generate_series(1, 3500) i))});
+		FROM generate_series(1, 3500) i), 'large')});
 my $contents = q{SELECT count(*), md5(string_agg(c::text, '' ORDER BY chunk_id)) FROM (
 	SELECT chunk_id, uri, chunk_index, content, embedding::text FROM rag.chunks
 	WHERE collection = 'large') c};

@@ -140,8 +140,8 @@ $node->safe_psql(
 my $shared = table_of('sea');
 is(table_of('land'), $shared, 'two collections share a table');
 # chunks of an application have no text to make them from again
-my $given = q{SELECT rag_upsert_chunks('land', '[{"uri": "given", "text": "Given to the land.",
-	"chunk_id": "00000000-0000-0000-0000-000000000001"}]')};
+my $given = q{SELECT rag_upsert_chunks('[{"uri": "given", "text": "Given to the land.",
+	"chunk_id": "00000000-0000-0000-0000-000000000001"}]', 'land')};
 $node->safe_psql('postgres', $given);
 my $of_given = q{SELECT status, error, chunk_count FROM rag.documents WHERE uri = 'given'};
 my $of_shared = q{SELECT string_agg(format('%s %s', collection, chunks), ', ' ORDER BY collection)

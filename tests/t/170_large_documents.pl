@@ -47,10 +47,10 @@ for my $count (1, 4095, 4097)
 	is(chunks_of($node, "added$count"),
 		join('|', ($count) x 3), "rag_add_document of $count chunks");
 	$node->safe_psql('postgres', "SET statement_timeout = '100s';
-		SELECT rag_upsert_chunks('large', (SELECT jsonb_agg(jsonb_build_object(
+		SELECT rag_upsert_chunks((SELECT jsonb_agg(jsonb_build_object(
 			'chunk_id', md5('$count ' || i)::uuid, 'uri', 'chunks$count',
 			'text', 'given ' || $count || ' ' || i || repeat(' word', 160)))
-			FROM generate_series(1, $count) i))");
+			FROM generate_series(1, $count) i), 'large')");
 	is(chunks_of($node, "chunks$count"),
 		join('|', ($count) x 3), "rag_upsert_chunks of $count chunks");
 }

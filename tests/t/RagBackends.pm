@@ -67,8 +67,8 @@ sub conforms
 		chunk(2, 'a', axis(1), '{"metadata": {"team": "blue", "year": 2021}}'),
 		chunk(1, 'b', axis(1), '{"category": "ops", "tags": ["x", "y"]}'),
 		chunk(4, 'c', halfway(1, 3), '{"metadata": {"team": "red"}}'))};
-	is($sql->(qq{SELECT rag_upsert_chunks('$name', $chunks)}), '4', "$name: chunks are written");
-	is($sql->(qq{SELECT rag_upsert_chunks('$name', $chunks)}),
+	is($sql->(qq{SELECT rag_upsert_chunks($chunks, '$name')}), '4', "$name: chunks are written");
+	is($sql->(qq{SELECT rag_upsert_chunks($chunks, '$name')}),
 		'0', "$name: chunks that exist are not written again");
 	my $all = "1 $same, 2 $same, 4 $half, 3 $other";
 	is($sql->(qq{SELECT found('$name', axis(1))}),
@@ -101,15 +101,15 @@ sub conforms
 
 	# what is replaced
 	$sql->(
-		qq{SELECT rag_upsert_chunks('$name', jsonb_build_array(
-			chunk(3, 'a', axis(1), '{"metadata": {"team": "red"}}')), skip_existing => false)});
+		qq{SELECT rag_upsert_chunks(jsonb_build_array(
+			chunk(3, 'a', axis(1), '{"metadata": {"team": "red"}}')), '$name', skip_existing => false)});
 	my $replaced = "1 $same, 2 $same, 3 $same, 4 $half";
 	is($sql->(qq{SELECT found('$name', axis(1))}), $replaced, "$name: a vector is replaced");
 	$sync->();
 	is($sql->(qq{SELECT found('$name', axis(1))}), $replaced, "$name: and stays so");
 
 	# what is deleted
-	my $delete = qq{SELECT rag_delete_chunks('$name', ARRAY[id(2), id(9)]::text[])};
+	my $delete = qq{SELECT rag_delete_chunks(ARRAY[id(2), id(9)]::text[], '$name')};
 	is($sql->($delete), '1', "$name: a chunk is deleted");
 	is($sql->($delete), '0', "$name: and not again");
 	is($sql->(qq{SELECT found('$name', axis(1))}),
@@ -123,8 +123,8 @@ sub conforms
 	# dimensions
 	error_like(
 		run_sql(
-			$node, qq{SELECT rag_upsert_chunks('$name', jsonb_build_array(
-			chunk(5, 'd', '[1, 2, 3]')))}),
+			$node, qq{SELECT rag_upsert_chunks(jsonb_build_array(
+			chunk(5, 'd', '[1, 2, 3]')), '$name')}),
 		'22000', qr/expected 384 dimensions, not 3/, undef,
 		"$name: a vector with another number of dimensions is refused");
 	error_like(
@@ -175,7 +175,7 @@ sub fill_many
 				FROM generate_series(1, 384) n)::rag_types.vector,
 			md5('e' || i)::uuid, now(), now(), 1, 1
 		FROM generate_series(1, $chunks) AS i;
-		SELECT rag_upsert_chunks('$name', jsonb_build_array(chunk(6, 'e', axis(7))))});
+		SELECT rag_upsert_chunks(jsonb_build_array(chunk(6, 'e', axis(7))), '$name')});
 	$sync->() if $sync;
 	# of the ten nearest, how many a search finds
 	for my $where ([ 'all', 'true', 'NULL' ],

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rag_definition::{
     Fields,
-    retriever::{Fusion, MAX_TOP_K, RetrievalMode, Weights},
+    retriever::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode, Weights},
 };
 use serde_json::{Value, json};
 
@@ -33,6 +33,8 @@ pub struct RetrievalSettings {
     pub distinct_text: Option<bool>,
     /// The minimum cosine similarity, 0 to 1, whatever the score is.
     pub min_similarity: Option<f64>,
+    /// The model that sorts what is found.
+    pub rerank: Option<String>,
 }
 
 impl RetrievalSettings {
@@ -55,12 +57,12 @@ impl RetrievalSettings {
         }
     }
 
-    /// Reads all settings of a search, with the names of the arguments of `rag_search`.
+    /// Reads the argument `settings` of `rag_search` and of the functions beside it.
     ///
     /// # Errors
     /// A field is unknown, of another type, or out of range.
     pub fn parse(settings: &Value) -> Result<Self> {
-        const FIELDS: [&str; 9] = [
+        const FIELDS: [&str; 11] = [
             "mode",
             "top_k",
             "score_threshold",
@@ -68,8 +70,10 @@ impl RetrievalSettings {
             "keyword_weight",
             "fusion",
             "per_document",
+            "neighbours",
             "mmr_lambda",
             "distinct_text",
+            "rerank",
         ];
         parse(settings, &FIELDS, |fields| {
             let fusion = fields.word("fusion", &Fusion::ALL.map(Fusion::name), "a fusion");
@@ -78,8 +82,10 @@ impl RetrievalSettings {
                 weights: weights(fields),
                 fusion: fusion.and_then(Fusion::parse),
                 per_document: count(fields, "per_document", MAX_TOP_K),
+                neighbours: neighbours(fields),
                 mmr_lambda: fields.fraction("mmr_lambda"),
                 distinct_text: fields.boolean("distinct_text"),
+                rerank: fields.text("rerank").map(str::to_owned),
                 ..Self::without_mode(fields)
             })
         })
@@ -104,6 +110,11 @@ impl RetrievalSettings {
 pub(crate) fn count(fields: &Fields<'_>, name: &str, most: i32) -> Option<i32> {
     let count = fields.integer(name, 1..=i64::from(most))?;
     i32::try_from(count).ok()
+}
+
+fn neighbours(fields: &Fields<'_>) -> Option<i32> {
+    let chunks = fields.integer("neighbours", 0..=i64::from(MAX_NEIGHBOURS))?;
+    i32::try_from(chunks).ok()
 }
 
 fn weights(fields: &Fields<'_>) -> Option<Weights> {

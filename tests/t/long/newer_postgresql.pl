@@ -36,10 +36,10 @@ $old->safe_psql(
 	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven',
 		tags => '{a,b}', metadata => '{"k": ["v"]}', collection => 'first');
 	SELECT rag_add_document('Cakes are baked at night.', 'cakes', collection => 'second');
-	SELECT rag_upsert_chunks('second', (SELECT jsonb_agg(jsonb_build_object(
+	SELECT rag_upsert_chunks((SELECT jsonb_agg(jsonb_build_object(
 		'chunk_id', md5(i::text)::uuid, 'uri', 'made:' || i % 700, 'text', 'made word' || i,
 		'embedding', (SELECT jsonb_agg(sin(i * j)) FROM generate_series(1, 384) j)))
-		FROM generate_series(1, 3500) i));
+		FROM generate_series(1, 3500) i), 'second');
 	CREATE TABLE item (id int, body text, vector rag_types.vector(3));
 	INSERT INTO item SELECT i, 'text ' || i, ARRAY[sin(i), cos(i), 1]::real[]
 		FROM generate_series(1, 2000) i;

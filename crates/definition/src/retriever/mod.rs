@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use self::{
     methods::Methods,
     metric::Metric,
-    mode::{Fusion, MAX_TOP_K, RetrievalMode, WeightSum, Weights},
+    mode::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode, WeightSum, Weights},
     storage::{IndexOptions, Quantization, ServerKind, StorageDefinition, StorageType},
     strategy::{IndexStrategy, OWN_PARTITION},
 };

@@ -6,6 +6,8 @@ use serde::{Serialize, Serializer};
 
 /// The maximum number of results of a search.
 pub const MAX_TOP_K: i32 = 10_000;
+/// The maximum number of chunks before and after a result that are joined to it.
+pub const MAX_NEIGHBOURS: i32 = 10;
 
 /// The sum of two weights may differ from 1 by this much.
 const WEIGHT_TOLERANCE: f64 = 0.01;
