@@ -34,7 +34,8 @@ SELECT success FROM rag_add_document(E'# Vessels\n\nA vessel floats.\n\nAn ancho
 SELECT success FROM rag_add_document('A second text.', 'boat:2', document_type => 'text',
     collection => 'boats');
 SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000009",
-    "document_id": "00000000-0000-0000-0000-000000000007", "uri": "own", "text": "A vessel"}]', 'boats');
+    "document_id": "00000000-0000-0000-0000-000000000007", "uri": "own", "text": "A vessel"}]',
+        'boats');
 SELECT knowledge_id FROM rag_create_knowledge(9, 'K', 'https://example.org/x.md', 'website',
     tags => 'a, b', collection => 'boats');
 CREATE TABLE before AS SELECT * FROM snapshot('boats');

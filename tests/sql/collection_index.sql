@@ -92,7 +92,8 @@ FROM rag.rag_kb_big AS c, generate_series(1, 30) AS i WHERE c.uri = 'note:backup
 SELECT array_agg(chunk_id ORDER BY rank) = (SELECT array_agg(chunk_id ORDER BY chunk_id) FROM (
            SELECT chunk_id FROM rag.chunks WHERE content LIKE 'Backups%' ORDER BY chunk_id
            LIMIT 7) AS first) AS first_by_id
-FROM rag_search('Backups are taken every night.', 'big', top_k => 7, settings => '{"distinct_text": false}');
+FROM rag_search('Backups are taken every night.', 'big', top_k => 7,
+    settings => '{"distinct_text": false}');
 
 -- a removed document is not found
 SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'note:laptops';

@@ -42,7 +42,8 @@ SELECT chunks < (SELECT count(*) FROM rag.chunks WHERE collection = 'divided') A
        position('[...]' IN context) > 0 AS gap
 FROM rag_context('Sentence 1 Sentence 40', 'divided', mode => 'keyword', top_k => 3);
 SELECT chunks, position('[...]' IN context) AS gap
-FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1, settings => '{"neighbours": 1}');
+FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1,
+    settings => '{"neighbours": 1}');
 
 -- A chunk that a policy hides is a gap: neither the search nor its neighbours show it.
 CREATE ROLE regress_context;
@@ -51,14 +52,16 @@ SELECT rag_grant_collection('divided', 'regress_context', 'read');
 CREATE POLICY regress_context ON rag.chunks FOR SELECT TO regress_context
     USING (chunk_index <> 1);
 SELECT chunks, position('Sentence 8 is' IN context) > 0 AS shown
-FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1, settings => '{"neighbours": 1}');
+FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1,
+    settings => '{"neighbours": 1}');
 SET ROLE regress_context;
 SELECT chunks, position('[...]' IN context) > 0 AS gap,
        position('Sentence 1 is' IN context) > 0 AS before,
        position('Sentence 8 is' IN context) AS hidden
 FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 40, max_tokens => 4000);
 SELECT chunks, position('Sentence 8 is' IN context) AS hidden
-FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1, settings => '{"neighbours": 1}');
+FROM rag_context('Sentence 1', 'divided', mode => 'keyword', top_k => 1,
+    settings => '{"neighbours": 1}');
 RESET ROLE;
 DROP POLICY regress_context ON rag.chunks;
 

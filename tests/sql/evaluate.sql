@@ -26,7 +26,8 @@ SELECT measure, round(value::numeric, 3) AS value, round(other::numeric, 3) AS o
 FROM rag_evaluate(:'queries', 'judged', :'qrels', '{"mode": "hybrid"}',
                   compare => '{"mode": "keyword", "top_k": 1}', k => 1, resamples => 100);
 SELECT count(DISTINCT r) AS is_reproducible
-FROM generate_series(1, 2) AS n, LATERAL (SELECT array_agg(e) AS r FROM rag_evaluate(:'queries', 'judged', :'qrels', '{"mode": "vector"}', CASE WHEN n > 0 THEN '{}' END::jsonb) AS e) AS e;
+FROM generate_series(1, 2) AS n, LATERAL (SELECT array_agg(e) AS r FROM rag_evaluate(:'queries',
+    'judged', :'qrels', '{"mode": "vector"}', CASE WHEN n > 0 THEN '{}' END::jsonb) AS e) AS e;
 
 -- mistakes
 \set VERBOSITY terse

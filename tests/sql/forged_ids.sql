@@ -32,7 +32,8 @@ SET ROLE regress_attacker;
 SELECT rag_delete_chunks('{aaaaaaaa-0000-0000-0000-000000000002}', 'attacker');
 SELECT rag_delete_chunks('{aaaaaaaa-0000-0000-0000-000000000001}', 'attacker');
 SELECT rag_upsert_chunks(jsonb_build_array(
-    jsonb_build_object('document_id', document_id, 'text', 'forged', 'chunk_id', document_id)), 'attacker')
+    jsonb_build_object('document_id', document_id, 'text', 'forged', 'chunk_id', document_id)),
+        'attacker')
 FROM (SELECT :'id'::uuid) AS d (document_id);
 SELECT * FROM rag_apply_plan('{}', 'attacker');
 RESET ROLE;
@@ -43,7 +44,8 @@ SELECT count(*) AS chunks FROM rag.chunks WHERE collection = 'attacker';
 -- write to, and else ask.
 SET ROLE regress_attacker;
 SELECT rag_upsert_chunks(jsonb_build_array(
-    jsonb_build_object('document_id', :'id', 'text', 'forged again', 'chunk_id', :'id')), 'attacker');
+    jsonb_build_object('document_id', :'id', 'text', 'forged again', 'chunk_id', :'id')),
+        'attacker');
 SELECT rag_grant_collection('attacker', 'regress_owner', 'read');
 SET ROLE regress_owner;
 SELECT rag_update_document(:'id', title => 'renamed');

@@ -46,7 +46,8 @@ SELECT * FROM problems();
 -- Chunks that exist stay as they are, or are replaced.
 SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(1), 'uri', 'a', 'text', 'changed', 'embedding', unit(3)),
-    jsonb_build_object('chunk_id', id(4), 'uri', 'a', 'text', 'fourth', 'embedding', unit(4))), 'own');
+    jsonb_build_object('chunk_id', id(4), 'uri', 'a', 'text', 'fourth', 'embedding', unit(4))),
+        'own');
 SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'a';
 SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(3), 'uri', 'a', 'text', E'third,\nlonger', 'embedding',
@@ -62,7 +63,8 @@ SELECT rag_upsert_chunks(jsonb_build_array(
 SELECT content FROM rag.documents WHERE collection = 'own' AND uri = 'c';
 SELECT * FROM problems();
 SELECT rag_upsert_chunks(jsonb_build_array(
-    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'x', 'chunk_index', 2)), 'own'); :sqlstate
+    jsonb_build_object('chunk_id', id(8), 'uri', 'c', 'text', 'x', 'chunk_index', 2)),
+        'own'); :sqlstate
 -- Without embeddings, the model of the collection computes them. With them, no other chunk gets
 -- them for its text.
 SELECT rag_upsert_chunks(jsonb_build_array(
@@ -107,12 +109,14 @@ SELECT rag_upsert_chunks(jsonb_build_array(
                        '[1, 2]'::jsonb)), 'own'); :sqlstate
 SELECT uri FROM rag.documents WHERE collection = 'own' ORDER BY 1;
 SELECT rag_upsert_chunks(jsonb_build_array(
-    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1))), 'own');
+    jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2',
+        'embedding', unit(1))), 'own');
 SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
 SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(20), 'uri', 'a', 'text', 'version 2', 'embedding', unit(1)),
     jsonb_build_object('chunk_id', id(21), 'uri', 'a', 'text', 'part 2', 'embedding', unit(2)),
-    jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))), 'own');
+    jsonb_build_object('chunk_id', id(22), 'uri', 'g', 'text', 'new', 'embedding', unit(5))),
+        'own');
 SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
 SELECT * FROM problems();
 SELECT count(*) FILTER (WHERE value -> 'content_hash' = '"v2"') AS with_hash
@@ -130,7 +134,8 @@ CREATE FUNCTION pipeline(hash text, content text) RETURNS TABLE (planned text, w
 LANGUAGE plpgsql AS $$
 BEGIN
     SELECT p::text INTO planned FROM rag_apply_plan(jsonb_build_object('doc',
-        jsonb_build_object('content_hash', hash, 'chunk_ids', jsonb_build_array(id(1)))), 'positions') AS p;
+        jsonb_build_object('content_hash', hash, 'chunk_ids', jsonb_build_array(id(1)))),
+            'positions') AS p;
     written := rag_upsert_chunks(jsonb_build_array(jsonb_build_object(
         'chunk_id', id(1), 'uri', 'doc', 'text', content, 'embedding', unit(1))), 'positions');
     RETURN NEXT;
@@ -167,7 +172,8 @@ SELECT rag_upsert_chunks(jsonb_build_array(
                        'text', 'three', 'embedding', unit(3)),
     jsonb_build_object('chunk_id', upper(id(11)::text) || '', 'uri', 'b', 'text', 'four',
                        'embedding', unit(4)),
-    jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))), 'texts');
+    jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))),
+        'texts');
 SELECT document_id, d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids
 FROM jsonb_each(rag_index_state('texts') -> 'docs') AS e (document_id, d) ORDER BY 2;
 SELECT * FROM rag_apply_plan(rag_index_state('texts') -> 'docs', 'texts');
@@ -196,7 +202,8 @@ DROP TABLE blocks;
 SELECT rag_create_collection('vectors', dimensions => 3);
 SELECT rag_upsert_chunks('[
     {"chunk_id": "a", "uri": "doc", "text": "Boats leave at noon.", "embedding": [1, 0, 0]},
-    {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]', 'vectors');
+    {"chunk_id": "b", "uri": "doc", "text": "Trains leave at night.", "embedding": [0, 1, 0]}]',
+        'vectors');
 SELECT content FROM rag_search('', 'vectors', 1, 'vector', query_embedding => '[0,2,0]');
 SELECT content, vector_score IS NULL AS words_only FROM rag_search('boats', 'vectors');
 SELECT count(*) FROM rag_search('of the', 'vectors');
@@ -234,7 +241,8 @@ SELECT chunks_indexed, action FROM rag_add_document('# T' || E'\n\nwritten by ra
                                                     collection => 'own');
 -- rag_add_document replaces a document of chunks.
 SELECT rag_upsert_chunks(jsonb_build_array(
-    jsonb_build_object('chunk_id', id(40), 'uri', 'both', 'text', 'x', 'embedding', unit(1))), 'own');
+    jsonb_build_object('chunk_id', id(40), 'uri', 'both', 'text', 'x', 'embedding', unit(1))),
+        'own');
 SELECT action FROM rag_add_document('y', 'both', collection => 'own');
 SELECT content, chunking = 'given' AS given FROM rag.documents
 WHERE collection = 'own' AND uri = 'both';

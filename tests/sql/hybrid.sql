@@ -67,7 +67,8 @@ SELECT chunks_indexed FROM rag_add_document(
     'water', 'Water', collection => 'books');
 SELECT success FROM rag_add_document('Water is wet.', 'wet', 'Wet', collection => 'books');
 SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10) GROUP BY 1 ORDER BY 2 DESC;
-SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10, settings => '{"per_document": 1}')
+SELECT uri, count(*) FROM rag_search('water', 'books', top_k => 10,
+    settings => '{"per_document": 1}')
 GROUP BY 1 ORDER BY 1;
 -- Neighbours are joined without the overlap: the text is a part of the document.
 SELECT d.uri, s.chunk_index, strpos(d.content, s.content) = s.start_index + 1 AS is_part,
@@ -84,7 +85,8 @@ SELECT count(*) FROM generate_series(1, 5) AS n,
 SELECT count(DISTINCT content)
 FROM rag_search('water is wet', 'books', top_k => 3, settings => '{"distinct_text": false}');
 SELECT count(DISTINCT content)
-FROM rag_search('water is wet', 'books', top_k => 3, settings => '{"mmr_lambda": 0.3, "distinct_text": false}');
+FROM rag_search('water is wet', 'books', top_k => 3,
+    settings => '{"mmr_lambda": 0.3, "distinct_text": false}');
 SELECT count(*) = 5 AS is_full, count(DISTINCT rank) = 5 AS ranks
 FROM rag_search('water is wet', 'books', settings => '{"mmr_lambda": 0}');
 
@@ -114,7 +116,8 @@ SELECT count(*) FROM rag_search('?!', 'words');
 
 -- Invalid arguments
 SELECT * FROM rag_search('oil', 'fleet', settings => '{"fusion": "dbsf"}');
-SELECT * FROM rag_search('oil', 'fleet', settings => '{"vector_weight": 0.7, "keyword_weight": 0.7}');
+SELECT * FROM rag_search('oil', 'fleet',
+    settings => '{"vector_weight": 0.7, "keyword_weight": 0.7}');
 SELECT * FROM rag_search('oil', 'fleet', settings => '{"vector_weight": 1.5}');
 SELECT * FROM rag_search('oil', 'fleet', settings => '{"keyword_weight": "NaN"}');
 SELECT * FROM rag_search('oil', 'fleet', settings => '{"per_document": 0}');
@@ -152,7 +155,8 @@ SELECT rag_upsert_chunks('[{"chunk_id": "x", "uri": "x", "text": "Water is cold.
 SELECT content, cardinality(also_at) AS places
 FROM rag_search('water', 'copies', top_k => 3, query_embedding => '[1, 0, 0]');
 SELECT content FROM rag_search('cold water', 'copies', top_k => 1);
-SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000, settings => '{"distinct_text": false}');
+SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000,
+    settings => '{"distinct_text": false}');
 
 SELECT rag_drop_collection(name)
 FROM unnest(ARRAY['fleet', 'books', 'words', 'copies']) AS name;

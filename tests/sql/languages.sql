@@ -90,7 +90,8 @@ SELECT uri, metadata FROM rag.chunks
 EXECUTE found('Haus');
 EXECUTE found('house');
 SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000002",
-    "uri": "given", "text": "Another text of an application is about houses and doors."}]', 'mixed');
+    "uri": "given", "text": "Another text of an application is about houses and doors."}]',
+        'mixed');
 SELECT content, metadata FROM rag.chunks WHERE collection = 'mixed' AND uri = 'given' ORDER BY 1;
 EXECUTE found('house');
 

@@ -33,8 +33,10 @@ JOIN rag.chunks c USING (chunk_id);
 -- thresholds
 SELECT title FROM rag_search('which big cat eats other animals?', 'zoo', mode => 'vector',
                              settings => '{"score_threshold": 0.21}');
-SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', settings => '{"score_threshold": 1}');
-SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo', settings => '{"score_threshold": 0}');
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo',
+    settings => '{"score_threshold": 1}');
+SELECT count(*) FROM rag_search('which big cat eats other animals?', 'zoo',
+    settings => '{"score_threshold": 0}');
 
 -- an embedding instead of a text
 SELECT title FROM rag_search(NULL, 'zoo', top_k => 1, query_embedding => rag_embed('sea birds'));

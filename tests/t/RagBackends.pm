@@ -102,7 +102,8 @@ sub conforms
 	# what is replaced
 	$sql->(
 		qq{SELECT rag_upsert_chunks(jsonb_build_array(
-			chunk(3, 'a', axis(1), '{"metadata": {"team": "red"}}')), '$name', skip_existing => false)});
+			chunk(3, 'a', axis(1), '{"metadata": {"team": "red"}}')), '$name',
+				skip_existing => false)});
 	my $replaced = "1 $same, 2 $same, 3 $same, 4 $half";
 	is($sql->(qq{SELECT found('$name', axis(1))}), $replaced, "$name: a vector is replaced");
 	$sync->();

@@ -30,7 +30,8 @@ is(chunks_of($node, 'added'), $all, 'rag_add_document, by an engine that stops a
 
 $node->safe_psql('postgres', "SELECT rag_upsert_chunks((SELECT jsonb_agg(
 		jsonb_build_object('chunk_id', md5(i::text)::uuid, 'uri', 'given',
-		'text', 'given ' || i || repeat(' word', 160))) FROM generate_series($_, $_ + 9999) i), 'large')")
+		'text', 'given ' || i || repeat(' word', 160))) FROM generate_series($_, $_ + 9999) i),
+			'large')")
   for 1, 10_001;
 is(chunks_of($node, 'given'), $all, 'rag_upsert_chunks stores all chunks');
 
