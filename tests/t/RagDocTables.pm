@@ -173,10 +173,20 @@ sub _wrap
 	return join "\n", @lines;
 }
 
-# All functions, with a link to the heading that each must have.
+# The functions that only programs written for other systems call.
+my %is_interface = map { $_ => 1 } qw(
+  rag_alter_knowledge rag_create_knowledge rag_drop_knowledge rag_index_all_knowledge
+  rag_index_knowledge rag_unindex_knowledge
+  rag_dify_retrieval rag_knowledge_search rag_retrieve rag_score_band rag_stats
+  rag_apply_plan rag_chunk_state rag_delete_chunks rag_upsert_chunks
+  rag_apply_manifest rag_delete_manifest rag_get_manifest
+  rag_export_blocks rag_import_blocks
+  rag_bm25_scores rag_bm25_search rag_pgvector_casts rag_sync_storage);
+
+# The functions of a group, "core" or "interfaces", with a link to the heading that each must have.
 sub _functions
 {
-	my ($ask, undef, $pages) = @_;
+	my ($ask, $group, $pages) = @_;
 	my $granted = <<'SQL';
 CASE WHEN has_function_privilege('public', p.oid, 'EXECUTE') THEN 'public'
      WHEN has_function_privilege('rag_reader', p.oid, 'EXECUTE') THEN 'rag_reader'
@@ -187,7 +197,7 @@ SQL
 	for my $row (_rows($ask, "p.proname, $granted, $comment", $functions, 'p.proname, p.oid'))
 	{
 		my ($name, $role, $text) = @$row;
-		next if $seen{"$name $text"}++;
+		next if $seen{"$name $text"}++ || ($is_interface{$name} xor $group eq 'interfaces');
 		my $page = $pages->{$name} // '?';
 		push @table, [ "[`$name`]($page#$name)", "`$role`", $text ];
 	}
