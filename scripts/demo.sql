@@ -22,15 +22,11 @@ SELECT title, document_type, chunk_count, length(content) AS characters,
 FROM rag.documents ORDER BY uri;
 
 \echo '-- Ask:'
-SELECT rank, round(score::numeric, 3) AS score, title,
-       left(regexp_replace(content, '\s+', ' ', 'g'), 56) AS content
-FROM rag_search('how do I rotate the signing keys?');
+SELECT * FROM rag_find('how do I rotate the signing keys?');
 
-SELECT rank, round(score::numeric, 3) AS score, title,
-       left(regexp_replace(content, '\s+', ' ', 'g'), 56) AS content
-FROM rag_search('somebody deleted rows by accident, what now?', top_k => 3);
+SELECT * FROM rag_find('somebody deleted rows by accident, what now?');
 
-\echo '-- Search only the documents of the security team:'
+\echo '-- The same with scores, and only in documents of the security team:'
 SELECT rank, round(score::numeric, 3) AS score, title
 FROM rag_search('somebody deleted rows by accident, what now?',
                 filter => '{"owner": "security"}', top_k => 3);

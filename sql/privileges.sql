@@ -141,6 +141,7 @@ BEGIN
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
+            ('rag_find', true, 'shows what a search finds, in rows that fit into a terminal'),
             ('rag_context', true,
              'quotes what a search finds as the context of a language model, within a number of '
              'tokens'),

@@ -7,7 +7,8 @@
 //! | [`document`], [`chunks`], [`knowledge`], [`bundle`] | documents, chunks and knowledge items that users add; bundles |
 //! | [`source`], [`run`], [`schedule`], [`drift`] | sources, their runs, schedules and drift |
 //! | [`retriever`], [`storage`] | retrievers, and storage on other servers |
-//! | [`search`], [`explain_search`], [`search_stats`] | `rag_search`, its explanation and statistics |
+//! | [`search`], [`find`] | `rag_search`, and `rag_find` for people |
+//! | [`explain_search`], [`search_stats`] | explanation and statistics of searches |
 //! | [`context`], [`answer`], [`rerank`] | what follows a search: contexts, answers, reranking |
 //! | [`evaluate`] | measures of searches |
 //! | [`retrieval`] | requests of applications in JSON |
@@ -29,6 +30,7 @@ mod document;
 mod drift;
 mod evaluate;
 mod explain_search;
+mod find;
 mod index;
 mod knowledge;
 mod language;

@@ -39,6 +39,25 @@ impl SearchHit {
         }
     }
 
+    /// Returns the title, or else the last part of the address.
+    pub fn title_or_name(&self) -> &str {
+        let address = self.address().trim_end_matches('/');
+        let name = address.rsplit(['/', '#']).next().unwrap_or(address);
+        self.title.as_deref().unwrap_or(name)
+    }
+
+    /// Returns the page or the lines of the document, for people: `docs/keys.md:12-30`.
+    pub fn location(&self) -> String {
+        let path = self.path_in_repository();
+        let address = path.unwrap_or(self.address());
+        let has_lines = path.is_some() || address.starts_with("file://");
+        match self.page {
+            Some(page) => format!("{address}, p. {page}"),
+            None if has_lines => format!("{address}:{}-{}", self.start_line, self.end_line),
+            None => address.to_owned(),
+        }
+    }
+
     /// Returns where readers find the document: `source_url` of its front matter, or its uri.
     pub fn address(&self) -> &str {
         self.text("source_url")

@@ -12,6 +12,16 @@ SELECT count(*)
     LATERAL rag_add_document(content, uri, document_type => 'text', title => initcap(uri),
     collection => 'zoo') AS added WHERE added.success;
 
+-- for people at a terminal: cut to its width, with the words of the query
+SELECT rank, title, snippet, location FROM rag_find('who hunts at night?', 'zoo', top_k => 2);
+SELECT * FROM rag_find(NULL, 'zoo'); :sqlstate
+SELECT rag_create_collection('wide');
+SELECT success FROM rag_add_document(repeat('Elephants remember. ', 30),
+    'https://zoo.example.org/' || repeat('a', 100), title => repeat('Elephant ', 20),
+    collection => 'wide');
+SELECT title, snippet, location FROM rag_find('elephant', 'wide');
+SELECT rag_drop_collection('wide');
+
 -- scores differ a little with the processor: the int8 model rounds
 SELECT rank, title, score BETWEEN 0.25 AND 0.35 AS similar, score < 0.2 AS unlike
     FROM rag_search('which big cat eats other animals?', 'zoo', top_k => 2, mode => 'vector');

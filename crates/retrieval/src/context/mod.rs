@@ -12,7 +12,9 @@
 mod join;
 mod pack;
 mod quote;
+mod snippet;
 
 pub use join::{GAP, JoinedText};
 pub use pack::{FoundChunks, Packing, pack};
 pub use quote::{QuotedChunk, QuotedDocument, QuotedPiece, plain, render, render_pieces};
+pub use snippet::{fitted, fitted_end, snippet};

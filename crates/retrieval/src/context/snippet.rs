@@ -1,0 +1,162 @@
+//! One line of a text that shows why it was found.
+
+use unicode_width::UnicodeWidthChar;
+
+/// Stands where text was left out.
+const LEFT_OUT: char = '…';
+/// Maximum number of characters of a text that are looked at.
+const MAX_CHARS: usize = 20_000;
+/// A word of a text is one of the query if they share all but this many letters at the end.
+const INFLECTION: usize = 2;
+/// The shortest part that words share.
+const MIN_SHARED: usize = 3;
+
+/// Returns the columns of a text around most words of the query, as one line of at most `width`
+/// columns of a terminal. It is the beginning of a text that has none of the words.
+pub fn snippet(text: &str, query: &str, width: usize) -> String {
+    let line: Vec<char> = one_line(text).chars().take(MAX_CHARS).collect();
+    let wanted = words(&query.chars().collect::<Vec<_>>())
+        .map(|(_, word)| word)
+        .collect::<Vec<_>>();
+    let found: Vec<(usize, usize)> = words(&line)
+        .filter_map(|(at, word)| Some((at, wanted.iter().position(|w| is_same(w, &word))?)))
+        .collect();
+    let start = best_start(&line, &found, width);
+    let mut shown = String::new();
+    if start > 0 {
+        shown.push(LEFT_OUT);
+    }
+    shown.extend(&line[start..]);
+    fitted(&shown, width)
+}
+
+/// Returns the beginning of a text, as one line that fits into a number of columns of a terminal.
+pub fn fitted(text: &str, width: usize) -> String {
+    let text = &one_line(text);
+    if columns(text.chars()) <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let mut kept: String = text
+        .chars()
+        .take_while(|c| {
+            used += c.width().unwrap_or(0);
+            used <= width
+        })
+        .collect();
+    kept.truncate(kept.trim_end().len());
+    kept.push(LEFT_OUT);
+    kept
+}
+
+/// Returns the end of a text, as one line that fits into a number of columns of a terminal.
+pub fn fitted_end(text: &str, width: usize) -> String {
+    let text = &one_line(text);
+    if columns(text.chars()) <= width {
+        return text.to_owned();
+    }
+    let mut used = 1;
+    let kept = text.chars().rev().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    });
+    let reversed: Vec<char> = kept.collect();
+    std::iter::once(LEFT_OUT)
+        .chain(reversed.into_iter().rev())
+        .collect()
+}
+
+fn columns(chars: impl Iterator<Item = char>) -> usize {
+    chars.map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// Returns a text with single spaces for line ends, control characters and other white space.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Returns the words of a text in lower case, with the places where they begin.
+fn words(text: &[char]) -> impl Iterator<Item = (usize, String)> {
+    let is_start = |at: usize| at == 0 || !text[at - 1].is_alphanumeric();
+    (0..text.len())
+        .filter(move |at| text[*at].is_alphanumeric() && is_start(*at))
+        .map(|at| {
+            let word = text[at..].iter().take_while(|c| c.is_alphanumeric());
+            (at, word.flat_map(|c| c.to_lowercase()).collect())
+        })
+}
+
+/// Returns true if two words are equal, or differ in their endings.
+fn is_same(a: &str, b: &str) -> bool {
+    let shared = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (a.chars().count(), b.chars().count());
+    let least = a.min(b).saturating_sub(INFLECTION).max(MIN_SHARED);
+    (shared == a && shared == b) || (shared >= least && a.max(b) - shared <= INFLECTION + 1)
+}
+
+/// Returns where a line begins that has most different words of the query. `found` has the place of
+/// each word, and the number of the word.
+fn best_start(line: &[char], found: &[(usize, usize)], width: usize) -> usize {
+    let reach = |first: usize| {
+        let mut numbers: Vec<usize> = found[first..]
+            .iter()
+            .take_while(|(at, _)| at - found[first].0 < width * 2 / 3)
+            .map(|(_, number)| *number)
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len()
+    };
+    let best = (0..found.len()).max_by_key(|first| (reach(*first), usize::MAX - first));
+    let Some((at, _)) = best.map(|first| found[first]) else {
+        return 0;
+    };
+    // a few words before it, if the line does not fit from the beginning
+    if columns(line.iter().copied()) <= width {
+        return 0;
+    }
+    let earliest = at.saturating_sub(width / 4);
+    if earliest == 0 {
+        return 0;
+    }
+    let before = line[earliest..at].iter().position(|c| *c == ' ');
+    before.map_or(at, |space| earliest + space + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "The canteen opens at noon.\n\nTokens are signed with a key that is replaced \
+        every 90 days. The\tkey is rotated by the security team, which keeps the former one.";
+
+    #[test]
+    fn a_snippet_is_around_most_words_of_the_query() {
+        let shown = snippet(TEXT, "who rotates the keys?", 40);
+        assert_eq!(shown, "…90 days. The key is rotated by the sec…");
+        assert_eq!(columns(shown.chars()), 40);
+    }
+
+    #[test]
+    fn a_text_without_the_words_begins_at_its_beginning() {
+        assert_eq!(snippet(TEXT, "bicycle", 20), "The canteen opens a…");
+        assert_eq!(snippet("  short \n text ", "bicycle", 20), "short text");
+        assert_eq!(snippet("", "", 20), "");
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        assert_eq!(fitted("数据库检索", 10), "数据库检索");
+        assert_eq!(fitted("数据库检索", 9), "数据库检…");
+        assert_eq!(fitted_end("docs/guide/keys.md:12-30", 14), "…keys.md:12-30");
+    }
+
+    #[test]
+    fn inflected_words_are_the_same_and_others_are_not() {
+        assert!(is_same("rotates", "rotated") && is_same("key", "keys") && is_same("a", "a"));
+        assert!(!is_same("the", "team") && !is_same("key", "kernel") && !is_same("a", "an"));
+    }
+}

@@ -1,0 +1,56 @@
+//! `rag_find`.
+
+use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_retrieval::context::{fitted, fitted_end, snippet};
+
+use super::search::{SearchArguments, notify_degraded};
+use crate::search::search;
+
+/// The widths of the columns, in columns of a terminal: a row of psql has 98 of them.
+const TITLE_WIDTH: usize = 22;
+const SNIPPET_WIDTH: usize = 40;
+const LOCATION_WIDTH: usize = 22;
+
+#[pg_extern(stable, parallel_restricted, cost = 100000)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_find(
+    query: Option<&str>,
+    collection: pgrx::default!(Option<&str>, "'default'"),
+    top_k: pgrx::default!(Option<i32>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(rank, i32),
+            name!(title, String),
+            name!(snippet, String),
+            name!(location, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let request = SearchArguments {
+        query,
+        collection,
+        top_k,
+        default_top_k: None,
+        mode: None,
+        filter: None,
+        settings: None,
+        query_embedding: None,
+    }
+    .into_request()?;
+    let found = search(&request)?;
+    if let Some(why) = &found.degraded {
+        notify_degraded(&request, found.mode, why);
+    }
+    let query = query.unwrap_or_default().to_owned();
+    Ok(TableIterator::new(found.hits.into_iter().map(move |hit| {
+        (
+            hit.rank,
+            fitted(hit.title_or_name(), TITLE_WIDTH),
+            snippet(&hit.content, &query, SNIPPET_WIDTH),
+            fitted_end(&hit.location(), LOCATION_WIDTH),
+        )
+    })))
+}
