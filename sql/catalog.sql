@@ -440,9 +440,9 @@ CREATE TABLE rag.knowledge_run (
     error jsonb
 );
 COMMENT ON TABLE rag.knowledge_run IS
-    'the last run of rag_index_all in each collection; see rag.progress';
+    'the last run of rag_index_all_knowledge in each collection; see rag.progress';
 COMMENT ON COLUMN rag.knowledge_run.summary IS
-    'what rag_index_all returns, once all items are done';
+    'what rag_index_all_knowledge returns, once all items are done';
 COMMENT ON COLUMN rag.knowledge_run.error IS 'why the run ended before: {sqlstate, message, ...}';
 
 -- dumps

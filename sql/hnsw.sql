@@ -51,25 +51,25 @@ COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS
     'ORDER BY a <=> b, cosine distance';
 
 -- Comments and privileges of these functions are in sql/privileges.sql.
-CREATE FUNCTION @extschema@.rag_index_check(index regclass)
+CREATE FUNCTION @extschema@.rag_check_index(index regclass)
     RETURNS TABLE (level integer, block bigint, slot integer, problem text)
-    AS 'MODULE_PATHNAME', 'rag_index_check_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
-CREATE FUNCTION @extschema@.rag_index_info(index regclass)
+    AS 'MODULE_PATHNAME', 'rag_check_index_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION @extschema@.rag_hnsw_info(index regclass)
     RETURNS TABLE (metric text, dimensions integer, m integer, ef_construction integer,
         vectors bigint, nodes bigint, tombstones bigint, free_slots bigint, levels integer,
         average_degree double precision, pages bigint, bytes bigint, slots_per_page integer,
         code_dimensions integer, hint text)
-    AS 'MODULE_PATHNAME', 'rag_index_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
-CREATE FUNCTION @extschema@.rag_index_recall(
+    AS 'MODULE_PATHNAME', 'rag_hnsw_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION @extschema@.rag_hnsw_recall(
     index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
         exact_milliseconds double precision)
-    AS 'MODULE_PATHNAME', 'rag_index_recall_wrapper' LANGUAGE c STRICT;
-CREATE FUNCTION @extschema@.rag_index_recall(
+    AS 'MODULE_PATHNAME', 'rag_hnsw_recall_wrapper' LANGUAGE c STRICT;
+CREATE FUNCTION @extschema@.rag_hnsw_recall(
     index regclass, queries text[], k integer DEFAULT 10, model text DEFAULT NULL)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
         exact_milliseconds double precision)
-    AS 'MODULE_PATHNAME', 'rag_index_recall_of_texts_wrapper' LANGUAGE c;
+    AS 'MODULE_PATHNAME', 'rag_hnsw_recall_of_texts_wrapper' LANGUAGE c;
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -182,13 +182,16 @@ COMMENT ON COLUMN rag.progress.source IS
     'source that is being synced; NULL for a rebuild and for knowledge items';
 COMMENT ON COLUMN rag.progress.run_id IS 'current run; NULL for a rebuild';
 COMMENT ON COLUMN rag.progress.stage IS
-    'fetch, embed or store; of a rebuild: copy, index or swap; of rag_index_all: knowledge';
+    'fetch, embed or store; of a rebuild: copy, index or swap; of rag_index_all_knowledge: '
+    'knowledge';
 COMMENT ON COLUMN rag.progress.collection IS
     'collection that is being indexed into, or that is being rebuilt';
 COMMENT ON COLUMN rag.progress.documents_done IS
-    'number of documents that were added, updated, unchanged or failed; of rag_index_all, of items';
+    'number of documents that were added, updated, unchanged or failed; of '
+    'rag_index_all_knowledge, of items';
 COMMENT ON COLUMN rag.progress.documents_total IS
-    'number of documents of the source, NULL until they are listed; of rag_index_all, of items';
+    'number of documents of the source, NULL until they are listed; of rag_index_all_knowledge, '
+    'of items';
 COMMENT ON COLUMN rag.progress.chunks_done IS 'number of chunks written';
 COMMENT ON COLUMN rag.progress.bytes_done IS 'number of bytes read from the source';
 COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';

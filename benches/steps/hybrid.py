@@ -72,7 +72,7 @@ def main():
     times = {}
     for mode, _, chosen in cases:
         measure(connection, queries[:50], embeddings, mode, chosen)
-    connection.execute("SELECT rag_search_stats_reset()")
+    connection.execute("SELECT rag_reset_search_stats()")
     for _ in range(ROUNDS):
         for mode, name, chosen in cases:
             found = measure(connection, queries, embeddings, mode, chosen)
@@ -81,7 +81,7 @@ def main():
                 stats = connection.execute(
                     "SELECT mean_ms, vector_mean_ms, keyword_mean_ms, fusion_mean_ms"
                     " FROM rag.search_stats WHERE mode = 'hybrid'").fetchone()
-                connection.execute("SELECT rag_search_stats_reset()")
+                connection.execute("SELECT rag_reset_search_stats()")
     note("hybrid, mean ms in the server: all {:.2f}, vector {:.2f}, keyword {:.2f}, fusion {:.2f}"
         .format(*stats))
     whole = median(times["hybrid", None])

@@ -8,13 +8,13 @@ def log_position(connection):
 
 
 def check(connection, index, when):
-    """Checks every invariant of rag's index, if this version has rag_index_check."""
-    if connection.execute("SELECT to_regproc('rag_index_check') IS NOT NULL").fetchone()[0]:
-        problems = connection.execute("SELECT * FROM rag_index_check(%s)", [index]).fetchall()
+    """Checks every invariant of rag's index, if this version has rag_check_index."""
+    if connection.execute("SELECT to_regproc('rag_check_index') IS NOT NULL").fetchone()[0]:
+        problems = connection.execute("SELECT * FROM rag_check_index(%s)", [index]).fetchall()
         for problem in problems[:10]:
             note(f"{index}: {problem}")
         row(
-            f"problems rag_index_check finds {when}",
+            f"problems rag_check_index finds {when}",
             str(len(problems)),
             target="0",
             met=not problems,

@@ -75,7 +75,7 @@ fn rag_apply_plan(
 }
 
 #[pg_extern(stable, parallel_restricted)]
-fn rag_index_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
+fn rag_chunk_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
     let collection = super::readable(collection)?;
     Ok(JsonB(index_state::of(&collection)?))
 }

@@ -235,11 +235,11 @@ fn document_id_of(id: Uuid) -> DocumentId {
 }
 
 #[pg_extern]
-fn rag_remove_document(
+fn rag_delete_document(
     document_id: Option<Uuid>,
     collection: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<Option<bool>, ErrorReport> {
-    super::require_writer(c"rag_remove_document()", "remove a document")?;
+    super::require_writer(c"rag_delete_document()", "delete a document")?;
     let id = document_id.map(document_id_of);
     Ok(id.map(|id| document::remove(id, collection)).transpose()?)
 }

@@ -19,7 +19,7 @@ const MAX_K: i32 = 1000;
 
 #[pg_extern(sql = false, strict, parallel_restricted)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
-fn rag_index_check(
+fn rag_check_index(
     index: pg_sys::Oid,
 ) -> Result<
     TableIterator<
@@ -42,7 +42,7 @@ fn rag_index_check(
 
 #[pg_extern(sql = false, strict, parallel_restricted)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
-fn rag_index_info(
+fn rag_hnsw_info(
     index: pg_sys::Oid,
 ) -> Result<
     TableIterator<
@@ -70,7 +70,7 @@ fn rag_index_info(
     let open = OpenIndex::open(index)?;
     let Some(describe) = open.method.info else {
         let name = open.method.name.to_string_lossy();
-        let message = format!("rag_index_info does not describe {name} indexes");
+        let message = format!("rag_hnsw_info does not describe {name} indexes");
         let hint = format!("Use {}.", open.method.info_function);
         return Err(Error::unsupported(message).hint(hint).into());
     };
@@ -96,7 +96,7 @@ fn rag_index_info(
 
 #[pg_extern(sql = false, strict, volatile)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
-fn rag_index_recall(
+fn rag_hnsw_recall(
     index: pg_sys::Oid,
     queries: i32,
     k: i32,
@@ -121,7 +121,7 @@ fn rag_index_recall(
 
 #[pg_extern(sql = false, volatile)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
-fn rag_index_recall_of_texts(
+fn rag_hnsw_recall_of_texts(
     index: Option<pg_sys::Oid>,
     queries: Option<Vec<Option<String>>>,
     k: Option<i32>,

@@ -160,11 +160,11 @@ fn rag_index_knowledge(
 
 /// Indexes the items with a status. Items that no attempt has failed to index count as active.
 #[pg_extern]
-fn rag_index_all(
+fn rag_index_all_knowledge(
     status: pgrx::default!(Option<&str>, "NULL"),
     collection: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<JsonB, ErrorReport> {
-    super::require_writer(c"rag_index_all()", "index knowledge")?;
+    super::require_writer(c"rag_index_all_knowledge()", "index knowledge")?;
     let collection = super::writable(collection)?;
     let status = status.map(parse_status).transpose()?;
     // what this transaction has registered, the worker does not see
@@ -200,11 +200,11 @@ fn rag_unindex_knowledge(
 }
 
 #[pg_extern]
-fn rag_remove_knowledge(
+fn rag_drop_knowledge(
     knowledge_id: i64,
     collection: pgrx::default!(&str, "'default'"),
 ) -> Result<bool, ErrorReport> {
-    super::require_writer(c"rag_remove_knowledge()", "remove knowledge")?;
+    super::require_writer(c"rag_drop_knowledge()", "remove knowledge")?;
     let collection = super::writable(Some(collection))?;
     Ok(knowledge::remove(collection.name.as_str(), knowledge_id)?)
 }

@@ -15,7 +15,7 @@ use crate::{
 
 #[pg_extern]
 #[allow(clippy::type_complexity)] // the columns of the result
-fn rag_apply(
+fn rag_apply_manifest(
     manifest: Option<&str>,
 ) -> Result<
     TableIterator<
@@ -28,7 +28,7 @@ fn rag_apply(
     >,
     ErrorReport,
 > {
-    super::prevent_on_standby(c"rag_apply()");
+    super::prevent_on_standby(c"rag_apply_manifest()");
     let text = required("manifest", manifest)?;
     if text.len() > rag_manifest::MAX_BYTES {
         return Err(Error::limit(format!(
@@ -48,7 +48,7 @@ fn rag_apply(
 }
 
 #[pg_extern(stable)]
-fn rag_get(
+fn rag_get_manifest(
     kind: Option<&str>,
     name: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<JsonB, ErrorReport> {
@@ -60,12 +60,12 @@ fn rag_get(
 }
 
 #[pg_extern]
-fn rag_delete(
+fn rag_delete_manifest(
     kind: &str,
     name: &str,
     keep_documents: pgrx::default!(bool, "true"),
 ) -> Result<bool, ErrorReport> {
-    super::prevent_on_standby(c"rag_delete()");
+    super::prevent_on_standby(c"rag_delete_manifest()");
     match ManifestKind::parse(kind)? {
         ManifestKind::AutoIndexer => Ok(drop_source(name, keep_documents)?),
         ManifestKind::Retriever => Ok(retriever::drop(canonical(name))?),

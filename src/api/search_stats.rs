@@ -63,7 +63,7 @@ fn search_statistics() -> Result<
 
 /// Works on a standby, too: the statistics are those of the server.
 #[pg_extern(volatile)]
-fn rag_search_stats_reset() -> Result<(), ErrorReport> {
+fn rag_reset_search_stats() -> Result<(), ErrorReport> {
     roles::require_admin("reset the statistics of searches")?;
     search_stats::reset();
     Ok(())

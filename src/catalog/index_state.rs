@@ -1,4 +1,4 @@
-//! The state of a collection's index, as `rag_index_state` returns it.
+//! The state of a collection's index, as `rag_chunk_state` returns it.
 
 use rag_definition::model::Provider;
 use serde_json::{Map, Value, json};

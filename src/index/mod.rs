@@ -54,7 +54,7 @@ pub fn define_options() {
     callbacks::register(bm25::Bm25::options());
 }
 
-/// Something that is wrong with an index, a row of `rag_index_check`.
+/// Something that is wrong with an index, a row of `rag_check_index`.
 pub struct IndexProblem {
     /// Level of a graph.
     pub level: Option<i32>,
@@ -63,7 +63,7 @@ pub struct IndexProblem {
     pub problem: String,
 }
 
-/// A description of an index that is a graph, the row of `rag_index_info`.
+/// A description of an index that is a graph, the row of `rag_hnsw_info`.
 pub struct IndexInfo {
     pub metric: &'static str,
     pub dimensions: Option<i32>,
@@ -90,7 +90,7 @@ pub enum RecallQueries {
     Vectors(Vec<Vec<f32>>),
 }
 
-/// What was measured with one value of `rag.ef_search`, a row of `rag_index_recall`.
+/// What was measured with one value of `rag.ef_search`, a row of `rag_hnsw_recall`.
 pub struct Recall {
     pub ef_search: i32,
     /// Share of the true nearest neighbours that the index found.

@@ -339,7 +339,7 @@ pub static SETTINGS: [Setting; 35] = [
         summary: c"Sets the number of candidates that a search of a rag_hnsw index keeps.",
         details:
             c"More candidates find more of the true nearest neighbors, and take proportionally \
-              longer. rag_index_recall() measures both. A scan keeps at least as many candidates \
+              longer. rag_hnsw_recall() measures both. A scan keeps at least as many candidates \
               as the LIMIT of its query.",
     },
     Setting {

@@ -3,7 +3,7 @@
 //! ```text
 //!  rag_create_source ─┐                              ┌─ no errors ──▶ rag.source, triggers of a table
 //!  rag_alter_source  ─┼─▶ SourceArguments ─▶ checks ─┤
-//!  rag_apply         ─┘                              └─ errors ─────▶ one ERROR, or rag_validate_source's rows
+//!  rag_apply_manifest         ─┘                              └─ errors ─────▶ one ERROR, or rag_validate_source's rows
 //! ```
 //!
 //! A source runs with its owner's rights. So only members of that role may define what the source

@@ -6,7 +6,7 @@
 //! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database where something is due |
 //! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, tells servers that search vectors what has changed |
 //! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
-//! | [`indexer`] | one per call of `rag_index_all` | indexes the knowledge items of a collection |
+//! | [`indexer`] | one per call of `rag_index_all_knowledge` | indexes the knowledge items of a collection |
 //!
 //! | file | contents |
 //! |---|---|

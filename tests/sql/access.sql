@@ -108,7 +108,8 @@ INSERT INTO acl_looks (what, statement) VALUES
     ('stats', $$SELECT rag_stats('acl-staff') ->> 'total_chunks'$$),
     ('search', $$SELECT count(*) FROM rag_search('when do I get my money?', 'acl-staff')$$),
     ('retriever', $$SELECT count(*)
-    FROM jsonb_array_elements_text(rag_get('Retriever', 'default') #> '{status,collections}') c
+    FROM jsonb_array_elements_text(rag_get_manifest('Retriever', 'default')
+        #> '{status,collections}') c
     WHERE c = 'acl-staff'$$);
 \set look 'SELECT what, acl_count(\'regress_acl_owner\', statement) AS owner, acl_count(\'regress_acl_writer\', statement) AS writer, acl_count(\'regress_acl_reader\', statement) AS reader, acl_count(\'regress_acl_member\', statement) AS member, acl_count(\'regress_acl_other\', statement) AS "other admin", acl_count(\'postgres\', statement) AS superuser FROM acl_looks ORDER BY i'
 :look;
@@ -136,7 +137,7 @@ END $$;
 CREATE TABLE acl_attempts (i int GENERATED ALWAYS AS IDENTITY, action text, statement text);
 INSERT INTO acl_attempts (action, statement) VALUES
     ('add', $$SELECT rag_add_document('Text.', 'a', collection => 'acl-staff')$$),
-    ('remove', format('SELECT 1 / rag_remove_document(%L)::int', (SELECT document_id
+    ('remove', format('SELECT 1 / rag_delete_document(%L)::int', (SELECT document_id
     FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
     ('add many', $$SELECT rag_add_documents('[{"uri": "a", "content": "Text."}]', 'acl-staff')$$),
     ('update', format('SELECT 1 / rag_update_document(%L, title => $$Pay$$)::int',
@@ -144,13 +145,14 @@ INSERT INTO acl_attempts (action, statement) VALUES
     ('knowledge: create',
     $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
     ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'Renamed', collection => 'acl-staff')$$),
-    ('knowledge: all', $$SELECT rag_index_all('error', 'acl-staff')$$),
+    ('knowledge: all', $$SELECT rag_index_all_knowledge('error', 'acl-staff')$$),
     ('knowledge: unindex', $$SELECT rag_unindex_knowledge(7, 'acl-staff')$$),
-    ('knowledge: remove', $$SELECT rag_remove_knowledge(7, 'acl-staff')$$),
+    ('knowledge: remove', $$SELECT rag_drop_knowledge(7, 'acl-staff')$$),
     ('source: create',
     $$SELECT rag_create_source('new', 'table', '{"relation": "acl_notes",
     "contentColumns": ["body"]}', 'acl-staff')$$),
-    ('source: apply', format('SELECT rag_apply(%L)', jsonb_set(rag_get('AutoIndexer', 'acl-notes'),
+    ('source: apply', format('SELECT rag_apply_manifest(%L)', jsonb_set(
+        rag_get_manifest('AutoIndexer', 'acl-notes'),
     '{metadata,name}', '"new"'))),
     ('source: suspend', $$SELECT rag_suspend('acl-notes')$$),
     ('source: schedule', $$SELECT rag_alter_source('acl-notes', schedule => '@daily')$$),
@@ -198,7 +200,7 @@ RESET ROLE;
 -- the owner of a source cannot remove documents without the privilege write
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_writer');
 SET ROLE regress_acl_writer;
-SELECT rag_get('AutoIndexer', 'acl-own') #>> '{spec,ragEngineRef,name}' AS retriever;
+SELECT rag_get_manifest('AutoIndexer', 'acl-own') #>> '{spec,ragEngineRef,name}' AS retriever;
 SELECT rag_drop_source('acl-own', keep_documents => false); :sqlstate
 RESET ROLE;
 SELECT rag_grant_collection('acl-staff', 'regress_acl_writer', 'write');
@@ -264,18 +266,18 @@ CREATE POLICY few ON acl_items USING (id < 5);
 GRANT SELECT ON acl_items TO regress_acl_reader;
 SET ROLE regress_acl_reader;
 SELECT count(*) FROM acl_items;
-SELECT vectors FROM rag_index_info('acl_items_embedding'); :sqlstate
-SELECT * FROM rag_index_check('acl_items_embedding'); :sqlstate
-SELECT * FROM rag_index_recall('acl_items_embedding'); :sqlstate
+SELECT vectors FROM rag_hnsw_info('acl_items_embedding'); :sqlstate
+SELECT * FROM rag_check_index('acl_items_embedding'); :sqlstate
+SELECT * FROM rag_hnsw_recall('acl_items_embedding'); :sqlstate
 -- indexes of a collection can be inspected by roles that can read all of it
-SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding');
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding');
 SET ROLE regress_acl_other;
-SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding'); :sqlstate
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding'); :sqlstate
 RESET ROLE;
 CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader
     USING (category = 'public');
 SET ROLE regress_acl_reader;
-SELECT vectors > 0 AS told FROM rag_index_info('rag.acl_chunks_embedding'); :sqlstate
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding'); :sqlstate
 SET enable_seqscan = off;
 SET enable_sort = off;
 EXPLAIN (COSTS OFF) SELECT uri FROM rag.chunks WHERE collection = 'acl-staff'

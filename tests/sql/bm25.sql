@@ -221,7 +221,7 @@ INSERT INTO article SELECT i, i % 10, 'number ' || i || ' of ' || (ARRAY['cats',
     FROM generate_series(100, 2099) i;
 SELECT segments > 0 AS spilled, documents, deleted, pending_documents > 0 AS pending
     FROM rag_bm25_info('article_body');
-SELECT * FROM rag_index_check('article_body');
+SELECT * FROM rag_check_index('article_body');
 SELECT count(*), min(id), max(id) FROM (SELECT id FROM article ORDER BY body <@> 'rare' OFFSET 0) f;
 SELECT count(*) FROM (SELECT id FROM article ORDER BY body <@> 'cat' OFFSET 0) f;
 -- every row that passes a filter is found
@@ -242,12 +242,12 @@ DELETE FROM article WHERE id >= 100 AND id % 4 <> 0;
 SELECT count(*) FROM (SELECT id FROM article ORDER BY body <@> 'dog' OFFSET 0) f;
 VACUUM article;
 SELECT documents, deleted > 0 AS deleted FROM rag_bm25_info('article_body');
-SELECT * FROM rag_index_check('article_body');
+SELECT * FROM rag_check_index('article_body');
 SELECT count(*) FROM (SELECT id FROM article ORDER BY body <@> 'cat' OFFSET 0) f;
 SELECT count(*) FROM (SELECT id FROM article ORDER BY body <@> 'dog' OFFSET 0) f;
 SELECT rag_bm25_merge('article_body');
 SELECT segments, documents, deleted, pending_documents FROM rag_bm25_info('article_body');
-SELECT * FROM rag_index_check('article_body');
+SELECT * FROM rag_check_index('article_body');
 SELECT count(*) FROM (SELECT id FROM article ORDER BY body <@> 'cat' OFFSET 0) f;
 SELECT id, round(((body <@> 'log archive') + regress_score('log archive', body, 1.2,
     0.75))::numeric, 4) AS difference FROM article ORDER BY body <@> 'log archive';
@@ -298,7 +298,7 @@ DROP TEXT SEARCH CONFIGURATION mine CASCADE;
 
 CREATE TABLE empty (body text);
 CREATE INDEX empty_body ON empty USING rag_bm25 (body) WITH (text_config = 'english');
-SELECT * FROM rag_index_check('empty_body');
+SELECT * FROM rag_check_index('empty_body');
 SELECT documents, average_length, segments FROM rag_bm25_info('empty_body');
 SELECT body FROM empty ORDER BY body <@> 'x';
 VACUUM empty;
@@ -326,7 +326,7 @@ SELECT id FROM temporary ORDER BY body <@> 'elephant';
 DELETE FROM temporary WHERE id < 1000;
 VACUUM temporary;
 SELECT id FROM temporary ORDER BY body <@> '1000' LIMIT 1;
-SELECT * FROM rag_index_check('temporary_body');
+SELECT * FROM rag_check_index('temporary_body');
 
 CREATE UNLOGGED TABLE unlogged AS SELECT * FROM article;
 CREATE INDEX unlogged_body ON unlogged USING rag_bm25 (body) WITH (text_config = 'english');
@@ -334,13 +334,13 @@ INSERT INTO unlogged VALUES (3000, 0, 'elephants');
 SELECT id FROM unlogged ORDER BY body <@> 'elephant';
 ALTER TABLE unlogged SET LOGGED;
 SELECT id FROM unlogged ORDER BY body <@> 'elephant';
-SELECT * FROM rag_index_check('unlogged_body');
+SELECT * FROM rag_check_index('unlogged_body');
 
 -- partial indexes are used for what they have; an index without condition is preferred
 CREATE INDEX article_partial ON article USING rag_bm25 (body) WITH (text_config = 'english')
     WHERE category = 1;
 SELECT documents FROM rag_bm25_info('article_partial');
-SELECT * FROM rag_index_check('article_partial');
+SELECT * FROM rag_check_index('article_partial');
 EXPLAIN (COSTS OFF) SELECT id FROM article WHERE category = 1 ORDER BY body <@> 'log';
 SELECT id FROM article WHERE category = 1 ORDER BY body <@> 'log';
 EXPLAIN (COSTS OFF) SELECT id FROM article WHERE category = 2 ORDER BY body <@> 'log', id;
@@ -361,7 +361,7 @@ SELECT p.title FROM (VALUES (1)) v (i) LEFT JOIN page p ON true
     WHERE (p.title || ' ' || p.body) @@@ 'vacuum';
 INSERT INTO page VALUES ('Standby', 'Replays the log.', '{}');
 SELECT title FROM page ORDER BY (title || ' ' || body) <@> 'replays';
-SELECT * FROM rag_index_check('page_both');
+SELECT * FROM rag_check_index('page_both');
 CREATE INDEX page_title ON page USING rag_bm25 (title) WITH (text_config = 'simple');
 EXPLAIN (COSTS OFF) SELECT title FROM page ORDER BY title <@> 'wal';
 SELECT title FROM page ORDER BY title <@> 'wal';
@@ -395,7 +395,7 @@ EXPLAIN (COSTS OFF) SELECT id FROM article
     ORDER BY body <@> rag_bm25_query('rare cat', 'parted_body') LIMIT 3;
 SELECT * FROM rag_bm25_info('parted_body'); :sqlstate
 SELECT documents FROM rag_bm25_info('parted_2a_body_idx');
-SELECT * FROM rag_index_check('parted_2a_body_idx');
+SELECT * FROM rag_check_index('parted_2a_body_idx');
 SELECT rag_bm25_merge('parted_body'); :sqlstate
 SELECT rag_bm25_merge('parted_2a_body_idx');
 -- partitions with other options
@@ -411,20 +411,20 @@ SELECT id FROM parted ORDER BY body <@> 'rare cat', id LIMIT 1;
 
 CREATE INDEX CONCURRENTLY article_concurrent ON article USING rag_bm25 (body)
     WITH (text_config = 'english');
-SELECT * FROM rag_index_check('article_concurrent');
+SELECT * FROM rag_check_index('article_concurrent');
 SELECT documents FROM rag_bm25_info('article_concurrent');
 REINDEX INDEX CONCURRENTLY article_concurrent;
-SELECT * FROM rag_index_check('article_concurrent');
+SELECT * FROM rag_check_index('article_concurrent');
 DROP INDEX article_concurrent;
 REINDEX TABLE CONCURRENTLY article;
 SELECT id FROM article ORDER BY body <@> 'log' LIMIT 1;
 VACUUM FULL article;
 SELECT id FROM article ORDER BY body <@> 'log' LIMIT 1;
-SELECT * FROM rag_index_check('article_body');
+SELECT * FROM rag_check_index('article_body');
 -- with little memory
 SET maintenance_work_mem = '1MB';
 REINDEX INDEX article_body;
-SELECT * FROM rag_index_check('article_body');
+SELECT * FROM rag_check_index('article_body');
 RESET maintenance_work_mem;
 
 -- who may look: who may read the table ------------------------------------
@@ -432,7 +432,7 @@ RESET maintenance_work_mem;
 CREATE ROLE regress_rag_stranger IN ROLE rag_reader;
 SET ROLE regress_rag_stranger;
 SELECT * FROM rag_bm25_info('article_body'); :sqlstate
-SELECT * FROM rag_index_check('article_body'); :sqlstate
+SELECT * FROM rag_check_index('article_body'); :sqlstate
 SELECT * FROM rag_bm25_search('article_body', 'log', 1); :sqlstate
 SELECT * FROM rag_bm25_scores('article_body', 'log', ARRAY['(0,1)'::tid]); :sqlstate
 SELECT rag_bm25_merge('article_body'); :sqlstate
@@ -461,8 +461,8 @@ RESET ROLE;
 DROP OWNED BY regress_rag_stranger;
 DROP ROLE regress_rag_stranger;
 DROP VIEW article_public;
-SELECT * FROM rag_index_info('article_body'); :sqlstate
-SELECT * FROM rag_index_recall('article_body'); :sqlstate
+SELECT * FROM rag_hnsw_info('article_body'); :sqlstate
+SELECT * FROM rag_hnsw_recall('article_body'); :sqlstate
 SELECT * FROM rag_bm25_info('article_pkey'); :sqlstate
 SELECT * FROM rag_bm25_info('article'); :sqlstate
 SELECT rag_bm25_merge('article_pkey'); :sqlstate

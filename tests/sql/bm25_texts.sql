@@ -12,7 +12,7 @@ INSERT INTO odd VALUES (1, (SELECT string_agg('word' || i, ' ') FROM generate_se
     (5, 'a''b "c" \ % _ <b>tag</b> &amp; x@y.org'),
     (6, repeat('x', 2046));
 SELECT id, length(body) FROM odd WHERE id < 4 ORDER BY 1;
-SELECT * FROM rag_index_check('odd_body');
+SELECT * FROM rag_check_index('odd_body');
 SELECT id FROM odd ORDER BY body <@> 'word77777';
 SELECT id FROM odd ORDER BY body <@> 'word110000 word1 elephant';
 SELECT id FROM odd ORDER BY body <@> 'short';
@@ -25,12 +25,12 @@ SELECT id FROM odd ORDER BY body <@> 'x@y.org';
 -- a query of a megabyte
 SELECT o.id, o.body <@> o.body < 0 AS matches FROM odd o WHERE id = 1;
 SELECT rag_bm25_merge('odd_body');
-SELECT * FROM rag_index_check('odd_body');
+SELECT * FROM rag_check_index('odd_body');
 SELECT id FROM odd ORDER BY body <@> 'word77777';
 SELECT o.id, f.id FROM odd o, LATERAL (SELECT id FROM odd ORDER BY body <@> o.body LIMIT 1) f
     ORDER BY 1;
 REINDEX INDEX odd_body;
-SELECT * FROM rag_index_check('odd_body');
+SELECT * FROM rag_check_index('odd_body');
 SELECT o.id, f.id FROM odd o, LATERAL (SELECT id FROM odd ORDER BY body <@> o.body LIMIT 1) f
     ORDER BY 1;
 

@@ -21,7 +21,7 @@ SELECT success FROM rag_add_document('Backups are taken every night.', 'note:bac
 SELECT has_vector_index, index_type, index_bytes > 1000000 AS has_size
     FROM rag_collection_status('big');
 SELECT indexdef FROM pg_indexes WHERE tablename = 'rag_kb_big' ORDER BY indexname COLLATE "C";
-SELECT * FROM rag_index_check('rag.rag_kb_big_embedding_idx');
+SELECT * FROM rag_check_index('rag.rag_kb_big_embedding_idx');
 SELECT success FROM rag_add_document('Laptops are encrypted.', 'note:laptops', collection => 'big');
 SELECT count(*) FROM pg_indexes WHERE tablename = 'rag_kb_big' AND indexdef LIKE '%rag_hnsw%';
 
@@ -96,7 +96,7 @@ FROM rag_search('Backups are taken every night.', 'big', top_k => 7,
     settings => '{"distinct_text": false}');
 
 -- a removed document is not found
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'note:laptops';
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'note:laptops';
 SELECT count(*) FROM rag_search('is my laptop encrypted?', 'big', top_k => 5)
     WHERE uri = 'note:laptops';
 

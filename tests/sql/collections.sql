@@ -102,11 +102,11 @@ SELECT success FROM rag_add_document('', 'laws/dogs', collection => 'laws');
 CALL pg_temp.look('failed');
 UPDATE rag.documents SET validator = 'v2' WHERE uri = 'laws/dogs';
 CALL pg_temp.look('a validator');
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/dogs'
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'laws/dogs'
     AND collection = 'laws';
 CALL pg_temp.look('removed');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'laws/empty'
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'laws/empty'
     AND collection = 'laws';
 COMMIT;
 CALL pg_temp.look('removed by REPEATABLE READ');
@@ -143,7 +143,7 @@ BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else.', 'oth
     collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
 BEGIN; SELECT success FROM rag_add_document('A text that is nowhere else, changed.', 'other',
     collection => 'many-3'); SELECT * FROM pg_temp.opened; COMMIT;
-BEGIN; SELECT count(rag_remove_document(document_id)) FROM rag.documents WHERE uri = 'other';
+BEGIN; SELECT count(rag_delete_document(document_id)) FROM rag.documents WHERE uri = 'other';
 SELECT * FROM pg_temp.opened; COMMIT;
 BEGIN; SELECT uri FROM rag_search('ships', 'many-5'); SELECT * FROM pg_temp.opened; COMMIT;
 BEGIN; SELECT count(*) FROM rag_collection_status();

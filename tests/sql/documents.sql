@@ -1,4 +1,4 @@
--- Single documents: rag_add_document and rag_remove_document.
+-- Single documents: rag_add_document and rag_delete_document.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 
 SELECT rag_create_collection('notes', chunk_size => 200, chunk_overlap => 0);
@@ -120,7 +120,7 @@ SELECT rag_add_documents((SELECT jsonb_agg(jsonb_build_object('uri', n, 'content
     FROM generate_series(1, 10001) n)); :sqlstate
 SELECT rag_add_documents(NULL); :sqlstate
 SELECT count(*) FROM rag.documents WHERE collection = 'default' AND uri IN ('a', 'b');
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'notes'
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE collection = 'notes'
     AND uri IN ('kitchen/bread', 'kitchen/nothing', 'kitchen/page');
 
 -- the content of a file: name and first bytes determine its type
@@ -142,7 +142,7 @@ SELECT action FROM rag_add_document('a,b\0121,2\012'::bytea, 'kitchen/table',
     document_type => 'csv', collection => 'notes');
 SELECT uri, title, own_title, document_type, metadata, content, status FROM rag.documents
     WHERE collection = 'notes' AND uri IN (:files) ORDER BY uri COLLATE "C";
-SELECT count(rag_remove_document(document_id)) FROM rag.documents WHERE collection = 'notes'
+SELECT count(rag_delete_document(document_id)) FROM rag.documents WHERE collection = 'notes'
     AND uri IN (:files);
 
 -- front matter sets title and metadata; arguments take precedence
@@ -209,12 +209,12 @@ ROLLBACK;
 SELECT count(*) FROM rag.documents WHERE uri = 'kitchen/milk';
 
 -- removing
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'kitchen/coffee';
-SELECT rag_remove_document('00000000-0000-0000-0000-000000000000');
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'kitchen/coffee';
+SELECT rag_delete_document('00000000-0000-0000-0000-000000000000');
 SELECT uri, count(*) FROM rag.chunks WHERE collection = 'notes' GROUP BY uri ORDER BY uri;
 
 SELECT rag_drop_collection('notes'), rag_drop_collection('strict');
-SELECT rag_remove_document(document_id) FROM rag.documents;
+SELECT rag_delete_document(document_id) FROM rag.documents;
 
 -- titles: 1,000 characters are kept and 200 are cited; names of files are decoded, and those that a
 -- file of each folder may have come with the folder

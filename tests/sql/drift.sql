@@ -243,7 +243,7 @@ SELECT rag_sync('recipes') AS run \gset
 :check;
 
 -- a removed document is missing until the next run
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE source = 'recipes'
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE source = 'recipes'
     AND title = 'Cake';
 :check;
 SELECT rag_sync('recipes') AS run \gset

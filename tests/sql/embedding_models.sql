@@ -130,7 +130,7 @@ SELECT rag_embed('hello', 'mini'); :sqlstate
 RESET ROLE;
 SELECT rag_create_retriever('minis', '{"embedding": {"model": "mini"}}');
 SET ROLE regress_embed_writer;
-SELECT * FROM rag_apply('{"apiVersion": "kaito.ai/v1alpha1", "kind": "AutoIndexer",
+SELECT * FROM rag_apply_manifest('{"apiVersion": "kaito.ai/v1alpha1", "kind": "AutoIndexer",
     "metadata": {"name": "crept"}, "spec": {"ragEngineRef": {"name": "minis"},
     "indexName": "crept", "dataSource": {"type": "Static",
     "static": {"endpoints": ["https://example.org/a.md"]}}}}'); :sqlstate

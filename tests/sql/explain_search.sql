@@ -17,7 +17,7 @@ SELECT :step FROM rag_explain_search('is it the', 'explained',
     query_embedding => (SELECT embedding FROM rag.chunks
                         WHERE collection = 'explained' AND uri = 'tide'));
 -- It finds as many rows as the search, and is not counted.
-SELECT rag_search_stats_reset();
+SELECT rag_reset_search_stats();
 SELECT e.rows, (SELECT count(*) FROM rag_search('night', 'explained'))
 FROM rag_explain_search('night', 'explained') AS e WHERE step = 'total';
 SELECT mode, calls FROM rag.search_stats WHERE collection = 'explained';

@@ -13,7 +13,7 @@ SET ROLE regress_attacker;
 SELECT rag_create_collection('team'), rag_create_collection('attacker');
 SELECT document_id AS id FROM rag_add_document('x', 'handbook', 't', 'text', collection => 'team')
 \gset
-SELECT rag_remove_document(:'id');
+SELECT rag_delete_document(:'id');
 SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('document_id', :'id', 'text', 'WRITTEN BY THE ATTACKER', 'chunk_id',
                        'aaaaaaaa-0000-0000-0000-000000000001'),
@@ -52,12 +52,12 @@ SELECT rag_update_document(:'id', title => 'renamed');
 RESET ROLE;
 SELECT rag_update_document(:'id', title => 'whose?'); :sqlstate
 SELECT rag_update_document(:'id', title => 'forged', collection => 'attacker');
-SELECT rag_remove_document(:'id'); :sqlstate
-SELECT rag_remove_document(:'id', 'elsewhere'), rag_remove_document(NULL);
+SELECT rag_delete_document(:'id'); :sqlstate
+SELECT rag_delete_document(:'id', 'elsewhere'), rag_delete_document(NULL);
 TABLE stored ORDER BY 1, 3;
 SET ROLE regress_attacker;
-SELECT rag_remove_document(:'id', 'team');
-SELECT rag_remove_document(:'id');
+SELECT rag_delete_document(:'id', 'team');
+SELECT rag_delete_document(:'id');
 RESET ROLE;
 TABLE stored ORDER BY 1, 3;
 SELECT rag_drop_collection('team'), rag_drop_collection('attacker');

@@ -82,17 +82,17 @@ SELECT uri = document_id::text AS uri_is_id FROM rag.documents
 WHERE collection = 'own' AND document_id = id(100);
 
 -- The state, and plans.
-SELECT rag_index_state('own') -> 'embed' AS embed;
+SELECT rag_chunk_state('own') -> 'embed' AS embed;
 SELECT d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids,
        d ->> 'content_hash' ~ '^[0-9a-f]{64}$' AS hash
-FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d) ORDER BY 1;
-SELECT * FROM rag_apply_plan(rag_index_state('own') -> 'docs', 'own');
+FROM jsonb_each(rag_chunk_state('own') -> 'docs') AS e (id, d) ORDER BY 1;
+SELECT * FROM rag_apply_plan(rag_chunk_state('own') -> 'docs', 'own');
 -- the same as pairs of hash and ids
 SELECT p.* FROM (SELECT jsonb_object_agg(key,
         jsonb_build_array(value -> 'content_hash', value -> 'chunk_ids')) AS docs
-    FROM jsonb_each(rag_index_state('own') -> 'docs')) AS s, rag_apply_plan(docs, 'own') AS p;
+    FROM jsonb_each(rag_chunk_state('own') -> 'docs')) AS s, rag_apply_plan(docs, 'own') AS p;
 SELECT * FROM rag_apply_plan('{"a": ["hash"]}', 'own'); :sqlstate
-SELECT * FROM rag_apply_plan(rag_index_state('own') -> 'docs', 'own');
+SELECT * FROM rag_apply_plan(rag_chunk_state('own') -> 'docs', 'own');
 -- Document a is changed, b stays, the others are gone; g is new.
 CREATE TABLE plan AS SELECT jsonb_build_object(
     'a', jsonb_build_object('content_hash', 'v2', 'chunk_ids', jsonb_build_array(id(20), id(21))),
@@ -120,7 +120,7 @@ SELECT rag_upsert_chunks(jsonb_build_array(
 SELECT r.* FROM plan, rag_apply_plan(docs, 'own') AS r;
 SELECT * FROM problems();
 SELECT count(*) FILTER (WHERE value -> 'content_hash' = '"v2"') AS with_hash
-FROM jsonb_each(rag_index_state('own') -> 'docs');
+FROM jsonb_each(rag_chunk_state('own') -> 'docs');
 
 -- Deletes are idempotent. A document without chunks is gone.
 SELECT rag_delete_chunks(ARRAY[id(20), id(22), id(777), NULL]::text[], 'own');
@@ -175,9 +175,9 @@ SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', id(12), 'uri', 'b', 'text', 'five', 'embedding', unit(5))),
         'texts');
 SELECT document_id, d ->> 'uri' AS uri, d -> 'chunk_ids' AS chunk_ids
-FROM jsonb_each(rag_index_state('texts') -> 'docs') AS e (document_id, d) ORDER BY 2;
-SELECT * FROM rag_apply_plan(rag_index_state('texts') -> 'docs', 'texts');
-SELECT * FROM rag_apply_plan(jsonb_set(rag_index_state('texts') -> 'docs',
+FROM jsonb_each(rag_chunk_state('texts') -> 'docs') AS e (document_id, d) ORDER BY 2;
+SELECT * FROM rag_apply_plan(rag_chunk_state('texts') -> 'docs', 'texts');
+SELECT * FROM rag_apply_plan(jsonb_set(rag_chunk_state('texts') -> 'docs',
                                                 '{doc_123,content_hash}', '"v2"'), 'texts');
 SELECT rag_upsert_chunks(jsonb_build_array(
     jsonb_build_object('chunk_id', 'c1', 'document_id', 'doc_123', 'text', 'uno', 'embedding',
@@ -189,12 +189,12 @@ SELECT rag_upsert_chunks(jsonb_build_array(
 SELECT given_id, uri, raw_hash, content FROM rag.documents WHERE collection = 'texts' ORDER BY uri;
 CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('texts');
 SELECT collection FROM rag_import_blocks('blocks', 'texts-2');
-SELECT count(*) FROM jsonb_each(rag_index_state('texts') -> 'docs') AS a
-    JOIN jsonb_each(rag_index_state('texts-2') -> 'docs') AS b
+SELECT count(*) FROM jsonb_each(rag_chunk_state('texts') -> 'docs') AS a
+    JOIN jsonb_each(rag_chunk_state('texts-2') -> 'docs') AS b
     ON a.value -> 'chunk_ids' = b.value -> 'chunk_ids' AND a.value -> 'uri' = b.value -> 'uri';
 SELECT rag_delete_chunks('{c2,nothing}', 'texts');
-SELECT rag_index_state('texts') #> '{docs,doc_123,chunk_ids}' AS chunk_ids,
-    rag_index_state('texts') -> 'embed' AS embed;
+SELECT rag_chunk_state('texts') #> '{docs,doc_123,chunk_ids}' AS chunk_ids,
+    rag_chunk_state('texts') -> 'embed' AS embed;
 SELECT rag_drop_collection('texts'), rag_drop_collection('texts-2');
 DROP TABLE blocks;
 
@@ -213,7 +213,7 @@ SELECT rag_upsert_chunks('[{"chunk_id": "c", "uri": "doc", "text": "x"}]', 'vect
 SELECT rag_upsert_chunks('[{"chunk_id": "c", "uri": "doc", "text": "x",
     "embedding": [1, 0]}]', 'vectors'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'vectors'); :sqlstate
-SELECT rag_index_state('vectors') -> 'embed' AS embed;
+SELECT rag_chunk_state('vectors') -> 'embed' AS embed;
 CALL rag_rebuild_collection('vectors');
 CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('vectors');
 SELECT collection, chunks FROM rag_import_blocks('blocks', 'vectors-2');
@@ -288,13 +288,13 @@ SELECT rag_apply_plan('[]', 'own'); :sqlstate
 SELECT rag_apply_plan('{"a": {"chunk_ids": []}}', 'own'); :sqlstate
 SELECT rag_apply_plan('{"a": {"content_hash": "x", "chunk_ids": [1]}}', 'own'); :sqlstate
 SELECT rag_apply_plan('{"a": {"content_hash": "x", "chunk_ids": [], "b": 1}}', 'own'); :sqlstate
-SELECT rag_index_state('no such collection'); :sqlstate
+SELECT rag_chunk_state('no such collection'); :sqlstate
 -- Rights.
 CREATE ROLE regress_chunks;
 GRANT rag_reader TO regress_chunks;
 SET ROLE regress_chunks;
 SELECT rag_upsert_chunks('[]', 'own'); :sqlstate
-SELECT rag_index_state('own'); :sqlstate
+SELECT rag_chunk_state('own'); :sqlstate
 RESET ROLE;
 GRANT rag_admin TO regress_chunks;
 SET ROLE regress_chunks;
@@ -306,7 +306,7 @@ SELECT rag_grant_collection('own', 'regress_chunks', 'read');
 -- A policy hides chunks and documents from the state.
 CREATE POLICY regress_chunks ON rag.chunks FOR SELECT TO regress_chunks USING (uri = 'both');
 SET ROLE regress_chunks;
-SELECT d ->> 'uri' AS uri FROM jsonb_each(rag_index_state('own') -> 'docs') AS e (id, d);
+SELECT d ->> 'uri' AS uri FROM jsonb_each(rag_chunk_state('own') -> 'docs') AS e (id, d);
 RESET ROLE;
 DROP POLICY regress_chunks ON rag.chunks;
 SELECT rag_drop_collection('own');

@@ -96,7 +96,7 @@ FROM rag_search('water is wet', 'books', filter => '{"uri": "water"}', top_k => 
 SELECT count(*) FROM rag_search('water is wet', 'books', filter => '{"uri": "nowhere"}');
 
 -- A retriever may disable modes and set defaults.
-SELECT * FROM rag_apply('
+SELECT * FROM rag_apply_manifest('
 apiVersion: agent.wecode.io/v1
 kind: Retriever
 metadata: {name: words}
@@ -160,4 +160,4 @@ SELECT count(*) FROM rag_search('water', 'copies', top_k => 5000,
 
 SELECT rag_drop_collection(name)
 FROM unnest(ARRAY['fleet', 'books', 'words', 'copies']) AS name;
-SELECT * FROM rag_delete('Retriever', 'words');
+SELECT * FROM rag_delete_manifest('Retriever', 'words');

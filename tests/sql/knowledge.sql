@@ -29,9 +29,9 @@ SELECT rag_stats() ->> 'unique_knowledge_items' AS items;
 SELECT success FROM rag_index_knowledge(3, NULL, :'one');
 SELECT success FROM rag_add_document('Something else.', :'one');
 SELECT count(*), count(DISTINCT document_id) FROM rag.documents WHERE uri = :'one';
-SELECT rag_remove_knowledge(3), rag_remove_knowledge(3);
+SELECT rag_drop_knowledge(3), rag_drop_knowledge(3);
 SELECT knowledge_id FROM rag.documents WHERE uri = :'one' ORDER BY 1;
-SELECT rag_remove_document(document_id) FROM rag.documents
+SELECT rag_delete_document(document_id) FROM rag.documents
     WHERE uri = :'one' AND knowledge_id IS NULL;
 
 -- an item with another uri leaves no documents behind
@@ -99,11 +99,11 @@ SELECT rag_alter_knowledge(6, paths => '{*.md}'); :sqlstate
 -- an item that is no folder any more has no patterns
 SELECT rag_alter_knowledge(9, uri => :'one', document_type => 'markdown');
 SELECT document_type, paths FROM rag.knowledge WHERE knowledge_id = 9;
-SELECT rag_remove_knowledge(9);
+SELECT rag_drop_knowledge(9);
 
 -- all items: a worker indexes them, with failures as results
 \set show 'SELECT :''summary''::jsonb - ''results'' AS summary, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].knowledge_id'') AS ids, jsonb_path_query_array(:''summary''::jsonb, ''$.results[*].success'') AS success'
-SELECT rag_index_all() AS summary \gset
+SELECT rag_index_all_knowledge() AS summary \gset
 :show;
 SELECT r ->> 'knowledge_id' AS item, array_agg(key ORDER BY key) AS keys
     FROM jsonb_array_elements(:'summary'::jsonb -> 'results') r, jsonb_object_keys(r) key
@@ -111,15 +111,15 @@ SELECT r ->> 'knowledge_id' AS item, array_agg(key ORDER BY key) AS keys
 SELECT r - 'error' FROM jsonb_array_elements(:'summary'::jsonb -> 'results') r
     WHERE r ->> 'knowledge_id' = '4';
 :items;
-SELECT rag_index_all('error') AS summary \gset
+SELECT rag_index_all_knowledge('error') AS summary \gset
 :show;
-SELECT rag_index_all(status => 'pending') AS summary \gset
+SELECT rag_index_all_knowledge(status => 'pending') AS summary \gset
 :show;
-SELECT rag_index_all(collection => 'nowhere'); :sqlstate
+SELECT rag_index_all_knowledge(collection => 'nowhere'); :sqlstate
 -- inside a transaction it works; what the transaction has registered is not committed
 BEGIN;
 SELECT knowledge_id FROM rag_create_knowledge(10, 'Mine', :'one');
-SELECT rag_index_all() AS summary \gset
+SELECT rag_index_all_knowledge() AS summary \gset
 :show;
 ROLLBACK;
 
@@ -138,8 +138,8 @@ SELECT rag_alter_knowledge(1, uri => 'relative/path.md'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', 'docx'); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', category => repeat('x', 201)); :sqlstate
 SELECT rag_index_knowledge(8, NULL, :'one', collection => 'nowhere'); :sqlstate
-SELECT rag_index_all('done'); :sqlstate
-SELECT rag_remove_knowledge(1, 'nowhere'); :sqlstate
+SELECT rag_index_all_knowledge('done'); :sqlstate
+SELECT rag_drop_knowledge(1, 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate
 SELECT rag_index_knowledge(NULL, NULL, :'one');
 SELECT rag_create_knowledge(8, NULL, NULL);
@@ -162,7 +162,7 @@ RESET ROLE;
 -- an item of an earlier version, or of a role whose right was revoked
 UPDATE rag.knowledge SET uri = :'secret' WHERE knowledge_id = 8;
 SELECT rag_index_knowledge(8); :sqlstate
-SELECT rag_index_all('pending') AS summary \gset
+SELECT rag_index_all_knowledge('pending') AS summary \gset
 SELECT :'summary'::jsonb -> 'results' -> 0 -> 'error' AS error;
 SELECT count(*) FROM rag.documents WHERE knowledge_id = 8;
 -- the role that changes the uri becomes the owner
@@ -180,7 +180,7 @@ DROP ROLE regress_rag_librarian;
 SELECT rag_index_knowledge(8); :sqlstate
 CREATE ROLE regress_rag_librarian SUPERUSER;
 SELECT rag_index_knowledge(8); :sqlstate
-SELECT rag_remove_knowledge(8);
+SELECT rag_drop_knowledge(8);
 DROP ROLE regress_rag_curator, regress_rag_librarian;
 
 -- rag_drop_collection drops the items
@@ -188,5 +188,5 @@ SELECT rag_create_collection('shelf');
 SELECT success FROM rag_index_knowledge(1, NULL, :'one', collection => 'shelf');
 SELECT rag_drop_collection('shelf');
 SELECT collection, count(*) FROM rag.knowledge GROUP BY 1;
-SELECT rag_remove_knowledge(knowledge_id) FROM rag.knowledge ORDER BY knowledge_id;
+SELECT rag_drop_knowledge(knowledge_id) FROM rag.knowledge ORDER BY knowledge_id;
 SELECT count(*) AS documents, (SELECT count(*) FROM rag.knowledge) AS items FROM rag.documents;

@@ -87,11 +87,11 @@ SELECT uri, category, tags FROM rag.documents WHERE collection = 'labels' AND so
 
 -- a manifest has them in the data source
 SELECT action
-    FROM rag_apply(format('{"apiVersion": "kaito.ai/v1alpha1", "kind": "AutoIndexer",
+    FROM rag_apply_manifest(format('{"apiVersion": "kaito.ai/v1alpha1", "kind": "AutoIndexer",
     "metadata": {"name": "notes"}, "spec": {"ragEngineRef": {"name": "default"},
     "indexName": "labels", "dataSource": {"type": "Folder", "folder": {"path": %s,
     "category": "manifest"}}}}', to_json(:'files' || '/labels')));
-SELECT rag_get('AutoIndexer',
+SELECT rag_get_manifest('AutoIndexer',
     'notes') -> 'spec' -> 'dataSource' -> 'folder' -> 'category' AS category;
 
 -- invalid values

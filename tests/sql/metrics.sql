@@ -5,7 +5,7 @@ CREATE TABLE measured_rows (id int PRIMARY KEY, body text);
 INSERT INTO measured_rows VALUES (1, 'The tide is high.'), (2, 'The harbour closes.');
 SELECT rag_create_source('measured', 'table', '{"relation": "measured_rows"}', 'measured');
 SELECT rag_sync('measured') IS NOT NULL AS synced;
-SELECT rag_search_stats_reset();
+SELECT rag_reset_search_stats();
 SELECT count(*) FROM rag_search('tide', 'measured');
 CREATE VIEW measured AS
     SELECT name, labels, value FROM rag.metrics WHERE labels ->> 'collection' = 'measured';

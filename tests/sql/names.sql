@@ -38,11 +38,11 @@ UPDATE rag.collections SET external_id = NULL WHERE name = 'v1.2';
 SELECT success FROM rag_add_document('By id.', 'note:2', collection => 'Wissen: #17 / "b"');
 SELECT content FROM rag_search('id', 'Wissen: #17 / "b"', 1);
 SELECT name FROM rag_collection_status('Wissen: #17 / "b"');
-SELECT rag_remove_document(document_id, 'Wissen: #17 / "b"') FROM rag.documents
+SELECT rag_delete_document(document_id, 'Wissen: #17 / "b"') FROM rag.documents
 WHERE uri = 'note:2';
 
 -- sources of the same name in two namespaces, with retriever, secret and annotations
-SELECT * FROM rag_apply($$
+SELECT * FROM rag_apply_manifest($$
 apiVersion: agent.wecode.io/v1
 kind: Retriever
 metadata: {name: exact, namespace: team-a, displayName: Exact, labels: {tier: gold}}
@@ -70,14 +70,18 @@ $$);
 SELECT name, namespace, collection, display_name, labels, annotations FROM rag.sources
     WHERE namespace LIKE 'team-%' ORDER BY 1;
 SELECT name, namespace, display_name, labels FROM rag.retrievers WHERE namespace <> 'default';
-SELECT jsonb_pretty((rag_get('AutoIndexer',
+SELECT jsonb_pretty((rag_get_manifest('AutoIndexer',
     'team-a/docs.example.com') -> 'metadata') - '{uid,creationTimestamp}'::text[]) AS metadata,
-    rag_get('AutoIndexer', 'team-a/docs.example.com') #> '{spec,ragEngineRef}' AS retriever;
-SELECT (rag_get('Retriever', 'team-a/exact') -> 'metadata') - 'creationTimestamp' AS metadata;
--- rag_get returns what rag_apply accepts
-SELECT action FROM rag_apply(rag_get('AutoIndexer', 'team-a/docs.example.com')::text);
+    rag_get_manifest('AutoIndexer', 'team-a/docs.example.com') #> '{spec,ragEngineRef}'
+        AS retriever;
+SELECT (rag_get_manifest('Retriever', 'team-a/exact') -> 'metadata') - 'creationTimestamp'
+    AS metadata;
+-- rag_get_manifest returns what rag_apply_manifest accepts
+SELECT action FROM rag_apply_manifest(rag_get_manifest('AutoIndexer',
+    'team-a/docs.example.com')::text);
 SELECT action
-    FROM rag_apply(jsonb_set(rag_get('AutoIndexer', 'team-a/docs.example.com'), '{metadata,labels}',
+    FROM rag_apply_manifest(jsonb_set(rag_get_manifest('AutoIndexer', 'team-a/docs.example.com'),
+        '{metadata,labels}',
     '{"app": "other"}')::text);
 SELECT labels, generation FROM rag.sources WHERE name = 'team-a/docs.example.com';
 
@@ -86,7 +90,7 @@ SELECT rag_create_secret('team-a/git.host', 'hidden', 'GITHUB_TOKEN'),
     rag_create_secret('git.host', 'hidden', 'tls.crt');
 SELECT rag_alter_source('team-a/docs.example.com', credentials => 'git.host/GITHUB_TOKEN');
 SELECT credentials FROM rag.sources WHERE name = 'team-a/docs.example.com';
-SELECT rag_get('AutoIndexer',
+SELECT rag_get_manifest('AutoIndexer',
     'team-a/docs.example.com') #> '{spec,credentials,secretRef}' AS secret;
 SELECT rag_alter_source('team-b/docs.example.com', credentials => 'git.host/GITHUB_TOKEN');
 SELECT name, namespace, key FROM rag.secrets WHERE name LIKE '%git.host' ORDER BY 1;
@@ -126,4 +130,4 @@ SELECT rag_drop_collection('default'); :sqlstate
 SELECT rag_drop_source('team-a/docs.example.com'), rag_drop_source('team-b/docs.example.com');
 SELECT rag_drop_secret('git.host'), rag_drop_secret('team-a/git.host');
 SELECT rag_drop_collection(name) FROM rag.collections WHERE name <> 'default' ORDER BY name;
-SELECT rag_delete('Retriever', 'team-a/exact');
+SELECT rag_delete_manifest('Retriever', 'team-a/exact');

@@ -59,7 +59,7 @@ SELECT count(*) >= 0 AS may_read FROM rag.documents, rag.collections, rag.retrie
 SELECT rag_create_collection('mine'); :sqlstate
 SELECT rag_drop_collection('staff'); :sqlstate
 SELECT rag_add_document('Text.', 'a'); :sqlstate
-SELECT rag_remove_document(document_id) FROM rag.documents; :sqlstate
+SELECT rag_delete_document(document_id) FROM rag.documents; :sqlstate
 SELECT rag_create_source('mine', 'folder', '{"path": "/"}'); :sqlstate
 SELECT rag_drop_source('mine'); :sqlstate
 SELECT rag_sync('mine'); :sqlstate
@@ -79,7 +79,7 @@ SET ROLE regress_rag_admin;
 SELECT rag_create_collection('mine');
 SELECT success FROM rag_add_document('Text.', 'a', collection => 'mine');
 SELECT count(*) FROM rag_search('text', 'mine');
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'mine';
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE collection = 'mine';
 SELECT rag_drop_collection('mine');
 -- only functions can write to the catalog
 DELETE FROM rag.chunks; :sqlstate
@@ -164,7 +164,7 @@ END $$;
 CREATE TABLE attempts (i int GENERATED ALWAYS AS IDENTITY, action text, statement text);
 INSERT INTO attempts (action, statement) VALUES
     ('see it', $$SELECT 1 / count(*) FROM rag.sources WHERE name = 'theirs'$$),
-    ('its manifest', $$SELECT rag_get('AutoIndexer', 'theirs')$$),
+    ('its manifest', $$SELECT rag_get_manifest('AutoIndexer', 'theirs')$$),
     ('sync', $$SELECT rag_sync('theirs')$$),
     ('see its runs', $$SELECT 1 / count(*) FROM rag.runs WHERE source = 'theirs'$$),
     ('wait', 'SELECT rag_wait(' || :run || ')'),
@@ -200,24 +200,25 @@ INSERT INTO attempts (action, statement) VALUES
     ('owner: superuser', $$SELECT rag_alter_source('theirs', owner => 'postgres')$$),
     ('drop', $$SELECT rag_drop_source('theirs')$$),
     ('with documents', $$SELECT rag_drop_source('theirs', keep_documents => false)$$),
-    ('delete', $$SELECT rag_delete('AutoIndexer', 'theirs')$$),
+    ('delete', $$SELECT rag_delete_manifest('AutoIndexer', 'theirs')$$),
     ('create', $$SELECT rag_create_source('new', 'table', '{"relation": "lunches"}')$$),
     ('create: network',
     $$SELECT rag_create_source('new', 'git', '{"repositoryURL": "https://example.org/a.git"}')$$),
     ('create: files', $$SELECT rag_create_source('new', 'folder', '{"path": "/srv"}')$$),
     ('validate', $$SELECT rag_validate_source('folder', '{"path": "/srv"}')$$),
     ('next runs', $$SELECT rag_next_runs('@daily')$$),
-    ('its manifest again', (SELECT format('SELECT rag_apply(%L)',
-    rag_get('AutoIndexer', 'theirs')))),
-    ('with another schedule', (SELECT format('SELECT rag_apply(%L)',
-    jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@hourly"')))),
-    ('a new manifest', (SELECT format('SELECT rag_apply(%L)',
-    jsonb_set(rag_get('AutoIndexer', 'theirs'), '{metadata,name}', '"new"')))),
+    ('its manifest again', (SELECT format('SELECT rag_apply_manifest(%L)',
+    rag_get_manifest('AutoIndexer', 'theirs')))),
+    ('with another schedule', (SELECT format('SELECT rag_apply_manifest(%L)',
+    jsonb_set(rag_get_manifest('AutoIndexer', 'theirs'), '{spec,schedule}', '"@hourly"')))),
+    ('a new manifest', (SELECT format('SELECT rag_apply_manifest(%L)',
+    jsonb_set(rag_get_manifest('AutoIndexer', 'theirs'), '{metadata,name}', '"new"')))),
     ('retriever',
-    $$SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "new"},
+    $$SELECT rag_apply_manifest('{"apiVersion": "rag/v1", "kind": "Retriever",
+        "metadata": {"name": "new"},
     "spec": {}}')$$),
-    ('retriever: manifest', $$SELECT rag_get('Retriever', 'default')$$),
-    ('retriever: delete', $$SELECT rag_delete('Retriever', 'nowhere')$$),
+    ('retriever: manifest', $$SELECT rag_get_manifest('Retriever', 'default')$$),
+    ('retriever: delete', $$SELECT rag_delete_manifest('Retriever', 'nowhere')$$),
     ('see another''s source', $$SELECT 1 / count(*) FROM rag.sources WHERE name = 'ours'$$),
     ('sync another''s source', $$SELECT rag_sync('ours')$$),
     ('alter another''s source',
@@ -260,8 +261,9 @@ INSERT INTO attempts (action, statement) VALUES
     ('another''s secret',
     $$SELECT rag_alter_source('files', 'git',
      '{"repositoryURL": "https://example.org/a.git"}', credentials => 'ours')$$),
-    ('another manifest', (SELECT format('SELECT rag_apply(%L)',
-    jsonb_set(rag_get('AutoIndexer', 'files'), '{spec,dataSource,folder,path}', '"/srv/docs"'))));
+    ('another manifest', (SELECT format('SELECT rag_apply_manifest(%L)',
+    jsonb_set(rag_get_manifest('AutoIndexer', 'files'), '{spec,dataSource,folder,path}',
+        '"/srv/docs"'))));
 SELECT action, regress_try('regress_rag_reader', statement) AS reader,
     regress_try('regress_rag_filer', statement) AS owner,
     regress_try('regress_rag_admin', statement) AS admin,
@@ -283,16 +285,18 @@ SELECT rag_suspend('ours'); :sqlstate
 SELECT rag_suspend('nowhere'); :sqlstate
 -- a manifest does not reveal whether its source and the objects that it names exist
 \set manifest '{"apiVersion": "rag/v1", "kind": "AutoIndexer", "metadata": {"name": "nowhere"}, "spec": {"ragEngineRef": {"name": "nowhere"}, "indexName": "nowhere", "dataSource": {"type": "Table", "table": {"relation": "nowhere"}}}}'
-SELECT rag_apply(:'manifest'); :sqlstate
-SELECT rag_apply(jsonb_set(:'manifest', '{metadata,name}', '"ours"')::text); :sqlstate
+SELECT rag_apply_manifest(:'manifest'); :sqlstate
+SELECT rag_apply_manifest(jsonb_set(:'manifest', '{metadata,name}', '"ours"')::text); :sqlstate
 -- each document without permission is named, together with errors in the others
 \set retriever '{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "exact"}, "spec": {}}'
-SELECT rag_apply(:'manifest' || E'\n---\n' || :'retriever' || E'\n---\n'
-    || jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}', '"@dialy"')); :sqlstate
-SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,indexName}',
+SELECT rag_apply_manifest(:'manifest' || E'\n---\n' || :'retriever' || E'\n---\n'
+    || jsonb_set(rag_get_manifest('AutoIndexer', 'theirs'), '{spec,schedule}',
+        '"@dialy"')); :sqlstate
+SELECT rag_apply_manifest(jsonb_set(rag_get_manifest('AutoIndexer', 'theirs'), '{spec,indexName}',
     '"nowhere"')::text); :sqlstate
 SET ROLE regress_rag_admin;
-SELECT rag_apply(jsonb_set(jsonb_set(rag_get('AutoIndexer', 'theirs'), '{spec,schedule}',
+SELECT rag_apply_manifest(jsonb_set(jsonb_set(rag_get_manifest('AutoIndexer', 'theirs'),
+    '{spec,schedule}',
     '"@dialy"'),
     '{spec,dataSource,table,relation}', '"salaries"')::text); :sqlstate
 SELECT rag_alter_source('theirs', schedule => '@dialy',
@@ -311,7 +315,8 @@ SELECT rag_create_source('orphan', 'table', '{"relation": "lunches"}', 'staff');
 RESET ROLE;
 DROP OWNED BY regress_rag_gone;
 DROP ROLE regress_rag_gone;
-SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'orphan'), '{spec,dataSource,table,relation}',
+SELECT rag_apply_manifest(jsonb_set(rag_get_manifest('AutoIndexer', 'orphan'),
+    '{spec,dataSource,table,relation}',
     '"salaries"')::text); :sqlstate
 SELECT rag_drop_source('orphan');
 -- an owner without rights does not prevent changes by others

@@ -96,7 +96,7 @@ SELECT rag_sync('tracked') > 0 AS done;
 SELECT uri FROM rag.documents WHERE collection = 'tracked' ORDER BY uri;
 
 -- manifests
-SELECT * FROM rag_apply($$
+SELECT * FROM rag_apply_manifest($$
 apiVersion: kaito.ai/v1alpha1
 kind: AutoIndexer
 metadata: {name: limited}
@@ -108,8 +108,8 @@ spec:
   quota: {maxDocuments: 5, maxBytes: 100000}
 $$);
 SELECT max_documents, max_bytes FROM rag.sources WHERE name = 'limited';
-SELECT rag_get('AutoIndexer', 'limited') #> '{spec,quota}' AS quota;
-SELECT * FROM rag_apply($$
+SELECT rag_get_manifest('AutoIndexer', 'limited') #> '{spec,quota}' AS quota;
+SELECT * FROM rag_apply_manifest($$
 apiVersion: kaito.ai/v1alpha1
 kind: AutoIndexer
 metadata: {name: limited}
@@ -120,7 +120,7 @@ spec:
   dataSource: {type: Table, table: {relation: notes}}
 $$);
 SELECT max_documents, max_bytes FROM rag.sources WHERE name = 'limited';
-SELECT * FROM rag_apply($$
+SELECT * FROM rag_apply_manifest($$
 apiVersion: kaito.ai/v1alpha1
 kind: AutoIndexer
 metadata: {name: limited}

@@ -2,7 +2,7 @@
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 SET client_min_messages = warning;
 
-SELECT * FROM rag_apply('{apiVersion: agent.wecode.io/v1, kind: Retriever,
+SELECT * FROM rag_apply_manifest('{apiVersion: agent.wecode.io/v1, kind: Retriever,
     metadata: {name: ragengine}, spec: {storageConfig: {type: flat}}}');
 
 -- the forms of the shipped examples: a repository with a schedule, some of its files, a list of
@@ -71,31 +71,33 @@ spec:
       urls:
         - "https://files.example.org/c.pdf"
 $yaml$ AS manifests \gset
-SELECT * FROM rag_apply(:'manifests');
-SELECT * FROM rag_apply(:'manifests');
+SELECT * FROM rag_apply_manifest(:'manifests');
+SELECT * FROM rag_apply_manifest(:'manifests');
 SELECT name, kind, schedule, collection, spec FROM rag.sources WHERE name LIKE 'released-%'
     ORDER BY name;
--- rag_get returns the form of the proposal, which means the same
-SELECT rag_get('AutoIndexer', 'released-code') #> '{spec,ragEngineRef}' AS engine,
-       rag_get('AutoIndexer', 'released-code') #> '{spec,dataSource}' AS source;
-SELECT * FROM rag_apply(rag_get('AutoIndexer', 'released-code')::text);
+-- rag_get_manifest returns the form of the proposal, which means the same
+SELECT rag_get_manifest('AutoIndexer', 'released-code') #> '{spec,ragEngineRef}' AS engine,
+       rag_get_manifest('AutoIndexer', 'released-code') #> '{spec,dataSource}' AS source;
+SELECT * FROM rag_apply_manifest(rag_get_manifest('AutoIndexer', 'released-code')::text);
 
 -- an error names the field that the manifest has
-SELECT * FROM rag_apply(replace(:'manifests', 'https://git', 'ssh://git'));
+SELECT * FROM rag_apply_manifest(replace(:'manifests', 'https://git', 'ssh://git'));
 :sqlstate
-SELECT * FROM rag_apply(replace(:'manifests', 'ragEngine: ragengine', 'ragEngine: nothing'));
+SELECT * FROM rag_apply_manifest(replace(:'manifests', 'ragEngine: ragengine',
+    'ragEngine: nothing'));
 :sqlstate
-SELECT * FROM rag_apply('
+SELECT * FROM rag_apply_manifest('
 {apiVersion: autoindexer.kaito.sh/v1alpha1, kind: AutoIndexer, metadata: {name: both},
   spec: {ragEngine: a, ragEngineRef: {name: a}, indexName: a,
  credentials: {type: WorkloadIdentity, workloadIdentityRef: {clientID: x}},
  dataSource: {type: Database, database: {language: Kusto, initialQuery: T}}}}');
 :sqlstate
 -- a pattern that matches nothing
-SELECT * FROM rag_apply(replace(:'manifests', '*.go', 'docs//api'));
+SELECT * FROM rag_apply_manifest(replace(:'manifests', '*.go', 'docs//api'));
 :sqlstate
 
-SELECT bool_and(rag_delete('AutoIndexer', name)) FROM rag.sources WHERE name LIKE 'released-%';
+SELECT bool_and(rag_delete_manifest('AutoIndexer', name))
+    FROM rag.sources WHERE name LIKE 'released-%';
 SELECT rag_drop_collection('released-git'), rag_drop_collection('released-code'),
     rag_drop_collection('released-static');
-SELECT rag_delete('Retriever', 'ragengine');
+SELECT rag_delete_manifest('Retriever', 'ragengine');

@@ -81,7 +81,7 @@ SELECT pg_temp.uris(rag_retrieve('{"knowledge_id": "manual", "query": "a",
 -- the retriever of the knowledge base may be named
 SELECT rag_retrieve('{"knowledge_id": "manual", "query": "tea", "retriever_ref":
     {"name": "default", "namespace": "default"}}') ->> 'total' AS total;
-SELECT action FROM rag_apply('{"apiVersion": "agent.wecode.io/v1", "kind": "Retriever",
+SELECT action FROM rag_apply_manifest('{"apiVersion": "agent.wecode.io/v1", "kind": "Retriever",
     "metadata": {"name": "my-retriever", "namespace": "team-a"}, "spec": {}}');
 SELECT rag_create_collection('theirs', retriever => 'team-a/my-retriever');
 SELECT rag_retrieve('{"knowledge_id": "theirs", "query": "tea", "retriever_ref":
@@ -167,7 +167,7 @@ SELECT uri, also_at FROM rag_search('hot water', 'manual', top_k => 2) ORDER BY 
 SELECT count(*) FROM rag_search('hot water', 'manual', top_k => 3);
 SELECT array_agg(uri ORDER BY uri) FROM rag_search('hot water', 'manual', top_k => 2,
     settings => '{"distinct_text": false}');
-SELECT rag_remove_document(document_id) FROM rag.documents
+SELECT rag_delete_document(document_id) FROM rag.documents
     WHERE collection = 'manual' AND uri IN ('a/tea.txt', 'own');
 SELECT rag_drop_collection('second');
 
@@ -343,8 +343,8 @@ SELECT rag_knowledge_search('{"query": "tea", "collection": "manual", "mode": "k
 SELECT rag_knowledge_search('tea', category => '', collection => 'manual')
     #>> '{results,0,uri}' AS by_arguments;
 
-SELECT rag_remove_document(document_id) FROM rag.documents
+SELECT rag_delete_document(document_id) FROM rag.documents
     WHERE collection = 'default' AND uri LIKE '/docs/%';
-SELECT rag_remove_knowledge(1);
+SELECT rag_drop_knowledge(1);
 SELECT rag_drop_collection(name) FROM unnest(ARRAY['manual', 'empty', 'theirs']) AS name;
-SELECT rag_delete('Retriever', 'team-a/my-retriever');
+SELECT rag_delete_manifest('Retriever', 'team-a/my-retriever');

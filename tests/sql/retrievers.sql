@@ -11,7 +11,7 @@ SELECT name, namespace, display_name, description, storage_type, methods, collec
 FROM rag_list_retrievers() WHERE name <> 'default' ORDER BY namespace, name;
 SELECT name, namespace, spec FROM rag.retrievers WHERE name IN ('words', 'team/plain') ORDER BY 1;
 SELECT name FROM rag_list_retrievers('team');
-SELECT rag_get('Retriever', 'words') #- '{metadata,creationTimestamp}' AS manifest;
+SELECT rag_get_manifest('Retriever', 'words') #- '{metadata,creationTimestamp}' AS manifest;
 
 -- All problems at once, with the same check as for manifests.
 SELECT rag_create_retriever('wrong', '{
@@ -68,7 +68,7 @@ SELECT count(*) FROM rag_add_document('The last of many.', 'last', collection =>
 SELECT c.reloptions FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 WHERE a.amname = 'rag_hnsw' AND c.relname LIKE 'rag_kb_large%';
 SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 9}}}'); :sqlstate
-SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
+SELECT * FROM rag_apply_manifest('{"apiVersion": "rag/v1", "kind": "Retriever",
     "metadata": {"name": "plain"}, "spec": {}}'); :sqlstate
 -- Another type of storage acts on collections that have documents.
 SELECT rag_alter_retriever('plain', '{"storageConfig": {"type": "flat"}}');
@@ -91,7 +91,7 @@ SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sql
 SELECT action FROM rag_add_document('A text.', 'named', retriever => 'default/default');
 SELECT action FROM rag_add_document('A text.', 'named', retriever => 'plain'); :sqlstate
 SELECT action FROM rag_add_document('A text.'::bytea, 'named', retriever => 'nowhere'); :sqlstate
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'named';
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'named';
 SELECT * FROM rag_test_retriever('nowhere'); :sqlstate
 SELECT rag_retrieval_methods('hnsw'), rag_retrieval_methods('flat');
 SELECT rag_retrieval_methods('faiss'); :sqlstate
@@ -106,8 +106,8 @@ SELECT rag_create_retriever('own');
 SELECT rag_alter_retriever('own', description => 'mine');
 SELECT rag_alter_retriever('plain', description => 'not mine'); :sqlstate
 SELECT rag_drop_retriever('plain'); :sqlstate
-SELECT rag_delete('Retriever', 'plain'); :sqlstate
-SELECT * FROM rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever",
+SELECT rag_delete_manifest('Retriever', 'plain'); :sqlstate
+SELECT * FROM rag_apply_manifest('{"apiVersion": "rag/v1", "kind": "Retriever",
     "metadata": {"name": "default"}, "spec": {}}'); :sqlstate
 SET ROLE regress_retriever_reader;
 SELECT name, owner, collections FROM rag_list_retrievers()

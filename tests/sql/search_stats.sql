@@ -5,7 +5,7 @@ SELECT count(*) FROM (VALUES
     ('The tide is high at noon.', 'tide'),
     ('The harbour closes at night.', 'harbour')) AS v (t, uri),
     LATERAL rag_add_document(t, uri, collection => 'counted');
-SELECT rag_search_stats_reset();
+SELECT rag_reset_search_stats();
 SELECT count(*) FROM rag.search_stats;
 
 SELECT count(*) FROM rag_search('when is the tide high?', 'counted');
@@ -30,7 +30,7 @@ CREATE ROLE regress_stats_reader;
 GRANT rag_reader TO regress_stats_reader;
 SET ROLE regress_stats_reader;
 SELECT count(*) FROM rag.search_stats;
-SELECT rag_search_stats_reset(); :sqlstate
+SELECT rag_reset_search_stats(); :sqlstate
 RESET ROLE;
 SELECT rag_grant_collection('counted', 'regress_stats_reader', 'read');
 SET ROLE regress_stats_reader;
@@ -39,4 +39,4 @@ RESET ROLE;
 SELECT rag_drop_collection('counted');
 SELECT count(*) FROM rag.search_stats WHERE collection = 'counted';
 DROP ROLE regress_stats_reader;
-SELECT rag_search_stats_reset();
+SELECT rag_reset_search_stats();

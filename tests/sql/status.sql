@@ -25,7 +25,7 @@ SELECT rag_sync('larder') AS run \gset
 :status;
 
 -- repaired drift is cleared, although another document fails
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE collection = 'larder'
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE collection = 'larder'
     AND uri LIKE '%/2';
 SELECT drifted FROM rag_check_drift('larder');
 :drift;

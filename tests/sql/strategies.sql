@@ -88,7 +88,7 @@ CREATE VIEW pg_temp.opened AS SELECT DISTINCT relation::regclass FROM pg_locks
     JOIN pg_inherits ON inhrelid = relation
     WHERE inhparent = 'rag.chunks'::regclass AND pid = pg_backend_pid();
 BEGIN; SELECT count(*) FROM rag_search('boats', 'blue'); SELECT * FROM pg_temp.opened; COMMIT;
-BEGIN; SELECT count(rag_remove_document(document_id)) FROM rag.documents
+BEGIN; SELECT count(rag_delete_document(document_id)) FROM rag.documents
     WHERE uri = 'cars' AND collection = 'blue'; SELECT * FROM pg_temp.opened; COMMIT;
 SELECT collection, count(*) FROM rag.chunks WHERE partition = 'Shared-1' GROUP BY 1 ORDER BY 1;
 

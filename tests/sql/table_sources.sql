@@ -188,7 +188,7 @@ SELECT rag_sync('notes') AS run \gset
 :did;
 :show;
 -- a document that was removed by hand comes back
-SELECT rag_remove_document(document_id) FROM rag.documents WHERE source = 'notes';
+SELECT rag_delete_document(document_id) FROM rag.documents WHERE source = 'notes';
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- a table without its triggers is read completely, and so it is when they exist again

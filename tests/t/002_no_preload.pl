@@ -43,7 +43,8 @@ my @statements = (
 	],
 	[ q{SELECT rag_alter_source('nightly', schedule => '@hourly')}, 'given another one' ],
 	[
-		q{SELECT rag_apply(jsonb_set(rag_get('AutoIndexer', 'nightly'), '{spec,schedule}',
+		q{SELECT rag_apply_manifest(jsonb_set(rag_get_manifest('AutoIndexer', 'nightly'),
+			'{spec,schedule}',
 			'"@weekly"')::text)},
 		'by a manifest'
 	]);

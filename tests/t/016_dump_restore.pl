@@ -19,7 +19,8 @@ $node->safe_psql(
 	SELECT rag_add_document('Rolls are baked at noon.', 'rolls', 'Rolls', category => 'oven',
 	tags => '{a,b}', knowledge_id => 7,
 		metadata => '{"k": ["v"]}', collection => 'second');
-	SELECT rag_apply('{"apiVersion": "rag/v1", "kind": "Retriever", "metadata": {"name": "another"},
+	SELECT rag_apply_manifest('{"apiVersion": "rag/v1", "kind": "Retriever",
+		"metadata": {"name": "another"},
 	"spec": {"description": "x"}}');
 	SELECT rag_create_collection('third', retriever => 'another');
 	SELECT rag_create_knowledge(8, 'Nothing', '/nonexistent/file');

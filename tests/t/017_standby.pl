@@ -78,10 +78,10 @@ is( $standby->safe_psql(
 	),
 	"name\nspec.path\nspec.pth\ncredentials\nschedule",
 	'rag_validate_source works on a standby');
-my $manifest = q{SELECT rag_get('AutoIndexer', 'docs') -> 'spec'};
+my $manifest = q{SELECT rag_get_manifest('AutoIndexer', 'docs') -> 'spec'};
 is( $standby->safe_psql('postgres', $manifest),
 	$primary->safe_psql('postgres', $manifest),
-	'rag_get works on a standby');
+	'rag_get_manifest works on a standby');
 is( $standby->safe_psql(
 		'postgres', q{SELECT rag_next_runs('@yearly', 1, '2026-05-29') = '2027-01-01'}),
 	't',

@@ -144,7 +144,7 @@ for my $round (1 .. 3)
 # ----------------------------------------
 
 # Enough rows are deleted for a repair. Vacuum is slow, so that it has done only a part of its work.
-my $info = "SELECT vectors, tombstones, free_slots > 0 FROM rag_index_info('t_v')";
+my $info = "SELECT vectors, tombstones, free_slots > 0 FROM rag_hnsw_info('t_v')";
 my $cut_off = 0;
 # time of the crash, in milliseconds since the start of a phase
 for my $moment ([ 'vacuuming indexes', 0 ], map { [ 'cleaning up indexes', $_ ] } 0, 60, 150, 300)

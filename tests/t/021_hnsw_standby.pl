@@ -19,7 +19,7 @@ $standby->start;
 
 # All rows that an index returns, in order, and its statistics.
 my $answers = "SELECT nearest('t', '<=>', v, 100) FROM query WHERE dimensions = 64";
-my $info = "SELECT * FROM rag_index_info('t_v')";
+my $info = "SELECT * FROM rag_hnsw_info('t_v')";
 
 sub is_equal
 {
@@ -33,7 +33,7 @@ sub is_equal
 		"$name: the standby returns the same rows as the primary");
 	is( $standby->safe_psql('postgres', $info),
 		$primary->safe_psql('postgres', $info),
-		"$name: rag_index_info is the same on the standby");
+		"$name: rag_hnsw_info is the same on the standby");
 	is($standby->safe_psql('postgres', "SELECT fault('t')"),
 		'', "$name: the index is correct on the standby");
 	return;
@@ -112,7 +112,7 @@ $standby->safe_psql(
 	DELETE FROM t WHERE kind = 4");
 index_is_correct($standby, 't', 'inserts work after promotion');
 $standby->safe_psql('postgres', 'VACUUM t');
-is( $standby->safe_psql('postgres', "SELECT vectors FROM rag_index_info('t_v')"),
+is( $standby->safe_psql('postgres', "SELECT vectors FROM rag_hnsw_info('t_v')"),
 	$standby->safe_psql('postgres', 'SELECT count(*) FROM t'),
 	'vacuum works after promotion');
 index_is_correct($standby, 't', 'the index is correct after promotion');

@@ -105,11 +105,11 @@ my %file = map {
 is( $node->safe_psql(
 		'postgres',
 		"SELECT count(*) FROM pg_class c WHERE relname ~ '^d[0-9]+_v' AND EXISTS (
-			SELECT FROM rag_index_check(c.oid))"
+			SELECT FROM rag_check_index(c.oid))"
 	),
 	'0',
 	'all indexes are correct before they are damaged');
-my ($pages) = $node->safe_psql('postgres', "SELECT pages FROM rag_index_info('d000_v')");
+my ($pages) = $node->safe_psql('postgres', "SELECT pages FROM rag_hnsw_info('d000_v')");
 cmp_ok($pages, '>', 8, 'each index has several pages');
 $node->stop;
 
@@ -169,9 +169,9 @@ my %statement = (
 	nearest => "SELECT 'recall', recall('%s', operator, 10) FROM hnsw_index('%s')",
 	all => "SELECT cardinality(nearest('%s', operator, v, NULL)) FROM query, hnsw_index('%s')
 			WHERE dimensions = 64 LIMIT 2",
-	check => "SELECT 'problems', count(*) FROM rag_index_check('%s_v')",
-	info => "SELECT * FROM rag_index_info('%s_v')",
-	recall => "SELECT recall >= 0 FROM rag_index_recall('%s_v', 5)",
+	check => "SELECT 'problems', count(*) FROM rag_check_index('%s_v')",
+	info => "SELECT * FROM rag_hnsw_info('%s_v')",
+	recall => "SELECT recall >= 0 FROM rag_hnsw_recall('%s_v', 5)",
 	insert => "BEGIN; INSERT INTO %s SELECT 20000 + i, point(64) FROM generate_series(1, 30) i",
 	equal =>
 	  "BEGIN; INSERT INTO %s SELECT 20000 + i, v FROM generate_series(1, 40) i, (SELECT v FROM %s
@@ -216,10 +216,10 @@ for my $case (@cases)
 		$ended{ $is_reported ? 'reported' : 'worked' }++;
 	}
 	await('the server works', sub { run_sql($node, 'SELECT 1')->{rc} == 0 }) if $result->{rc} != 0;
-	# slots of zeros are free slots, as vacuum leaves them; only rag_index_check can detect them
+	# slots of zeros are free slots, as vacuum leaves them; only rag_check_index can detect them
 	my ($recall) = $result->{out} =~ /^recall\|(.*)/m;
 	my ($problems) = $result->{out} =~ /^problems\|(.*)/m;
-	push @wrong, 'rag_index_check must return one row for another version'
+	push @wrong, 'rag_check_index must return one row for another version'
 	  if $case->{how} eq OTHER_VERSION and ($problems // 0) != 1;
 	push @wrong, "recall is $recall, and there is no error"
 	  if ($recall // 1) < 0.9 and ($case->{how} !~ /zeros but/ or !$problems);

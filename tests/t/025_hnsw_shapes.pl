@@ -32,7 +32,7 @@ cmp_ok(
 	'>=',
 	19,
 	'10,000 equal vectors do not hide other rows');
-is(sql("SELECT vectors, nodes FROM rag_index_info('equal_v')"),
+is(sql("SELECT vectors, nodes FROM rag_hnsw_info('equal_v')"),
 	'10500|500', '10,000 equal vectors share one node');
 sql('DELETE FROM equal WHERE id > 1000 AND id % 100 <> 0');
 sql('VACUUM equal');
@@ -45,7 +45,7 @@ index_is_correct($node, 'equal', 'equal vectors: the index is correct after inse
 sql('DELETE FROM equal WHERE v = (SELECT v FROM equal WHERE id = 7)');
 sql('VACUUM equal');
 index_is_correct($node, 'equal', 'equal vectors: the index is correct after all are deleted');
-is(sql("SELECT vectors FROM rag_index_info('equal_v')"),
+is(sql("SELECT vectors FROM rag_hnsw_info('equal_v')"),
 	'499', 'equal vectors: other rows remain after all are deleted');
 
 add_queries($node, 16000);
@@ -69,8 +69,8 @@ sql("CREATE TABLE gaps (id int PRIMARY KEY, v rag_types.vector); SELECT setseed(
 	FROM generate_series(1, 900) i;
 	CREATE INDEX gaps_v ON gaps USING rag_hnsw (v vector_cosine_ops);
 	INSERT INTO gaps SELECT 900 + id, v FROM gaps");
-is( sql("SELECT vectors, (SELECT count(*) FROM rag_index_check('gaps_v'))
-	FROM rag_index_info('gaps_v')"
+is( sql("SELECT vectors, (SELECT count(*) FROM rag_check_index('gaps_v'))
+	FROM rag_hnsw_info('gaps_v')"
 	),
 	'600|0',
 	'NULLs and zero vectors are not indexed');
@@ -115,7 +115,7 @@ is( sql("SELECT nearest('unlogged', '<->', (SELECT v FROM query WHERE dimensions
 	),
 	'{}',
 	'a crash empties an unlogged index');
-is(sql("SELECT count(*) FROM rag_index_check('unlogged_v')"),
+is(sql("SELECT count(*) FROM rag_check_index('unlogged_v')"),
 	'0', 'an emptied unlogged index is correct');
 sql('SELECT setseed(0.7); INSERT INTO unlogged SELECT i, point(64) FROM generate_series(1, 500) i');
 index_is_correct($node, 'unlogged', 'rows can be inserted into an emptied unlogged index');

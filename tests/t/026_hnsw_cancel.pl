@@ -74,9 +74,9 @@ my %call = (
 		LATERAL (SELECT id FROM t WHERE id < -g ORDER BY v <-> (SELECT v FROM query
 		WHERE dimensions = 64 LIMIT 1) LIMIT 1) s",
 	'an insert' => "INSERT INTO t SELECT 100000 + i, point(64) FROM generate_series(1, 1000000) i",
-	'rag_index_check' => "SELECT count(*) FROM generate_series(1, 10000) g,
-			LATERAL rag_index_check(('t_v' || left(g::text, 0))::regclass)",
-	'rag_index_recall' => "SELECT count(*) FROM rag_index_recall('t_v', 10000, 100)",
+	'rag_check_index' => "SELECT count(*) FROM generate_series(1, 10000) g,
+			LATERAL rag_check_index(('t_v' || left(g::text, 0))::regclass)",
+	'rag_hnsw_recall' => "SELECT count(*) FROM rag_hnsw_recall('t_v', 10000, 100)",
 	'vacuum' => "SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; VACUUM t");
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 4 = 0');
 for my $what (sort keys %call)
@@ -101,7 +101,7 @@ for my $what (sort keys %call)
 }
 index_is_correct($node, 't', 'the index is correct after cancelled statements');
 $node->safe_psql('postgres', 'VACUUM t');
-is($node->safe_psql('postgres', "SELECT vectors FROM rag_index_info('t_v')"),
+is($node->safe_psql('postgres', "SELECT vectors FROM rag_hnsw_info('t_v')"),
 	'7500', 'the index contains all rows after cancelled statements');
 index_is_correct($node, 't', 'the index is correct after cancelled statements and vacuum');
 
@@ -116,7 +116,7 @@ error_like($vacuum->finish, '57014', 'user request', undef,
 	'vacuum can be cancelled while it repairs the graph');
 index_is_correct($node, 't', 'the index is correct after a cancelled vacuum');
 $node->safe_psql('postgres', 'VACUUM t');
-is($node->safe_psql('postgres', "SELECT vectors, tombstones FROM rag_index_info('t_v')"),
+is($node->safe_psql('postgres', "SELECT vectors, tombstones FROM rag_hnsw_info('t_v')"),
 	'5000|0', 'the next vacuum completes the repair');
 index_is_correct($node, 't', 'the index is correct after the repair');
 same_cluster($witness, 'cancelled statements');

@@ -12,8 +12,8 @@ write_file("$folder/note-$_.txt", 'Backups are taken every night.') for 1 .. 299
 create_folder_source($node, 'notes', $folder);
 
 my $status = 'SELECT chunk_count, has_vector_index FROM rag_collection_status(\'default\')';
-my $check = q{SELECT count(*) FROM rag_index_check('rag.rag_kb_default_embedding_idx')};
-my $vectors = q{SELECT vectors FROM rag_index_info('rag.rag_kb_default_embedding_idx')};
+my $check = q{SELECT count(*) FROM rag_check_index('rag.rag_kb_default_embedding_idx')};
+my $vectors = q{SELECT vectors FROM rag_hnsw_info('rag.rag_kb_default_embedding_idx')};
 
 sync_ok($node, 'notes', 'a sync of fewer than 3,000 chunks succeeds');
 is(ask($node, $status), '2990|f', 'a sync of fewer than 3,000 chunks creates no index');

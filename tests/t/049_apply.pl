@@ -39,7 +39,7 @@ sub retriever
 sub applying
 {
 	return q{SELECT string_agg(kind || ' ' || name || ' ' || action, ', ' ORDER BY i)
-	  FROM rag_apply($yaml$}
+	  FROM rag_apply_manifest($yaml$}
 	  . join("---\n", @_) . q{$yaml$) WITH ORDINALITY AS a (kind, name, action, i)};
 }
 
@@ -194,6 +194,6 @@ subtest 'a role without privileges does not wait' => sub {
 	$first->query('ROLLBACK');
 };
 
-same_cluster($witness, 'all tests of concurrent rag_apply');
+same_cluster($witness, 'all tests of concurrent rag_apply_manifest');
 $node->stop;
 done_testing();

@@ -294,7 +294,8 @@ subtest 'a schedule that cannot be evaluated' => sub {
 	sql(q{UPDATE rag.source SET next_run = now() WHERE name = 'beside-it'; SELECT pg_reload_conf()}
 	);
 	source_becomes('beside-it', 'phase', 'Completed', 'other sources are synced meanwhile');
-	is(sql(q{SELECT action FROM rag_apply(rag_get('AutoIndexer', 'zoned')::text)}),
+	is(sql(q{SELECT action FROM rag_apply_manifest(rag_get_manifest('AutoIndexer',
+		'zoned')::text)}),
 		'unchanged', 'the manifest of the source is unchanged');
 	error_like(
 		run_sql($node, q{SELECT rag_alter_source('zoned', timeout => '2 hours')}),

@@ -121,7 +121,7 @@ keeps_its_secret(
 		"SELECT rag_create_retriever('r', '{\"storageConfig\": {\"type\": \"qdrant\",
 			\"url\": \"https://example.org\", \"password\": \"WORD\"}}')" ],
 	[ 'a manifest with a secret',
-		"SELECT rag_apply('{apiVersion: v1, kind: Secret, metadata: {name: s},
+		"SELECT rag_apply_manifest('{apiVersion: v1, kind: Secret, metadata: {name: s},
 			stringData: {key: WORD}}')" ],
 	[ 'a key within a block',
 		"DO \$\$ BEGIN PERFORM rag_create_model('m', 'chat', 'openai',

@@ -86,14 +86,14 @@ subtest 'the last finished run and the current run' => sub {
 	is( status('main', "$last, current_run_id"),
 		"Pending|t|2|t|1|$first|$queued",
 		'a queued run does not clear the errors of the last run');
-	my $status = decode_json(sql(q{SELECT rag_get('AutoIndexer', 'main')}))->{status};
+	my $status = decode_json(sql(q{SELECT rag_get_manifest('AutoIndexer', 'main')}))->{status};
 	is_deeply(
 		[
 			@$status{qw(phase lastRunID currentRunID documentsProcessed)},
 			scalar @{ $status->{errors} }
 		],
 		[ 'Pending', $first + 0, $queued + 0, 2, 1 ],
-		'a queued run does not clear the errors in rag_get');
+		'a queued run does not clear the errors in rag_get_manifest');
 
 	RagHold::hold('main');
 	RagHold::release('busy');
@@ -242,12 +242,12 @@ subtest 'errors and losses of many documents' => sub {
 	write_file("$folder/lossy.md", "A document before\0and after.");
 	write_file("$folder/broken$_.docx", "PK\x03\x04 no archive $_") for 1 .. 12;
 	sql(qq{SELECT rag_create_source('many', 'folder', '{"path": "$folder"}', suspend => true)});
-	my $of = sub { decode_json(sql(q{SELECT rag_get('AutoIndexer', 'many')}))->{status} };
+	my $of = sub { decode_json(sql(q{SELECT rag_get_manifest('AutoIndexer', 'many')}))->{status} };
 	is_deeply([ @{ $of->() }{qw(documentsProcessed documentsWithWarnings)} ],
 		[ 0, 0 ], 'a source without a run has processed no document');
 	sql(q{SELECT rag_sync('many')});
 	is_deeply([ @{ $of->() }{qw(documentsProcessed documentsWithWarnings)} ],
-		[ 14, 1 ], 'rag_get tells documents with loss of content');
+		[ 14, 1 ], 'rag_get_manifest tells documents with loss of content');
 	is(status('many', 'array_length(errors, 1)'), '11', 'ten errors, and their number');
 	is( status('many', 'errors[11]'),
 		'12 documents could not be indexed; rag.run_errors has all',

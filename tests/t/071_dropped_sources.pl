@@ -138,20 +138,20 @@ subtest 'documents of a table' => sub {
 		'the document of a row that was inserted and deleted again is kept');
 };
 
-subtest 'rag_delete keeps documents by default' => sub {
+subtest 'rag_delete_manifest keeps documents by default' => sub {
 	sql(q{SELECT rag_create_collection('deleted')});
 	for my $keep (undef, 'true', 'false')
 	{
 		create('x', $second, 'deleted');
 		sync_ok($node, 'x');
-		sql(q{SELECT rag_delete('AutoIndexer', 'x'} . (defined $keep ? ", $keep)" : ')'));
+		sql(q{SELECT rag_delete_manifest('AutoIndexer', 'x'} . (defined $keep ? ", $keep)" : ')'));
 		is( titles('deleted'),
 			($keep // '') eq 'false' ? undef // '' : 'Cake -',
 			'keep_documents => '
-			  . ($keep // 'rag_delete keeps documents unless they are deleted explicitly'));
+			  . ($keep // 'rag_delete_manifest keeps documents unless told otherwise'));
 	}
-	is(sql(q{SELECT rag_delete('AutoIndexer', 'x', keep_documents => false)}),
-		'f', 'rag_delete returns false for a source that does not exist');
+	is(sql(q{SELECT rag_delete_manifest('AutoIndexer', 'x', keep_documents => false)}),
+		'f', 'rag_delete_manifest returns false for a source that does not exist');
 };
 
 subtest 'notifications of a drop' => sub {

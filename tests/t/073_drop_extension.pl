@@ -68,7 +68,7 @@ for my $preload (0, 1)
 	$result = run_sql($node, 'DROP EXTENSION rag');
 	is($result->{rc}, 0, "$with: CASCADE is not needed without documents") or diag($result->{err});
 	$sql->(q{CREATE EXTENSION rag; SELECT rag_add_document('A text.', 'a')});
-	$sql->(q{SELECT rag_remove_document(document_id) FROM rag.documents});
+	$sql->(q{SELECT rag_delete_document(document_id) FROM rag.documents});
 	is(run_sql($node, 'DROP EXTENSION rag')->{rc},
 		0, "$with: CASCADE is not needed after all documents were removed");
 

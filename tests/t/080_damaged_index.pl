@@ -119,7 +119,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM rag_search('what is made?'
 sync_ok($node, 'notes', 'the next sync succeeds with a corrupted index');
 is($node->safe_psql('postgres', $status), 'ready', 'the next sync rebuilds the index');
 is( $node->safe_psql(
-		'postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}),
+		'postgres', q{SELECT count(*) FROM rag_check_index('rag.rag_kb_big_embedding_idx')}),
 	'0',
 	'the rebuilt index is correct');
 is($node->safe_psql('postgres', $damaged), '', 'rag.metrics reports nothing after that');
@@ -178,7 +178,7 @@ is( $node->safe_psql(
 is($node->safe_psql('postgres', $status),
 	'ready', 'a sync that meets the corruption rebuilds the index');
 is( $node->safe_psql(
-		'postgres', q{SELECT count(*) FROM rag_index_check('rag.rag_kb_big_embedding_idx')}),
+		'postgres', q{SELECT count(*) FROM rag_check_index('rag.rag_kb_big_embedding_idx')}),
 	'0',
 	'the index rebuilt by the sync is correct');
 

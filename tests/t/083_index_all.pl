@@ -1,5 +1,6 @@
-# rag_index_all has a worker index all knowledge items, with one process and a transaction for each
-# item. Other sessions see its progress. What is done stays, whatever ends the worker.
+# rag_index_all_knowledge lets a worker index all knowledge items, with one process and a
+# transaction for each item. Other sessions see its progress. What is done stays, whatever ends the
+# worker.
 use strict;
 use warnings;
 use Test::More;
@@ -17,9 +18,9 @@ $node->safe_psql(
 my $statuses =
   "SELECT string_agg(knowledge_id || ' ' || status, ', ' ORDER BY knowledge_id) FROM rag.knowledge";
 my $counts = q{s ->> 'successful', s ->> 'failed'};
-my $index = "SELECT $counts FROM rag_index_all() s";
+my $index = "SELECT $counts FROM rag_index_all_knowledge() s";
 
-# Calls rag_index_all, and waits until the item of the slow server is fetched.
+# Calls rag_index_all_knowledge, and waits until the item of the slow server is fetched.
 sub start_and_hold
 {
 	RagHold::hold('slow');
@@ -44,12 +45,12 @@ subtest 'progress, and a cancel' => sub {
 			FROM rag.progress'),
 		'default|knowledge|1|3|t', 'another session sees the progress');
 	is(scalar(() = engines($node, 'ingest')), 1, 'one process reads the items');
-	error_like(run_sql($node, 'SELECT rag_index_all()'),
+	error_like(run_sql($node, 'SELECT rag_index_all_knowledge()'),
 		'55006', 'are being indexed by another session', 'rag.progress',
-		'a second call of rag_index_all is rejected');
+		'a second call of rag_index_all_knowledge is rejected');
 	ask($node, 'SELECT pg_cancel_backend(' . $call->backend . ')');
 	error_like($call->finish, '57014', 'canceling statement due to user request',
-		undef, 'rag_index_all can be cancelled');
+		undef, 'rag_index_all_knowledge can be cancelled');
 	await_end();
 	is(ask($node, $statuses), '1 active, 2 pending, 3 pending', 'what is done stays');
 	is(ask($node, 'SELECT count(*) FROM rag.progress'), '0', 'nothing is in progress');
@@ -77,9 +78,10 @@ subtest 'an engine that is killed' => sub {
 subtest 'inside a transaction' => sub {
 	my $result = run_sql($node,
 		"BEGIN; SELECT rag_create_knowledge(4, NULL, '$files[2]') IS NULL;
-		SELECT s ->> 'total_items' FROM rag_index_all('error') s;
-		SELECT s ->> 'total_items' FROM rag_index_all('active') s; ROLLBACK");
-	is($result->{rc}, 0, 'rag_index_all works inside of a transaction') or diag($result->{err});
+		SELECT s ->> 'total_items' FROM rag_index_all_knowledge('error') s;
+		SELECT s ->> 'total_items' FROM rag_index_all_knowledge('active') s; ROLLBACK");
+	is($result->{rc}, 0, 'rag_index_all_knowledge works inside of a transaction')
+	  or diag($result->{err});
 	is($result->{out}, "f\n1\n3", 'it indexes what is committed');
 	like($result->{err}, qr/NOTICE:.*are not committed: 1/, 'and tells the rest');
 	is(ask($node, $statuses), '1 active, 2 active, 3 active', 'a rollback does not undo it');
@@ -98,7 +100,7 @@ subtest 'items that change meanwhile' => sub {
 		"file://$files[2]", 'with what they are now');
 
 	$call = start_and_hold();
-	$node->safe_psql('postgres', 'SELECT rag_remove_knowledge(3)');
+	$node->safe_psql('postgres', 'SELECT rag_drop_knowledge(3)');
 	RagHold::release('slow');
 	is($call->finish->{out}, '2|1', 'an item that is removed fails');
 	is(ask($node, 'SELECT count(*) FROM rag.documents WHERE knowledge_id = 3'), '0',
@@ -111,7 +113,7 @@ subtest 'servers that limit the rate of requests' => sub {
 			collection => 'limited');
 		SELECT rag_create_knowledge(2, NULL, '$files[0]', collection => 'limited')");
 	RagHold::answer('limited', '429 Too Many Requests', 'Retry-After: 2');
-	my $call = start_sql($node, "SELECT $counts FROM rag_index_all(NULL, 'limited') s");
+	my $call = start_sql($node, "SELECT $counts FROM rag_index_all_knowledge(NULL, 'limited') s");
 	my $done = "SELECT documents_done FROM rag.progress WHERE collection = 'limited'";
 	await('the other item is stored', sub { ask($node, $done) eq '2' });
 	error_like(run_sql($node, "SELECT rag_rename_collection('limited', 'other')"),

@@ -47,7 +47,7 @@ sub info
 {
 	my ($table, $what) = @_;
 	return $node->safe_psql('postgres',
-		"SELECT $what FROM rag_index_info((SELECT index FROM hnsw_index('$table')))");
+		"SELECT $what FROM rag_hnsw_info((SELECT index FROM hnsw_index('$table')))");
 }
 
 # -- a tenth of the rows, as whole clusters

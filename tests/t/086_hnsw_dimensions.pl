@@ -11,7 +11,7 @@ $node->safe_psql(
 	'CREATE TABLE t (id int, v rag_types.vector);
 		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops)'
 );
-my $dimensions = "SELECT dimensions FROM rag_index_info('t_v')";
+my $dimensions = "SELECT dimensions FROM rag_hnsw_info('t_v')";
 
 # another session that has cached the index before
 my $other = session($node);

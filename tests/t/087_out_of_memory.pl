@@ -65,7 +65,7 @@ for my $threads (1, 0)
 		'1', 'the last build succeeded');
 	$node->safe_psql('postgres', 'DROP INDEX t_v') if $threads;
 }
-is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_index_info('t_v')"),
+is($node->safe_psql('postgres', "SELECT nodes > 0.9 * $rows FROM rag_hnsw_info('t_v')"),
 	't', 'the index has the expected number of nodes');
 
 # -- the server as a whole, as under ulimit -v
@@ -94,14 +94,14 @@ my $scan = "SET work_mem = '1GB'; SET enable_seqscan = off; SET enable_sort = of
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> '[0.5,0.5,0.5]' OFFSET 0) s";
 cmp_ok(with_more_and_more($scan, 1_000_000, 'a scan of everything'),
 	'>', 0, 'a scan without enough memory');
-cmp_ok(with_more_and_more("SELECT * FROM rag_index_check('t_v')", 50_000, 'a check'),
-	'>=', 0, 'rag_index_check without enough memory');
+cmp_ok(with_more_and_more("SELECT * FROM rag_check_index('t_v')", 50_000, 'a check'),
+	'>=', 0, 'rag_check_index without enough memory');
 $node->safe_psql('postgres',
 	"UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
 cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'),
 	'>=', 0, 'vacuum without enough memory');
 same_cluster($witness, 'scans and vacuums without enough memory');
-is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"),
+is($node->safe_psql('postgres', "SELECT count(*) FROM rag_check_index('t_v')"),
 	'0', 'the index is correct after scans and vacuums without enough memory');
 
 # -- texts
@@ -111,7 +111,7 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM rag_index_check('t_v')"),
 # other
 my ($refused, $ended, $wrong) = (0, 0, '');
 for my $call (
-	q{rag_apply(E'kind: AutoIndexer\\nmetadata:\\n  name: ' || repeat('x', 20000000))},
+	q{rag_apply_manifest(E'kind: AutoIndexer\\nmetadata:\\n  name: ' || repeat('x', 20000000))},
 	q{rag_create_source('s', 'folder', jsonb_build_object('path', repeat('x', 20000000)))},
 	q{rag_add_document(repeat('x ', 10000000), 'note:1')})
 {

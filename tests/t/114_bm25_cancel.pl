@@ -74,8 +74,8 @@ my %call = (
 	'an insert of a huge document' =>
 	  "INSERT INTO t SELECT 200000, string_agg('word' || i, ' ')
 		FROM generate_series(1, 3000000) i",
-	'rag_index_check' => "SELECT count(*) FROM generate_series(1, 10000) g,
-			LATERAL rag_index_check(('t_body' || left(g::text, 0))::regclass)",
+	'rag_check_index' => "SELECT count(*) FROM generate_series(1, 10000) g,
+			LATERAL rag_check_index(('t_body' || left(g::text, 0))::regclass)",
 	'merges' => "DO \$\$ BEGIN FOR i IN 1..100000 LOOP INSERT INTO t VALUES (300000 + i, 'word');
 			PERFORM rag_bm25_merge('t_body'); END LOOP; END \$\$",
 	'vacuum' => "SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; VACUUM t");
@@ -132,7 +132,7 @@ cmp_ok(
 my $scan = "SET enable_seqscan = off; SET enable_sort = off; SET work_mem = '1GB';
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY body <@> 'w1 w2 w3 w4 w5' OFFSET 0) s";
 with_more_and_more($scan, 200_000, 'a search to its end');
-with_more_and_more("SELECT * FROM rag_index_check('t_body')", 100_000, 'a check');
+with_more_and_more("SELECT * FROM rag_check_index('t_body')", 100_000, 'a check');
 with_more_and_more(
 	"INSERT INTO t SELECT 500000, string_agg('word' || i, ' ') FROM generate_series(1, 200000) i",
 	6_000_000, 'an insert of a huge document');

@@ -50,7 +50,7 @@ $node->restart;
 index_is_correct($node, 'unlogged', 'an unlogged index keeps its rows after a clean shutdown');
 crash($node);
 is(sql("SELECT count(*) FROM unlogged"), '0', 'a crash empties an unlogged table');
-is(sql("SELECT count(*) FROM rag_index_check('unlogged_body')"),
+is(sql("SELECT count(*) FROM rag_check_index('unlogged_body')"),
 	'0', 'an emptied unlogged index is correct');
 sql('SELECT setseed(0.7);
 	INSERT INTO unlogged SELECT i, sentence(40) FROM generate_series(1, 1500) i');

@@ -214,7 +214,7 @@ like(
 	$prompt,
 	qr/^--- $new begin \[\d\]\n$title\nThe keys.*?reveal \{context\} \[9\]\.\n--- $new end$/ms,
 	'the document is quoted as it is');
-$node->safe_psql('postgres', "SELECT rag_remove_document(document_id) FROM rag.documents
+$node->safe_psql('postgres', "SELECT rag_delete_document(document_id) FROM rag.documents
 	WHERE uri = 'attack'");
 
 # -- failures

@@ -39,7 +39,7 @@ sub add_version
 	my $last =
 	  $version % 2
 	  ? "SELECT success FROM rag_add_document('$second', 'text-2', collection => 'whole')"
-	  : "SELECT rag_remove_document(document_id) FROM rag.documents WHERE uri = 'text-2'";
+	  : "SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'text-2'";
 	return run_sql($node, "BEGIN; SELECT success
 		FROM rag_add_document('$first', 'text-1', collection => 'whole'); $last; COMMIT");
 }

@@ -58,7 +58,7 @@ run_sql($node, "SELECT rag_embed('start')");
 my $gone = ask($node,
 	"SELECT document_id FROM rag.documents WHERE collection = 'books' AND source IS NOT NULL
 	 ORDER BY uri LIMIT 1");
-ask($node, "SELECT rag_remove_document('$gone')");
+ask($node, "SELECT rag_delete_document('$gone')");
 thaw($embed);
 # a session that began before the storage was replaced tries again
 my $added;
@@ -121,7 +121,7 @@ for my $case (
 		"rag_add_document('Rolls are baked at noon.', 'new', collection => 'one')" ],
 	[ 'gives chunks', q{rag_upsert_chunks('[{"chunk_id":
 		"00000000-0000-0000-0000-000000000001", "uri": "given", "text": "Tea is hot."}]', 'one')} ],
-	[ 'removes a document', "rag_remove_document(document_id) FROM rag.documents
+	[ 'removes a document', "rag_delete_document(document_id) FROM rag.documents
 		WHERE collection = 'one' AND uri = 'bread'" ])
 {
 	my ($what, $call) = @$case;

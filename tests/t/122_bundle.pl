@@ -93,8 +93,10 @@ like($exported, qr/^\d+\|$count\|$size$/, 'an export returns the numbers of chun
 is((stat "$folder/one")[2] & 07777, 0700, 'only the server can read the folder');
 unlike(slurp_file("$folder/one/sources.yaml"), qr/status|creationTimestamp/,
 	'the manifest has no status');
-like($sql->(q{SELECT action FROM rag_apply($m$} . slurp_file("$folder/one/sources.yaml") . '$m$)'),
-	qr/^unchanged\nunchanged$/, 'rag_apply takes the manifest, which changes nothing');
+like(
+	$sql->(q{SELECT action FROM rag_apply_manifest($m$}
+		  . slurp_file("$folder/one/sources.yaml") . '$m$)'),
+	qr/^unchanged\nunchanged$/, 'rag_apply_manifest takes the manifest, which changes nothing');
 
 $sql->(q{SELECT rag_drop_collection('bakery', with_sources => true);
 	SELECT rag_drop_retriever('exact')});

@@ -81,11 +81,11 @@ is(ask($node, "SELECT calls, estimated > 0 FROM rag.model_usage WHERE model = 't
 $node->safe_psql('postgres', "SELECT rag_create_collection('of-$_', model => '$_');
 	SELECT rag_add_document('Keys are rotated each month.', 'keys', collection => 'of-$_')")
   for qw(cohere tei);
-is(ask($node, "SELECT rag_index_state('of-cohere') -> 'embed'"),
+is(ask($node, "SELECT rag_chunk_state('of-cohere') -> 'embed'"),
 	'{"dim": 8, "model": "cohere", "provider": "cohere"}',
-	'rag_index_state names the provider cohere');
-is(ask($node, "SELECT rag_index_state('of-tei') -> 'embed'"),
-	'{"dim": 16, "model": "tei", "provider": "tei"}', 'rag_index_state names the provider tei');
+	'rag_chunk_state names the provider cohere');
+is(ask($node, "SELECT rag_chunk_state('of-tei') -> 'embed'"),
+	'{"dim": 16, "model": "tei", "provider": "tei"}', 'rag_chunk_state names the provider tei');
 
 # -- two models side by side
 create_collection('near', 'all-MiniLM-L6-v2', 'Keys are rotated each month.', 'Bread is baked.');

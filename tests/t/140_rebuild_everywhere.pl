@@ -43,7 +43,7 @@ like(
 is( $sql->(
 		q{SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		JOIN pg_am a ON a.oid = c.relam AND a.amname IN ('rag_hnsw', 'rag_bm25')
-		CROSS JOIN LATERAL rag_index_check(c.oid) WHERE c.relkind = 'i'}),
+		CROSS JOIN LATERAL rag_check_index(c.oid) WHERE c.relkind = 'i'}),
 	'0',
 	'the indexes are complete');
 

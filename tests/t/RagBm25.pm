@@ -73,9 +73,9 @@ BEGIN
         JOIN pg_am a ON a.oid = c.relam
         WHERE i.indrelid = relation AND a.amname = 'rag_bm25' AND i.indisvalid LIMIT 1;
     IF with_check THEN
-        SELECT string_agg(c::text, ' ') INTO problems FROM rag_index_check(index) c;
+        SELECT string_agg(c::text, ' ') INTO problems FROM rag_check_index(index) c;
         IF problems IS NOT NULL THEN
-            RETURN 'rag_index_check: ' || problems;
+            RETURN 'rag_check_index: ' || problems;
         END IF;
     END IF;
     FOR q IN SELECT query FROM search LOOP
@@ -104,7 +104,7 @@ sub bm25_node
 	return $node;
 }
 
-# Checks that rag_index_check finds nothing, and that scans to their end return all rows that match,
+# Checks that rag_check_index finds nothing, and that scans to their end return all rows that match,
 # once, in the order of their scores, and with the scores that the operator computes.
 sub index_is_correct
 {

@@ -132,9 +132,9 @@ BEGIN
     SELECT h.index, h.operator INTO STRICT index, operator FROM hnsw_index(relation) h
     WHERE h.index IS NOT NULL;
     IF with_check THEN
-        SELECT string_agg(c::text, ' ') INTO problems FROM rag_index_check(index) c;
+        SELECT string_agg(c::text, ' ') INTO problems FROM rag_check_index(index) c;
         IF problems IS NOT NULL THEN
-            RETURN 'rag_index_check: ' || problems;
+            RETURN 'rag_check_index: ' || problems;
         END IF;
     END IF;
     EXECUTE format('SELECT v FROM query WHERE dimensions =
@@ -187,7 +187,7 @@ sub add_queries
 	return;
 }
 
-# Checks that rag_index_check finds nothing, that a full scan returns every row once, and that the
+# Checks that rag_check_index finds nothing, that a full scan returns every row once, and that the
 # 10 nearest are found (recall of at least .95, in order).
 sub index_is_correct
 {
@@ -252,7 +252,7 @@ sub recall_survives_cycles
 		}
 		my $worn = narrow_recall($node, $table, $metric);
 		my $pages = $node->safe_psql('postgres',
-			"SELECT pages FROM rag_index_info((SELECT index FROM hnsw_index('$table')))");
+			"SELECT pages FROM rag_hnsw_info((SELECT index FROM hnsw_index('$table')))");
 		$node->safe_psql('postgres', "REINDEX TABLE $table");
 		index_is_correct($node, $table, "$name: correct after REINDEX");
 		cmp_ok(
@@ -263,7 +263,7 @@ sub recall_survives_cycles
 			$pages, '<',
 			2 * $node->safe_psql(
 				'postgres',
-				"SELECT pages FROM rag_index_info((SELECT index FROM hnsw_index('$table')))"),
+				"SELECT pages FROM rag_hnsw_info((SELECT index FROM hnsw_index('$table')))"),
 			"$name: the index has less than twice the size of a new one");
 	}
 	return;

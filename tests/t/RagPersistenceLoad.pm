@@ -67,7 +67,7 @@ sub broken_indexes
 	my $problems = ask($node, q{SELECT i.indexrelid::regclass || ': ' || c.problem
 		FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am a ON a.oid = x.relam
 			JOIN pg_inherits p ON p.inhrelid = i.indrelid,
-			LATERAL rag_index_check(i.indexrelid) AS c (problem)
+			LATERAL rag_check_index(i.indexrelid) AS c (problem)
 		WHERE p.inhparent = 'rag.chunks'::regclass AND a.amname IN ('rag_bm25', 'rag_hnsw')});
 	return grep { $_ ne '' } split /\n/, $problems;
 }
@@ -84,7 +84,7 @@ sub many_sessions
 		add => [ 6, "SELECT success FROM rag_add_document('Session :client_id writes document :n, '
 			|| 'version ' || (1000 * random())::int, 'c:client_id-:n',
 			collection => $collection);" ],
-		remove => [ 2, "SELECT rag_remove_document(document_id) FROM rag.documents
+		remove => [ 2, "SELECT rag_delete_document(document_id) FROM rag.documents
 			WHERE collection = $collection AND uri = 'c:client_id-:n';" ],
 		search => [ 3, "SELECT count(*) FROM rag_search('document :n', $collection);" ],
 		status => [ 1, "SELECT state FROM rag_collection_status($collection);" ]);

@@ -111,7 +111,7 @@ my %operations = (
 		my ($self, $c) = @_;
 		my $uri = $self->one_of(uris($c, sub { $_[0]{kind} ne 'file' })) // return;
 		return {
-			sql => sprintf('SELECT rag_remove_document(document_id) FROM rag.documents
+			sql => sprintf('SELECT rag_delete_document(document_id) FROM rag.documents
 				WHERE collection = %s AND uri = %s',
 				literal($c->{name}), literal($uri)),
 			output => 't',

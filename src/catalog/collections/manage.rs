@@ -217,7 +217,7 @@ pub fn check_droppable(collection: &Collection) -> Result<(), Error> {
     )
     .hint(
         "To empty it, call rag_drop_source(name, keep_documents => false) and \
-         rag_remove_document(document_id).",
+         rag_delete_document(document_id).",
     ))
 }
 

@@ -1,4 +1,4 @@
-//! `rag_index_check`, `rag_bm25_info` and `rag_bm25_merge`.
+//! `rag_check_index`, `rag_bm25_info` and `rag_bm25_merge`.
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::Info;

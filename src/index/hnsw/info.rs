@@ -1,4 +1,4 @@
-//! `rag_index_check` and `rag_index_info` for an index of `rag_hnsw`.
+//! `rag_check_index` and `rag_hnsw_info` for an index of `rag_hnsw`.
 
 use rag_ann::{
     code::Metric,

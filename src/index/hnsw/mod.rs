@@ -9,7 +9,7 @@
 //! | [`build`], [`sample`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
-//! | [`info`], [`recall`] | `rag_index_check`, `rag_index_info`, `rag_index_recall` |
+//! | [`info`], [`recall`] | `rag_check_index`, `rag_hnsw_info`, `rag_hnsw_recall` |
 
 mod build;
 mod cache;
@@ -49,7 +49,7 @@ pub const METHOD: Method = Method {
     name: Hnsw::NAME,
     check: info::check,
     info: Some(info::info),
-    info_function: "rag_index_info",
+    info_function: "rag_hnsw_info",
     recall: Some(recall::recall),
 };
 

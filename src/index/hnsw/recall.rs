@@ -1,4 +1,4 @@
-//! `rag_index_recall` for an index of `rag_hnsw`: what fraction of the true nearest neighbours the
+//! `rag_hnsw_recall` for an index of `rag_hnsw`: what fraction of the true nearest neighbours the
 //! index finds, and how fast, for several values of `rag.ef_search`.
 //!
 //! Vectors of random rows are easier queries than questions in words, because they find themselves

@@ -117,7 +117,7 @@ fn lost(name: &str) -> Error {
     Error::engine_unavailable(format!(
         "the process that indexed knowledge items of collection \"{name}\" was lost"
     ))
-    .hint("The items that it has indexed stay. Call rag_index_all again for the rest.")
+    .hint("The items that it has indexed stay. Call rag_index_all_knowledge again for the rest.")
 }
 
 fn not_begun(name: &str) -> Error {

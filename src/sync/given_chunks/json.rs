@@ -205,7 +205,7 @@ fn planned(id: DocumentId, path: &str, value: Value) -> Result<PlannedDocument, 
         &value,
         &["content_hash", "chunk_ids", "uri"],
         |fields| {
-            fields.any_text("uri"); // as rag_index_state returns it
+            fields.any_text("uri"); // as rag_chunk_state returns it
             let hash = fields.required_any_text("content_hash");
             fields.has("chunk_ids", None);
             let ids = fields.any_texts("chunk_ids")?;

@@ -86,7 +86,7 @@ sub has_moved
 	is( $sql->(q{SELECT string_agg(i.indexrelid::regclass::text || ': ' || p::text, chr(10))
 			FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 			JOIN pg_am a ON a.oid = c.relam AND a.amname IN ('rag_hnsw', 'rag_bm25')
-				AND c.relkind = 'i', rag_index_check(c.oid) p}),
+				AND c.relkind = 'i', rag_check_index(c.oid) p}),
 		'',
 		"$how: the indexes are complete");
 	$sql->(q{SELECT rag_sync('docs')});
