@@ -204,7 +204,7 @@ fn rag_drop_knowledge(
     knowledge_id: i64,
     collection: pgrx::default!(&str, "'default'"),
 ) -> Result<bool, ErrorReport> {
-    super::require_writer(c"rag_drop_knowledge()", "remove knowledge")?;
+    super::require_writer(c"rag_drop_knowledge()", "drop a knowledge item")?;
     let collection = super::writable(Some(collection))?;
     Ok(knowledge::remove(collection.name.as_str(), knowledge_id)?)
 }
