@@ -148,7 +148,8 @@ SELECT m #>> '{metadata,uid}' = s.uid::text AS uid,
     (m #>> '{status,nextScheduledRun}')::timestamptz = s.next_scheduled_run AS next_run,
     m #> '{status,conditions}' = s.conditions AS conditions
 FROM rag.sources s, rag_get_manifest('autoindexer', s.name) AS m WHERE s.name = 'github-indexer';
-SELECT a.* FROM rag.sources s, rag_apply_manifest(rag_get_manifest('AUTOINDEXER', s.name)::text) a ORDER BY s.name;
+SELECT a.* FROM rag.sources s, rag_apply_manifest(
+    rag_get_manifest('AUTOINDEXER', s.name)::text) a ORDER BY s.name;
 SELECT rag_get_manifest('AutoIndexer', 'nowhere'); :sqlstate
 SELECT rag_get_manifest('Retriever', 'nowhere'); :sqlstate
 SELECT rag_get_manifest('Pod', 'nowhere'); :sqlstate
@@ -271,19 +272,25 @@ SELECT * FROM rag_apply_manifest(one('{"credentials": {"type": "SecretRef",
     "secretRef": {"name": "github-token", "key": "token"}}}')); :sqlstate
 SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
     "table": {"relation": "nowhere"}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "notes",
     "contentColumns": ["body", "boddy"]}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "notes",
     "idColumns": "idd"}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "notes",
     "titleColumn": "heading"}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "notes",
     "metadataColumns": ["author"]}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "notes",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "notes",
     "filter": {"author": 7}}}}')); :sqlstate
 SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
     "table": {"relation": "rag.sources"}}}')); :sqlstate
-SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table", "table": {"relation": "rag.sources",
+SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Table",
+    "table": {"relation": "rag.sources",
     "idColumns": ["name"], "contentColumns": ["phase"], "sync": "trigger"}}}')); :sqlstate
 SELECT * FROM rag_apply_manifest(one('{"dataSource": {"type": "Git",
     "git": {"repositoryURL": "http://example.org/a.git"}}}')); :sqlstate
@@ -303,12 +310,14 @@ rag_apply_manifest(jsonb_set(m, '{spec}', m -> 'spec' || '{"description": "told"
 SELECT created_at = :'made' AS is_same, spec ->> 'description' AS description FROM rag.retrievers
     WHERE name = 'default';
 SELECT action FROM rag_apply_manifest(rag_get_manifest('Retriever', 'default')::text);
-SELECT action FROM rag_get_manifest('Retriever', 'default') m, rag_apply_manifest((m #- '{spec,description}')::text);
+SELECT action FROM rag_get_manifest('Retriever', 'default') m,
+    rag_apply_manifest((m #- '{spec,description}')::text);
 -- invalid manifests
 SELECT * FROM rag_apply_manifest(NULL); :sqlstate
 SELECT * FROM rag_apply_manifest(''); :sqlstate
 SELECT * FROM rag_apply_manifest('kind: [AutoIndexer'); :sqlstate
-SELECT * FROM rag_apply_manifest('{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}'); :sqlstate
+SELECT * FROM rag_apply_manifest('{"apiVersion": "v1", "kind": "Pod",
+    "metadata": {"name": "a"}}'); :sqlstate
 SELECT * FROM rag_apply_manifest(repeat('[', 100000)); :sqlstate
 SELECT * FROM rag_apply_manifest(repeat('#', 1048577)); :sqlstate
 SELECT * FROM rag_apply_manifest(many(:'handbook') || E'\n---\n' || many(:'handbook')); :sqlstate
@@ -320,7 +329,8 @@ SELECT rag_delete_manifest('retriever', 'default'); :sqlstate
 SELECT rag_delete_manifest('Retriever', 'nowhere');
 SELECT rag_delete_manifest('AutoIndexer', 'nowhere');
 SELECT rag_delete_manifest('Pod', 'nowhere'); :sqlstate
-SELECT rag_delete_manifest('autoindexer', 'handbook'), rag_delete_manifest('AutoIndexer', 'handbook');
+SELECT rag_delete_manifest('autoindexer', 'handbook'), rag_delete_manifest('AutoIndexer',
+    'handbook');
 SELECT count(*) > 0 AS kept FROM rag.documents WHERE former_source = 'handbook' AND source IS NULL;
 SELECT rag_delete_manifest('AutoIndexer', name) FROM rag.sources;
 SELECT rag_drop_collection(name) FROM rag.collections WHERE name <> 'default';
