@@ -3,7 +3,7 @@
 use rag_definition::{
     Quota,
     model::Precision,
-    retriever::{IndexStrategy, Methods, OWN_PARTITION, RetrieverDefinition, StorageDefinition},
+    retriever::{OWN_PARTITION, RetrieverDefinition},
 };
 use rag_protocol::{
     embed::ModelInfo,
@@ -13,6 +13,7 @@ use rag_protocol::{
 
 mod given;
 mod manage;
+mod retriever;
 
 pub use self::given::{given_dimensions, given_vectors};
 pub use self::manage::{
@@ -272,27 +273,6 @@ impl Collection {
             has_wanted: row.required("has_wanted")?,
             rebuilds: row.required("rebuilds")?,
         })
-    }
-
-    /// Returns how the retriever searches.
-    pub fn methods(&self) -> Methods {
-        self.settings.methods()
-    }
-
-    /// Returns where the retriever has the vectors searched.
-    pub fn storage(&self) -> &StorageDefinition {
-        self.settings.storage()
-    }
-
-    /// Returns how the retriever distributes collections over partitions.
-    pub fn strategy(&self) -> IndexStrategy {
-        self.storage().strategy()
-    }
-
-    /// Returns the name of the model that embeds documents and queries. None: the default one.
-    pub fn wanted_model(&self) -> Option<&str> {
-        let own = self.embedding_model.as_deref();
-        own.or_else(|| self.settings.model())
     }
 
     /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
