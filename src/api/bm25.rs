@@ -89,7 +89,7 @@ fn rag_bm25_search(
     ErrorReport,
 > {
     let Ok(limit @ 1..) = usize::try_from(k) else {
-        let message = format!("k must be greater than 0, not {k}");
+        let message = format!("top_k must be greater than 0, not {k}");
         return Err(Error::invalid_parameter(message).into());
     };
     let open = OpenIndex::open(index)?;

@@ -46,7 +46,7 @@ error_like(run_sql($standby, "SELECT rag_create_collection('new')"),
 for my $call (
 	"alter_source('docs', max_retries => 1)", "suspend('docs')",
 	"resume('docs')", "drop_source('docs')",
-	"delete('AutoIndexer', 'docs')", "apply('{}')",
+	"delete_manifest('AutoIndexer', 'docs')", "apply_manifest('{}')",
 	"create_source('more', 'folder', '{\"path\": \"/srv\"}')")
 {
 	error_like(run_sql($standby, "SELECT rag_$call"),
@@ -76,7 +76,7 @@ is( $standby->safe_psql(
 		q{SELECT field FROM rag_validate_source('folder', '{"pth": "/srv"}', '@dialy',
 			name => 'docs', credentials => 'none')}
 	),
-	"name\nspec.path\nspec.pth\ncredentials\nschedule",
+	"name\nspec.pth\nspec.path\ncredentials\nschedule",
 	'rag_validate_source works on a standby');
 my $manifest = q{SELECT rag_get_manifest('AutoIndexer', 'docs') -> 'spec'};
 is( $standby->safe_psql('postgres', $manifest),

@@ -128,7 +128,7 @@ my %operations = (
 		  @chunks;
 		return {
 			sql => sprintf('SELECT rag_upsert_chunks(%s, %s)',
-				literal($c->{name}), literal(_json(\@objects))),
+				literal(_json(\@objects)), literal($c->{name})),
 			output => scalar @chunks,
 			apply => sub {
 				$c->{documents}{$uri} = { kind => 'given', %labels };
@@ -141,8 +141,8 @@ my %operations = (
 		my $uri = $self->one_of(uris($c, sub { $_[0]{kind} eq 'given' })) // return;
 		my ($first, @others) = @{ $c->{documents}{$uri}{chunks} };
 		return {
-			sql => sprintf(q{SELECT rag_delete_chunks(%s, ARRAY[%s]::text[])},
-				literal($c->{name}), literal($first->{id})),
+			sql => sprintf(q{SELECT rag_delete_chunks(ARRAY[%s]::text[], %s)},
+				literal($first->{id}), literal($c->{name})),
 			output => 1,
 			apply => sub {
 				@others ? _set_chunks($c->{documents}{$uri}, @others)

@@ -118,7 +118,9 @@ fn best_start(line: &[char], found: &[(usize, usize)], width: usize) -> usize {
     if columns(line.iter().copied()) <= width {
         return 0;
     }
-    let earliest = at.saturating_sub(width / 4);
+    // the line is full at the end of the text, too
+    let last = (line.len() + 1).saturating_sub(width);
+    let earliest = at.saturating_sub(width / 4).min(last);
     if earliest == 0 {
         return 0;
     }
@@ -138,6 +140,12 @@ mod tests {
         let shown = snippet(TEXT, "who rotates the keys?", 40);
         assert_eq!(shown, "…90 days. The key is rotated by the sec…");
         assert_eq!(columns(shown.chars()), 40);
+    }
+
+    #[test]
+    fn a_snippet_at_the_end_of_a_text_fills_the_line() {
+        let shown = snippet(TEXT, "former", 40);
+        assert_eq!(shown, "…team, which keeps the former one.");
     }
 
     #[test]
