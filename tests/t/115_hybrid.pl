@@ -94,8 +94,10 @@ for my $below (2, 7, 61, 301, 601, 1801, 3001, 5401, 7000)
 }
 # the same for other ways to choose
 for my $choice (
-	"'hybrid', fusion => 'rrf'", "'hybrid', per_document => 1",
-	"'hybrid', mmr_lambda => 0.5", "'vector', per_document => 1")
+	q{'hybrid', settings => '{"fusion": "rrf"}'},
+	q{'hybrid', settings => '{"per_document": 1}'},
+	q{'hybrid', settings => '{"mmr_lambda": 0.5}'},
+	q{'vector', settings => '{"per_document": 1}'})
 {
 	for my $below (7, 301, 5401)
 	{

@@ -240,8 +240,8 @@ fn every_wrong_field_is_reported() {
         ("/spec/timeout", json!("576h1s"), format!("spec.timeout: must be from 1s to 576h, not \
             576h1s | {DURATION}")),
         ("/spec/quota", json!(5), "spec.quota: must be an object, not a number | Fields: maxDocuments, maxBytes.".into()),
-        ("/spec/quota", json!({"maxDocuments": 0}), "spec.quota.maxDocuments: must be an integer \
-            from 1 on".into()),
+        ("/spec/quota", json!({"maxDocuments": 0}), "spec.quota.maxDocuments: must be a positive \
+            integer, not 0".into()),
         ("/spec/timeout", json!([]), "spec.timeout: must be a string, not an array".into()),
     ] {
         let found = problems(&with(source(), &[(pointer, value.clone())]));
