@@ -2,7 +2,7 @@
 """Finds statements that look a document up by its id without its collection.
 
 Ids of documents are predictable, and applications choose them. The same id in two collections is two
-documents, of two owners: the key of rag.documents and rag.document_digests is (collection,
+documents, of two owners: the key of rag.documents and rag_internal.document_digest is (collection,
 document_id). A statement that compares the id, or resolves a conflict by it, must name the
 collection as well.
 """

@@ -71,10 +71,10 @@ source_phase='is_being_dropped boolean,active_phase text,active_trigger text'
 source_phase="$source_phase,suspended boolean,will_retry boolean,last_phase text"
 sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
 found=$("$build/pgspot/bin/pgspot" \
-    --proc-without-search-path 'rag.has_condition(conditions jsonb,type text)' \
-    --proc-without-search-path 'rag.run_phase(phase text,is_lost boolean)' \
-    --proc-without-search-path "rag.source_phase($source_phase)" \
-    --proc-without-search-path 'rag.source_hash(source text)' \
+    --proc-without-search-path 'rag_internal.has_condition(conditions jsonb,type text)' \
+    --proc-without-search-path 'rag_internal.run_phase(phase text,is_lost boolean)' \
+    --proc-without-search-path "rag_internal.source_phase($source_phase)" \
+    --proc-without-search-path 'rag_internal.source_hash(source text)' \
     --proc-without-search-path 'extschema.rag_rebuild_collection(name text)' \
     "$build/pgspot/checked.sql") || true
 case $found in

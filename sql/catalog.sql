@@ -6,9 +6,9 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- retrievers and collections
 -- ----------------------------------------
 
-CREATE TABLE rag.retrievers (
-    name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
-    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
+CREATE TABLE rag_internal.retriever (
+    name text PRIMARY KEY CHECK (rag_internal.is_qualified_name(name)),
+    namespace text NOT NULL GENERATED ALWAYS AS (rag_internal.namespace_of(name)) STORED,
     spec jsonb NOT NULL,
     -- What statements need of the spec. Nothing else looks into it but crates/definition.
     storage_type text NOT NULL
@@ -19,6 +19,7 @@ CREATE TABLE rag.retrievers (
     server_url text GENERATED ALWAYS AS (
         pg_catalog.rtrim(spec #>> '{storageConfig,url}', '/')) STORED,
     model text GENERATED ALWAYS AS (spec #>> '{embedding,model}') STORED,
+    description text GENERATED ALWAYS AS (spec ->> 'description') STORED,
     display_name text,
     labels jsonb NOT NULL DEFAULT '{}',
     annotations jsonb NOT NULL DEFAULT '{}',
@@ -27,28 +28,15 @@ CREATE TABLE rag.retrievers (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.retrievers IS
-    'named settings that define how collections are stored and searched';
-COMMENT ON COLUMN rag.retrievers.name IS 'name; namespace/name if the namespace is not default';
-COMMENT ON COLUMN rag.retrievers.namespace IS 'namespace, taken from the name';
-COMMENT ON COLUMN rag.retrievers.spec IS 'storage and search settings, as in the manifest';
-COMMENT ON COLUMN rag.retrievers.storage_type IS 'type of storage, taken from the spec';
-COMMENT ON COLUMN rag.retrievers.index_mode IS 'mode of the index strategy, taken from the spec';
-COMMENT ON COLUMN rag.retrievers.index_options IS
+COMMENT ON TABLE rag_internal.retriever IS 'retrievers; use rag.retrievers instead';
+COMMENT ON COLUMN rag_internal.retriever.index_mode
+    IS 'mode of the index strategy, taken from the spec';
+COMMENT ON COLUMN rag_internal.retriever.index_options IS
     'options of the vector index, taken from the spec; NULL: none';
-COMMENT ON COLUMN rag.retrievers.server_url IS
-    'address of the server that searches vectors, taken from the spec; NULL: this database';
-COMMENT ON COLUMN rag.retrievers.model IS
-    'embedding model, taken from the spec; NULL: that of the collection or of the settings';
-COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of the manifest';
-COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of the manifest';
-COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of the manifest';
-COMMENT ON COLUMN rag.retrievers.owner IS
+COMMENT ON COLUMN rag_internal.retriever.owner IS
     'name of the role that owns the retriever, when it was created';
-COMMENT ON COLUMN rag.retrievers.owner_id IS
+COMMENT ON COLUMN rag_internal.retriever.owner_id IS
     'role whose members may change and drop the retriever';
-COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
-COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
 -- Stands for the configuration of each text's language: see src/index/bm25/languages.rs. As a
 -- configuration of its own it makes words as simple does.
@@ -58,13 +46,13 @@ COMMENT ON TEXT SEARCH CONFIGURATION rag.auto IS
 
 -- With wal_level minimal, a crash would set a sequence back that the creating transaction has used.
 -- So the collection default gets its number without it.
-CREATE SEQUENCE rag.collection_serial START 2;
-CREATE TABLE rag.collections (
+CREATE SEQUENCE rag_internal.collection_serial START 2;
+CREATE TABLE rag_internal.collection (
     name text PRIMARY KEY
-        CHECK (rag.is_collection_name(name)),
+        CHECK (rag_internal.is_collection_name(name)),
     external_id text UNIQUE CHECK (external_id <> ''),
     ids_from text,
-    serial bigint NOT NULL DEFAULT pg_catalog.nextval('rag.collection_serial'),
+    serial bigint NOT NULL DEFAULT pg_catalog.nextval('rag_internal.collection_serial'),
     retriever text NOT NULL DEFAULT 'default',
     partition text,
     index_strategy text CHECK (index_strategy IN ('per_dataset', 'fixed', 'rolling')),
@@ -93,112 +81,68 @@ CREATE TABLE rag.collections (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.collections IS 'sets of documents that are searched together';
-COMMENT ON COLUMN rag.collections.name IS 'name of the collection';
-COMMENT ON COLUMN rag.collections.external_id IS
-    'name that an application uses for the collection; functions that take and return JSON accept '
-    'it instead of the name';
-COMMENT ON COLUMN rag.collections.ids_from IS
+COMMENT ON TABLE rag_internal.collection IS 'collections; use rag.collections instead';
+COMMENT ON COLUMN rag_internal.collection.ids_from IS
     'former name, which ids of documents are made from; NULL: the name';
-COMMENT ON COLUMN rag.collections.serial IS
-    'number of the collection in the order of creation; never used again';
-COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
-COMMENT ON COLUMN rag.collections.partition IS
-    'partition of rag.chunks that contains the chunks; NULL until the first document is stored';
-COMMENT ON COLUMN rag.collections.index_strategy IS
-    'strategy that chose the partition: per_dataset, fixed or rolling';
-COMMENT ON COLUMN rag.collections.chunk_size IS
-    'maximum size of a chunk, in chunk_unit; NULL: 1000 characters or 200 tokens';
-COMMENT ON COLUMN rag.collections.chunk_overlap IS
-    'maximum overlap of adjacent chunks, in chunk_unit; NULL: 200 characters or 40 tokens';
-COMMENT ON COLUMN rag.collections.chunk_unit IS
-    'unit of chunk_size and chunk_overlap: characters, or tokens of the model';
-COMMENT ON COLUMN rag.collections.metadata_whitelist IS
-    'metadata keys that are copied to chunks; NULL or empty: all keys';
-COMMENT ON COLUMN rag.collections.description IS 'description of the collection';
-COMMENT ON COLUMN rag.collections.embedding_model IS
-    'embedding model that the collection names; NULL: the one that its retriever names, or else '
-    'the one of rag.model_dir';
-COMMENT ON COLUMN rag.collections.model IS
-    'embedding model of the stored chunks; NULL until the first document is stored';
-COMMENT ON COLUMN rag.collections.model_fingerprint IS
+COMMENT ON COLUMN rag_internal.collection.model_fingerprint IS
     'hash of the model''s graph, tokenizer and pooling';
-COMMENT ON COLUMN rag.collections.model_identity IS
+COMMENT ON COLUMN rag_internal.collection.model_identity IS
     'hash of the model''s weights, tokenizer and pooling; the same for each precision';
-COMMENT ON COLUMN rag.collections.model_precision IS
-    'precision of the model: fp32 or int8; NULL: the model is on another server';
-COMMENT ON COLUMN rag.collections.model_max_tokens IS
-    'tokens of a chunk that the model reads; it ignores the rest';
-COMMENT ON COLUMN rag.collections.embedding_dimension IS
-    'dimensions of the stored embeddings; NULL until the first document is stored';
-COMMENT ON COLUMN rag.collections.embedding_baseline IS
-    'mean cosine similarity that the model gives texts that have nothing to do with each other';
-COMMENT ON COLUMN rag.collections.text_config IS
-    'text search configuration of the keyword index, with its schema; rag.auto: that of each '
-    'document''s language';
-COMMENT ON COLUMN rag.collections.title_weight IS
-    'how often the title counts in the keyword index, compared with the text';
-COMMENT ON COLUMN rag.collections.wanted IS
-    'values of other columns that take effect with the next rebuild; NULL: there are none';
-COMMENT ON COLUMN rag.collections.rebuilds IS
+COMMENT ON COLUMN rag_internal.collection.rebuilds IS
     'number of rebuilds that changed the chunks; writers that began before one fail';
-COMMENT ON COLUMN rag.collections.imported IS
+COMMENT ON COLUMN rag_internal.collection.imported IS
     'the chunks come from a bundle, so other collections do not reuse their embeddings';
-COMMENT ON COLUMN rag.collections.max_documents IS
-    'maximum number of documents; NULL: no limit';
-COMMENT ON COLUMN rag.collections.max_bytes IS
-    'maximum size of the texts of all documents, in bytes; NULL: no limit';
-COMMENT ON COLUMN rag.collections.owner IS
+COMMENT ON COLUMN rag_internal.collection.owner IS
     'last known name of the owner; used to find the role when a dump is restored';
-COMMENT ON COLUMN rag.collections.owner_id IS
+COMMENT ON COLUMN rag_internal.collection.owner_id IS
     'role whose members can do everything with the collection; 0: the role did not exist when a '
     'dump was restored';
-COMMENT ON COLUMN rag.collections.created_at IS 'time when the collection was created';
-COMMENT ON COLUMN rag.collections.updated_at IS 'time of the last change';
 
-INSERT INTO rag.retrievers (name, spec) VALUES ('default', '{
+INSERT INTO rag_internal.retriever (name, spec) VALUES ('default', '{
     "storageConfig": {"type": "hnsw", "indexStrategy": {"mode": "per_dataset"}},
     "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7},
                          "keyword": {"enabled": true, "defaultWeight": 0.3},
                          "hybrid": {"enabled": true}},
     "description": "vector and keyword search, with an index for large collections"}');
-INSERT INTO rag.collections (name, serial, description)
+INSERT INTO rag_internal.collection (name, serial, description)
     VALUES ('default', 1, 'used by functions that are called without a collection');
 
 -- Rows of a dump are restored by COPY or INSERT. pg_dump and pg_restore turn
 -- check_function_bodies off; other sessions rarely do.
-CREATE FUNCTION rag.is_restoring() RETURNS boolean
+CREATE FUNCTION rag_internal.is_restoring() RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT current_setting('check_function_bodies') = 'off'
         AND current_query() ~* '^\s*(copy|insert)\s'
 $$;
-COMMENT ON FUNCTION rag.is_restoring() IS 'true if the current statement restores rows from a dump';
+COMMENT ON FUNCTION rag_internal.is_restoring()
+    IS 'true if the current statement restores rows from a dump';
 
 -- Owners are identified by OID. A role may have another OID where a dump is restored, so the dump
 -- contains its name, too.
-CREATE FUNCTION rag.find_owner() RETURNS trigger
+CREATE FUNCTION rag_internal.find_owner() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF rag.is_restoring() THEN
+    IF rag_internal.is_restoring() THEN
         NEW.owner_id := coalesce((SELECT oid FROM pg_roles WHERE rolname = NEW.owner), 0);
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION rag.find_owner() IS
+COMMENT ON FUNCTION rag_internal.find_owner() IS
     'sets owner_id of a restored row to the role that has the owner''s name now';
-CREATE TRIGGER find_owner BEFORE INSERT ON rag.secret
-    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
-CREATE TRIGGER find_owner BEFORE INSERT ON rag.retrievers
-    FOR EACH ROW EXECUTE FUNCTION rag.find_owner();
+CREATE TRIGGER find_owner BEFORE INSERT ON rag_internal.secret
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.find_owner();
+CREATE TRIGGER find_owner BEFORE INSERT ON rag_internal.retriever
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.find_owner();
 
 -- A restored dump contains its own rows of these names. They replace the rows that CREATE EXTENSION
 -- has just inserted.
-CREATE FUNCTION rag.replace_builtin() RETURNS trigger
+CREATE FUNCTION rag_internal.replace_builtin() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NEW.name = 'default' AND rag.is_restoring() THEN
+    IF NEW.name = 'default' AND rag_internal.is_restoring() THEN
         EXECUTE pg_catalog.format(
-            'UPDATE rag.%I AS t SET (%s) = ROW(%s) WHERE t.name = ($1).name', TG_TABLE_NAME,
+            'UPDATE rag_internal.%I AS t SET (%s) = ROW(%s)
+                WHERE t.name = ($1).name', TG_TABLE_NAME,
             (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(attname), ', ' ORDER BY attnum)
              FROM pg_catalog.pg_attribute
              WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped AND attgenerated = ''),
@@ -207,21 +151,21 @@ BEGIN
              FROM pg_catalog.pg_attribute
              WHERE attrelid = TG_RELID AND attnum > 0 AND NOT attisdropped AND attgenerated = '')
         ) USING NEW;
-        IF EXISTS (SELECT FROM rag.collections c
-                   WHERE TG_TABLE_NAME = 'collections' AND c.name = NEW.name)
-            OR EXISTS (SELECT FROM rag.retrievers r
-                       WHERE TG_TABLE_NAME = 'retrievers' AND r.name = NEW.name) THEN
+        IF EXISTS (SELECT FROM rag_internal.collection c
+                   WHERE TG_TABLE_NAME = 'collection' AND c.name = NEW.name)
+            OR EXISTS (SELECT FROM rag_internal.retriever r
+                       WHERE TG_TABLE_NAME = 'retriever' AND r.name = NEW.name) THEN
             RETURN NULL;
         END IF;
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION rag.replace_builtin() IS
+COMMENT ON FUNCTION rag_internal.replace_builtin() IS
     'replaces the row named default by the row of a restored dump';
-CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.retrievers
-    FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
-CREATE TRIGGER replace_builtin BEFORE INSERT ON rag.collections
-    FOR EACH ROW EXECUTE FUNCTION rag.replace_builtin();
+CREATE TRIGGER replace_builtin BEFORE INSERT ON rag_internal.retriever
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.replace_builtin();
+CREATE TRIGGER replace_builtin BEFORE INSERT ON rag_internal.collection
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.replace_builtin();
 
 -- documents and chunks
 -- ----------------------------------------
@@ -283,13 +227,12 @@ COMMENT ON COLUMN rag.documents.content IS 'extracted text';
 COMMENT ON COLUMN rag.documents.chunk_count IS 'number of chunks';
 COMMENT ON COLUMN rag.documents.metadata IS 'metadata of the document';
 COMMENT ON COLUMN rag.documents.raw_hash IS
-    'hash of the document before extraction, in hexadecimal; used to detect unchanged documents';
+    'internal: hash of the document before extraction, to detect unchanged documents';
 COMMENT ON COLUMN rag.documents.chunking IS
-    'settings that the text was split and embedded with; the document is indexed again if they '
-    'change';
+    'internal: settings that the text was split and embedded with';
 COMMENT ON COLUMN rag.documents.own_title IS
-    'true if the document itself contains the title; only then is the title embedded with the '
-    'chunks';
+    'internal: true if the document itself contains the title; only then is the title embedded '
+    'with the chunks';
 COMMENT ON COLUMN rag.documents.validator IS
     'version reported by the source (time and size, ETag, blob); the document is not fetched '
     'again while it is the same';
@@ -299,13 +242,13 @@ COMMENT ON COLUMN rag.documents.indexed_at IS 'time when the current text was in
 
 -- A plan announces what the chunks that are written next belong to. So its hash is that of the
 -- document which they create, and not of what is stored when the plan is made.
-CREATE TABLE rag.planned_hash (
+CREATE TABLE rag_internal.planned_hash (
     collection text NOT NULL,
     document_id uuid NOT NULL,
     hash text NOT NULL,
     PRIMARY KEY (collection, document_id)
 );
-COMMENT ON TABLE rag.planned_hash IS
+COMMENT ON TABLE rag_internal.planned_hash IS
     'hashes that rag_apply_plan has announced of documents without chunks';
 
 -- Partitions are named by their own names, so that a collection can join one that exists. They are
@@ -367,7 +310,7 @@ COMMENT ON COLUMN rag.chunks.metadata IS
     'metadata of the document, limited to metadata_whitelist of the collection';
 COMMENT ON COLUMN rag.chunks.embedding IS 'embedding of the chunk';
 COMMENT ON COLUMN rag.chunks.embedding_key IS
-    'hash of model and embedded text; equal keys have equal embeddings';
+    'internal: hash of model and embedded text; equal keys have equal embeddings';
 COMMENT ON COLUMN rag.chunks.fetched_at IS 'time when the text was fetched';
 COMMENT ON COLUMN rag.chunks.indexed_at IS 'time when the text was indexed';
 COMMENT ON COLUMN rag.chunks.start_line IS
@@ -379,9 +322,9 @@ COMMENT ON COLUMN rag.chunks.heading_path IS
     'headings above the chunk, outermost first; for source code, the enclosing types and '
     'functions; NULL if there are none';
 
-CREATE FUNCTION rag.document_language(title text, content text) RETURNS text
+CREATE FUNCTION rag_internal.document_language(title text, content text) RETURNS text
     AS 'MODULE_PATHNAME', 'document_language_wrapper' LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1000;
-COMMENT ON FUNCTION rag.document_language(text, text) IS
+COMMENT ON FUNCTION rag_internal.document_language(text, text) IS
     'language of a document that does not say it itself';
 
 -- work on collections that is in progress
@@ -389,7 +332,7 @@ COMMENT ON FUNCTION rag.document_language(text, text) IS
 
 -- A row exists from the beginning of a rebuild until its storage replaces the former one. The row
 -- of a rebuild that was interrupted stays, so that the next one goes on from there.
-CREATE TABLE rag.rebuild (
+CREATE TABLE rag_internal.rebuild (
     collection text PRIMARY KEY,
     target jsonb NOT NULL,
     relation text NOT NULL,
@@ -400,16 +343,18 @@ CREATE TABLE rag.rebuild (
     chunks_embedded bigint NOT NULL DEFAULT 0,
     current_uri text
 );
-COMMENT ON TABLE rag.rebuild IS 'rebuilds of collections that have not ended; see rag.progress';
-COMMENT ON COLUMN rag.rebuild.target IS
+COMMENT ON TABLE rag_internal.rebuild
+    IS 'rebuilds of collections that have not ended; see rag.progress';
+COMMENT ON COLUMN rag_internal.rebuild.target IS
     'settings and model that the new storage is for; with others it is built from the beginning';
-COMMENT ON COLUMN rag.rebuild.relation IS 'relation in schema rag that is being filled';
-COMMENT ON COLUMN rag.rebuild.stage IS
+COMMENT ON COLUMN rag_internal.rebuild.relation
+    IS 'relation in schema rag_internal that is being filled';
+COMMENT ON COLUMN rag_internal.rebuild.stage IS
     'copy: documents; index: indexes; swap: what has changed meanwhile, and the replacement';
 
 -- The version of a document is the transaction that wrote its row. Each change of chunks writes
 -- the row of their document, so a document of another version is copied again.
-CREATE TABLE rag.rebuilt_document (
+CREATE TABLE rag_internal.rebuilt_document (
     collection text NOT NULL,
     document_id uuid NOT NULL,
     version text NOT NULL,
@@ -419,16 +364,17 @@ CREATE TABLE rag.rebuilt_document (
     language text,
     PRIMARY KEY (collection, document_id)
 );
-COMMENT ON TABLE rag.rebuilt_document IS 'documents that a rebuild has copied';
-COMMENT ON COLUMN rag.rebuilt_document.version IS 'xmin of the row in rag.documents';
-COMMENT ON COLUMN rag.rebuilt_document.chunking IS
+COMMENT ON TABLE rag_internal.rebuilt_document IS 'documents that a rebuild has copied';
+COMMENT ON COLUMN rag_internal.rebuilt_document.version IS 'xmin of the row in rag.documents';
+COMMENT ON COLUMN rag_internal.rebuilt_document.chunking IS
     'new value of rag.documents.chunking; NULL: it does not change';
-COMMENT ON COLUMN rag.rebuilt_document.digest IS
+COMMENT ON COLUMN rag_internal.rebuilt_document.digest IS
     'SHA-256 of the new chunks; NULL: the chunks do not change, or the document has no digest';
-COMMENT ON COLUMN rag.rebuilt_document.language IS 'language in the metadata of its new chunks';
+COMMENT ON COLUMN rag_internal.rebuilt_document.language
+    IS 'language in the metadata of its new chunks';
 
 -- The last run of each collection that has indexed its knowledge items.
-CREATE TABLE rag.knowledge_run (
+CREATE TABLE rag_internal.knowledge_run (
     collection text PRIMARY KEY,
     run_id bigint NOT NULL,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -439,33 +385,34 @@ CREATE TABLE rag.knowledge_run (
     summary jsonb,
     error jsonb
 );
-COMMENT ON TABLE rag.knowledge_run IS
+COMMENT ON TABLE rag_internal.knowledge_run IS
     'the last run of rag_index_all_knowledge in each collection; see rag.progress';
-COMMENT ON COLUMN rag.knowledge_run.summary IS
+COMMENT ON COLUMN rag_internal.knowledge_run.summary IS
     'what rag_index_all_knowledge returns, once all items are done';
-COMMENT ON COLUMN rag.knowledge_run.error IS 'why the run ended before: {sqlstate, message, ...}';
+COMMENT ON COLUMN rag_internal.knowledge_run.error
+    IS 'why the run ended before: {sqlstate, message, ...}';
 
 -- dumps
 -- ----------------------------------------
 
-SELECT pg_catalog.pg_extension_config_dump('rag.retrievers', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.collection_serial', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.collections', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.retriever', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.collection_serial', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.collection', '');
 SELECT pg_catalog.pg_extension_config_dump('rag.documents', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.planned_hash', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.planned_hash', '');
 
 -- DROP EXTENSION
 -- ----------------------------------------
 
 -- DROP EXTENSION drops partitions together with rag.chunks and does not report them. While they
 -- contain documents the command needs CASCADE (src/workers/drop_extension.rs).
-CREATE FUNCTION rag.before_drop() RETURNS event_trigger
+CREATE FUNCTION rag_internal.before_drop() RETURNS event_trigger
     AS 'MODULE_PATHNAME', 'rag_before_drop' LANGUAGE c;
-COMMENT ON FUNCTION rag.before_drop() IS
+COMMENT ON FUNCTION rag_internal.before_drop() IS
     'rejects DROP EXTENSION without CASCADE while collections contain documents';
 CREATE EVENT TRIGGER rag_before_drop
     ON ddl_command_start WHEN TAG IN ('DROP EXTENSION', 'DROP OWNED')
-    EXECUTE FUNCTION rag.before_drop();
+    EXECUTE FUNCTION rag_internal.before_drop();
 COMMENT ON EVENT TRIGGER rag_before_drop IS
     'rejects DROP EXTENSION rag without CASCADE while collections contain documents';
 

@@ -6,15 +6,15 @@
 -- A collection can have several rows; the latest time counts. A transaction that changes documents
 -- updates a row that no other transaction has locked, or inserts one. So writers never wait for
 -- each other here, and the time never decreases.
-CREATE TABLE rag.content_change (
+CREATE TABLE rag_internal.content_change (
     collection text NOT NULL,
     changed_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
-CREATE INDEX content_change_collection ON rag.content_change (collection);
-COMMENT ON TABLE rag.content_change IS
+CREATE INDEX content_change_collection ON rag_internal.content_change (collection);
+COMMENT ON TABLE rag_internal.content_change IS
     'time of the last change of each collection''s content; the latest row counts';
 
-CREATE FUNCTION rag.note_content_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION rag_internal.note_content_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     names text[];
@@ -22,7 +22,7 @@ DECLARE
     place tid;
 BEGIN
     -- a dump contains the times, too
-    IF rag.is_restoring() THEN
+    IF rag_internal.is_restoring() THEN
         RETURN NULL;
     END IF;
     IF TG_OP = 'INSERT' THEN
@@ -30,7 +30,7 @@ BEGIN
     ELSIF TG_OP = 'DELETE' THEN
         names := ARRAY(SELECT DISTINCT collection FROM removed);
     ELSIF TG_OP = 'TRUNCATE' THEN
-        names := ARRAY(SELECT name FROM rag.collections);
+        names := ARRAY(SELECT name FROM rag_internal.collection);
     ELSE
         -- validator and raw_hash, which are for the next fetch, are not content
         names := ARRAY(
@@ -48,56 +48,58 @@ BEGIN
         -- under the other isolation levels, locking a row that another transaction has updated
         -- would fail
         IF current_setting('transaction_isolation') = 'read committed' THEN
-            SELECT c.ctid INTO place FROM rag.content_change c WHERE c.collection = changed
+            SELECT c.ctid INTO place FROM rag_internal.content_change c WHERE c.collection = changed
             LIMIT 1 FOR UPDATE SKIP LOCKED;
         END IF;
         IF place IS NULL THEN
-            INSERT INTO rag.content_change VALUES (changed, clock_timestamp());
+            INSERT INTO rag_internal.content_change VALUES (changed, clock_timestamp());
         ELSE
-            UPDATE rag.content_change c SET changed_at = greatest(c.changed_at, clock_timestamp())
+            UPDATE rag_internal.content_change c
+                SET changed_at = greatest(c.changed_at, clock_timestamp())
             WHERE c.ctid = place;
         END IF;
     END LOOP;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.note_content_change() IS
+COMMENT ON FUNCTION rag_internal.note_content_change() IS
     'records that the content of collections has changed';
-REVOKE ALL ON FUNCTION rag.note_content_change() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag_internal.note_content_change() FROM PUBLIC;
 
 CREATE TRIGGER note_added AFTER INSERT ON rag.documents REFERENCING NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.note_content_change();
 CREATE TRIGGER note_updated AFTER UPDATE ON rag.documents
     REFERENCING OLD TABLE AS removed NEW TABLE AS added
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.note_content_change();
 CREATE TRIGGER note_removed AFTER DELETE ON rag.documents REFERENCING OLD TABLE AS removed
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.note_content_change();
 CREATE TRIGGER note_truncated AFTER TRUNCATE ON rag.documents
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.note_content_change();
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.note_content_change();
 
 -- Partitions of a dump of data alone
 -- ----------------------------------------
 
 -- A dump of everything creates the partitions before it restores rows. A dump of data alone
--- restores rows in the order of the names of tables: those of rag.collections before those of
--- partitions.
-CREATE FUNCTION rag.create_restored_partition(name text) RETURNS void
+-- restores rows in the order of the names of tables: those of rag_internal.collection before those
+-- of partitions.
+CREATE FUNCTION rag_internal.create_restored_partition(name text) RETURNS void
     AS 'MODULE_PATHNAME', 'create_restored_partition_wrapper' LANGUAGE c STRICT;
-COMMENT ON FUNCTION rag.create_restored_partition(text) IS
+COMMENT ON FUNCTION rag_internal.create_restored_partition(text) IS
     'creates the partition of a collection that comes from a dump of data';
-CREATE FUNCTION rag.restore_partition() RETURNS trigger
+CREATE FUNCTION rag_internal.restore_partition() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NEW.partition IS NOT NULL AND rag.is_restoring()
-        AND to_regclass(format('rag.%I', NEW.partition)) IS NULL THEN
-        PERFORM rag.create_restored_partition(NEW.name);
+    IF NEW.partition IS NOT NULL AND rag_internal.is_restoring()
+        AND to_regclass(format('rag_internal.%I', NEW.partition)) IS NULL THEN
+        PERFORM rag_internal.create_restored_partition(NEW.name);
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.restore_partition() IS
+COMMENT ON FUNCTION rag_internal.restore_partition() IS
     'creates the partition of a collection that is restored from a dump of data';
-REVOKE ALL ON FUNCTION rag.create_restored_partition(text), rag.restore_partition() FROM PUBLIC;
-CREATE TRIGGER restore_partition AFTER INSERT OR UPDATE ON rag.collections
-    FOR EACH ROW EXECUTE FUNCTION rag.restore_partition();
+REVOKE ALL ON FUNCTION rag_internal.create_restored_partition(text),
+    rag_internal.restore_partition() FROM PUBLIC;
+CREATE TRIGGER restore_partition AFTER INSERT OR UPDATE ON rag_internal.collection
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.restore_partition();
 
 -- Where an embedding is stored
 -- ----------------------------------------
@@ -105,29 +107,30 @@ CREATE TRIGGER restore_partition AFTER INSERT OR UPDATE ON rag.collections
 -- For texts that another collection has already embedded. Searching every partition would take time
 -- in proportion to the number of collections. A row is a hint: if it is missing, or its chunk no
 -- longer exists, the text is embedded again.
-CREATE TABLE rag.embedding_place (
+CREATE TABLE rag_internal.embedding_place (
     embedding_key uuid NOT NULL,
     collection text NOT NULL
 );
-CREATE INDEX embedding_place_key ON rag.embedding_place (embedding_key);
-CREATE INDEX embedding_place_collection ON rag.embedding_place (collection);
-COMMENT ON TABLE rag.embedding_place IS 'collection that contains the embedding of a text';
+CREATE INDEX embedding_place_key ON rag_internal.embedding_place (embedding_key);
+CREATE INDEX embedding_place_collection ON rag_internal.embedding_place (collection);
+COMMENT ON TABLE rag_internal.embedding_place IS 'collection that contains the embedding of a text';
 
 -- Damaged relations
 -- ----------------------------------------
 
 -- Marks are files in the data directory, because a statement that meets damage is rolled back.
-CREATE FUNCTION rag.damaged_relations()
+CREATE FUNCTION rag_internal.damaged_relations()
     RETURNS TABLE (relation text, kind text, table_id oid, relation_id oid, problem text,
                    remedy text, noticed_at timestamptz)
     AS 'MODULE_PATHNAME', 'damaged_relations_wrapper' LANGUAGE c;
-COMMENT ON FUNCTION rag.damaged_relations() IS
+COMMENT ON FUNCTION rag_internal.damaged_relations() IS
     'relations of the extension that a statement has found corrupted, and what heals each';
-REVOKE ALL ON FUNCTION rag.damaged_relations() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.damaged_relations() TO rag_reader;
+REVOKE ALL ON FUNCTION rag_internal.damaged_relations() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag_internal.damaged_relations() TO rag_reader;
 
 CREATE VIEW rag.damage AS
-    SELECT d.relation, d.kind, d.problem, d.remedy, d.noticed_at FROM rag.damaged_relations() d;
+    SELECT d.relation, d.kind, d.problem, d.remedy, d.noticed_at
+        FROM rag_internal.damaged_relations() d;
 COMMENT ON VIEW rag.damage IS
     'tables and indexes of the extension that a statement has found corrupted';
 COMMENT ON COLUMN rag.damage.relation IS 'name of the table or index, with its schema';
@@ -155,5 +158,5 @@ COMMENT ON COLUMN rag.collection_sizes.embedding_bytes IS 'size of the embedding
 COMMENT ON COLUMN rag.collection_sizes.index_bytes IS 'size of the indexes on the chunks';
 COMMENT ON COLUMN rag.collection_sizes.total_bytes IS 'total size';
 
-SELECT pg_catalog.pg_extension_config_dump('rag.content_change', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.embedding_place', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.content_change', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.embedding_place', '');

@@ -2,45 +2,45 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
-CREATE FUNCTION rag.hnsw_handler(internal) RETURNS index_am_handler
+CREATE FUNCTION rag_internal.hnsw_handler(internal) RETURNS index_am_handler
     AS 'MODULE_PATHNAME', 'hnsw_handler_wrapper' LANGUAGE c STRICT;
-COMMENT ON FUNCTION rag.hnsw_handler(internal) IS 'handler of the access method rag_hnsw';
+COMMENT ON FUNCTION rag_internal.hnsw_handler(internal) IS 'handler of the access method rag_hnsw';
 
-CREATE ACCESS METHOD rag_hnsw TYPE INDEX HANDLER rag.hnsw_handler;
+CREATE ACCESS METHOD rag_hnsw TYPE INDEX HANDLER rag_internal.hnsw_handler;
 COMMENT ON ACCESS METHOD rag_hnsw IS
     'index for nearest neighbor search: a graph (HNSW) over 4-bit codes';
 
 -- The support function of an operator class identifies its distance to the access method.
-CREATE FUNCTION rag.hnsw_metric_l2() RETURNS integer
+CREATE FUNCTION rag_internal.hnsw_metric_l2() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_l2_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.hnsw_metric_inner_product() RETURNS integer
+CREATE FUNCTION rag_internal.hnsw_metric_inner_product() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_inner_product_wrapper'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.hnsw_metric_cosine() RETURNS integer
+CREATE FUNCTION rag_internal.hnsw_metric_cosine() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_cosine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.hnsw_metric_l1() RETURNS integer
+CREATE FUNCTION rag_internal.hnsw_metric_l1() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_l1_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rag.hnsw_metric_l1() IS
+COMMENT ON FUNCTION rag_internal.hnsw_metric_l1() IS
     'identifies operator classes of rag_hnsw that order by taxicab distance';
-COMMENT ON FUNCTION rag.hnsw_metric_l2() IS
+COMMENT ON FUNCTION rag_internal.hnsw_metric_l2() IS
     'identifies operator classes of rag_hnsw that order by Euclidean distance';
-COMMENT ON FUNCTION rag.hnsw_metric_inner_product() IS
+COMMENT ON FUNCTION rag_internal.hnsw_metric_inner_product() IS
     'identifies operator classes of rag_hnsw that order by negative inner product';
-COMMENT ON FUNCTION rag.hnsw_metric_cosine() IS
+COMMENT ON FUNCTION rag_internal.hnsw_metric_cosine() IS
     'identifies operator classes of rag_hnsw that order by cosine distance';
 
 CREATE OPERATOR CLASS @extschema@.vector_l2_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<-> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
-    FUNCTION 1 rag.hnsw_metric_l2();
+    FUNCTION 1 rag_internal.hnsw_metric_l2();
 CREATE OPERATOR CLASS @extschema@.vector_ip_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<#> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
-    FUNCTION 1 rag.hnsw_metric_inner_product();
+    FUNCTION 1 rag_internal.hnsw_metric_inner_product();
 CREATE OPERATOR CLASS @extschema@.vector_cosine_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<=> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
-    FUNCTION 1 rag.hnsw_metric_cosine();
+    FUNCTION 1 rag_internal.hnsw_metric_cosine();
 CREATE OPERATOR CLASS @extschema@.vector_l1_ops FOR TYPE rag_types.vector USING rag_hnsw AS
     OPERATOR 1 @extschema@.<+> (rag_types.vector, rag_types.vector) FOR ORDER BY float_ops,
-    FUNCTION 1 rag.hnsw_metric_l1();
+    FUNCTION 1 rag_internal.hnsw_metric_l1();
 COMMENT ON OPERATOR CLASS @extschema@.vector_l1_ops USING rag_hnsw IS
     'ORDER BY a <+> b, taxicab distance';
 COMMENT ON OPERATOR CLASS @extschema@.vector_l2_ops USING rag_hnsw IS

@@ -3,7 +3,7 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- What runs did whose rows are deleted, so that sums over all runs never decrease.
-CREATE TABLE rag.run_total (
+CREATE TABLE rag_internal.run_total (
     source text NOT NULL,
     collection text NOT NULL,
     phase text NOT NULL,
@@ -25,15 +25,15 @@ CREATE TABLE rag.run_total (
     model_cost numeric,
     PRIMARY KEY (source, collection, phase)
 );
-COMMENT ON TABLE rag.run_total IS
+COMMENT ON TABLE rag_internal.run_total IS
     'sums over runs that are no longer in rag.runs; use rag.metrics instead';
-SELECT pg_catalog.pg_extension_config_dump('rag.run_total', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.run_total', '');
 
 -- Adds runs that are deleted to the sums.
-CREATE FUNCTION rag.total_deleted_runs() RETURNS trigger
+CREATE FUNCTION rag_internal.total_deleted_runs() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    INSERT INTO rag.run_total AS t
+    INSERT INTO rag_internal.run_total AS t
         SELECT source, collection, phase, count(*),
                sum(documents_added), sum(documents_updated), sum(documents_deleted),
                sum(documents_unchanged), sum(documents_failed),
@@ -62,11 +62,13 @@ BEGIN
                               excluded.model_cost);
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.total_deleted_runs() IS 'adds deleted runs to rag.run_total';
-CREATE TRIGGER total_deleted_runs AFTER DELETE ON rag.run
-    REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT EXECUTE FUNCTION rag.total_deleted_runs();
+COMMENT ON FUNCTION rag_internal.total_deleted_runs()
+    IS 'adds deleted runs to rag_internal.run_total';
+CREATE TRIGGER total_deleted_runs AFTER DELETE ON rag_internal.run
+    REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT
+        EXECUTE FUNCTION rag_internal.total_deleted_runs();
 
-CREATE VIEW rag.run_sums WITH (security_barrier) AS
+CREATE VIEW rag_internal.run_sums WITH (security_barrier) AS
     SELECT source, collection, phase, sum(runs) AS runs,
            sum(documents_added) AS documents_added, sum(documents_updated) AS documents_updated,
            sum(documents_deleted) AS documents_deleted,
@@ -82,21 +84,22 @@ CREATE VIEW rag.run_sums WITH (security_barrier) AS
                  r.documents_failed, r.chunks_written, r.chunks_embedded, r.chunks_reused,
                  r.bytes_fetched, r.fetch_seconds, r.extract_seconds, r.embed_seconds,
                  r.store_seconds, r.model_tokens, r.model_cost
-          FROM rag.visible_run r WHERE r.phase IN ('Completed', 'Failed')
+          FROM rag_internal.visible_run r WHERE r.phase IN ('Completed', 'Failed')
           UNION ALL
-          SELECT t.* FROM rag.run_total t JOIN rag.visible_source s ON s.name = t.source
+          SELECT t.* FROM rag_internal.run_total t JOIN rag_internal.visible_source s
+              ON s.name = t.source
           WHERE t.collection = s.collection
-             OR t.collection = ANY ((SELECT rag.overseen_collections())::text[])) AS runs
+             OR t.collection = ANY ((SELECT rag_internal.overseen_collections())::text[])) AS runs
     GROUP BY source, collection, phase;
-COMMENT ON VIEW rag.run_sums IS
+COMMENT ON VIEW rag_internal.run_sums IS
     'sums over all runs of sources that the caller can see; use rag.metrics instead';
 
 -- It leaves out collections that the current role may not read.
-CREATE FUNCTION rag.operation_statistics()
+CREATE FUNCTION rag_internal.operation_statistics()
     RETURNS TABLE (operation text, collection text, successes bigint, failures bigint,
                    seconds double precision)
     AS 'MODULE_PATHNAME', 'operation_statistics_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.operation_statistics() IS
+COMMENT ON FUNCTION rag_internal.operation_statistics() IS
     'counts and times of operations on collections that the caller may read; '
     'use rag.metrics instead';
 
@@ -120,7 +123,7 @@ CREATE VIEW rag.metrics AS
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
                'operation', o.operation, 'collection', o.collection, 'result', m.result)),
            m.value::double precision
-    FROM rag.operation_statistics() o, LATERAL (VALUES
+    FROM rag_internal.operation_statistics() o, LATERAL (VALUES
         ('rag_operations_total', 'success', o.successes),
         ('rag_operations_total', 'failure', o.failures),
         ('rag_operation_seconds_total', NULL, o.seconds)) AS m (name, result, value)
@@ -128,7 +131,7 @@ CREATE VIEW rag.metrics AS
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
                'source', r.source, 'collection', r.collection, 'phase', r.phase,
                m.label, m.of)), m.value::double precision
-    FROM rag.run_sums r, LATERAL (VALUES
+    FROM rag_internal.run_sums r, LATERAL (VALUES
         ('rag_runs_total', 'of', NULL, r.runs),
         ('rag_run_documents_total', 'result', 'added', r.documents_added),
         ('rag_run_documents_total', 'result', 'updated', r.documents_updated),
@@ -167,20 +170,21 @@ CREATE VIEW rag.metrics AS
         ('rag_embedding_cache_bytes', e.bytes)) AS m (name, value)
     UNION ALL
     SELECT 'rag_damaged_relations', '{}'::jsonb, count(*)::double precision
-    FROM rag.damaged_relations()
+    FROM rag_internal.damaged_relations()
     UNION ALL
     SELECT 'rag_runs_stalled', '{}'::jsonb, count(*)::double precision
-    FROM rag.visible_run r WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
+    FROM rag_internal.visible_run r WHERE r.phase = 'Running'
+        AND rag_internal.is_stalled(r.updated_at)
     UNION ALL
     SELECT 'rag_source_suspended',
            jsonb_build_object('source', s.name, 'collection', s.collection),
            s.suspend::integer::double precision
-    FROM rag.visible_source s
+    FROM rag_internal.visible_source s
     UNION ALL
     SELECT 'rag_source_last_success_seconds',
            jsonb_build_object('source', r.source, 'collection', r.collection),
            extract(epoch FROM max(r.finished_at))::double precision
-    FROM rag.visible_run r WHERE r.phase = 'Completed'
+    FROM rag_internal.visible_run r WHERE r.phase = 'Completed'
     GROUP BY r.source, r.collection;
 COMMENT ON VIEW rag.metrics IS 'metrics for monitoring systems, one value a row';
 COMMENT ON COLUMN rag.metrics.name IS

@@ -203,11 +203,15 @@ BEGIN
 END $$;
 
 -- for the extension only
-REVOKE ALL ON FUNCTION rag.announce(jsonb), rag.announce_run(), rag.announce_source(),
-    rag.before_drop(), rag.condition_types(), rag.find_grantee(), rag.find_owner(),
-    rag.find_relation(), rag.is_being_dropped(text), rag.is_restoring(),
-    rag.merge_conditions(jsonb, jsonb), rag.replace_builtin(), rag.replace_builtin_grants(),
-    rag.source_changed(), rag.total_deleted_runs() FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+    rag_internal.announce(jsonb), rag_internal.announce_run(),
+    rag_internal.announce_source(), rag_internal.before_drop(),
+    rag_internal.condition_types(), rag_internal.find_grantee(),
+    rag_internal.find_owner(), rag_internal.find_relation(),
+    rag_internal.is_being_dropped(text), rag_internal.is_restoring(),
+    rag_internal.merge_conditions(jsonb, jsonb), rag_internal.replace_builtin(),
+    rag_internal.replace_builtin_grants(), rag_internal.source_changed(),
+    rag_internal.total_deleted_runs() FROM PUBLIC;
 -- for the views as well: they read tables with their owner's rights, but call functions with the
 -- reader's
 DO $$
@@ -215,18 +219,22 @@ DECLARE
     signature regprocedure;
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
-        'rag.has_condition(jsonb, text)', 'rag.has_not_ended(bigint)', 'rag.has_scheduler()',
-        'rag.is_in_progress(text, text)',
-        'rag.is_preloaded()', 'rag.is_stalled(timestamptz)', 'rag.is_syncing(text)',
-        'rag.lock_purpose(text)', 'rag.lost_run_error()', 'rag.current_model()',
-        'rag.default_prompt_template()',
-        'rag.embedding_cache_size()', 'rag.model_counts()', 'rag.usable_models()',
-        'rag.visible_models()',
-        'rag.run_phase(text, boolean)',
-        'rag.operation_statistics()', 'rag.search_statistics()',
-        'rag.scheduler_lock_key()', 'rag.source_hash(text)', 'rag.source_locks()',
-        'rag.source_phase(boolean, text, text, boolean, boolean, text)', 'rag.why_idle()',
-        'rag.why_waiting()', 'rag.without_scheduler(jsonb, text)']::regprocedure[]
+        'rag_internal.has_condition(jsonb, text)',
+        'rag_internal.has_not_ended(bigint)', 'rag_internal.has_scheduler()',
+        'rag_internal.is_in_progress(text, text)', 'rag_internal.is_preloaded()',
+        'rag_internal.is_stalled(timestamptz)', 'rag_internal.is_syncing(text)',
+        'rag_internal.lock_purpose(text)', 'rag_internal.lost_run_error()',
+        'rag_internal.current_model()', 'rag_internal.default_prompt_template()',
+        'rag_internal.embedding_cache_size()',
+        'rag_internal.enabled_methods(jsonb)', 'rag_internal.model_counts()',
+        'rag_internal.usable_models()', 'rag_internal.visible_models()',
+        'rag_internal.run_phase(text, boolean)',
+        'rag_internal.operation_statistics()', 'rag_internal.search_statistics()',
+        'rag_internal.scheduler_lock_key()', 'rag_internal.source_hash(text)',
+        'rag_internal.source_locks()',
+        'rag_internal.source_phase(boolean, text, text, boolean, boolean, text)',
+        'rag.why_idle()', 'rag_internal.why_waiting()',
+        'rag_internal.without_scheduler(jsonb, text)']::regprocedure[]
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO rag_reader', signature);

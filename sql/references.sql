@@ -4,15 +4,15 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
-CREATE FUNCTION rag.check_parent() RETURNS trigger
+CREATE FUNCTION rag_internal.check_parent() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_found boolean;
 BEGIN
-    IF rag.is_restoring() THEN
+    IF rag_internal.is_restoring() THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT true FROM rag.%I WHERE name = ($1).%I FOR KEY SHARE',
+    EXECUTE format('SELECT true FROM rag_internal.%I WHERE name = ($1).%I FOR KEY SHARE',
                    TG_ARGV[0], TG_ARGV[1])
         INTO is_found USING NEW;
     IF is_found IS NULL THEN
@@ -24,26 +24,27 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.check_parent() IS
+COMMENT ON FUNCTION rag_internal.check_parent() IS
     'rejects a row whose column (second argument) does not name a row of a table (first argument)';
 
-CREATE FUNCTION rag.check_children() RETURNS trigger
+CREATE FUNCTION rag_internal.check_children() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     is_found boolean;
 BEGIN
-    EXECUTE format('SELECT EXISTS (SELECT FROM rag.%I WHERE %I = $1)', TG_ARGV[0], TG_ARGV[1])
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s WHERE %I = $1)',
+                   TG_ARGV[0]::regclass, TG_ARGV[1])
         INTO is_found USING OLD.name;
     IF is_found THEN
         RAISE foreign_key_violation USING
             MESSAGE = format('update or delete on table "%s" violates the reference of table "%s"',
-                             TG_TABLE_NAME, TG_ARGV[0]),
+                             TG_TABLE_NAME, split_part(TG_ARGV[0], '.', 2)),
             DETAIL = format('%s "%s" is still referenced from table "%s".',
-                            TG_TABLE_NAME, OLD.name, TG_ARGV[0]);
+                            TG_TABLE_NAME, OLD.name, split_part(TG_ARGV[0], '.', 2));
     END IF;
     RETURN NULL;
 END $$;
-COMMENT ON FUNCTION rag.check_children() IS
+COMMENT ON FUNCTION rag_internal.check_children() IS
     'rejects the change or deletion of a row that a column (second argument) of a table (first '
     'argument) refers to';
 
@@ -53,34 +54,34 @@ DECLARE
 BEGIN
     FOR reference IN
         SELECT * FROM (VALUES
-            ('collections', 'retriever', 'retrievers'),
-            ('source', 'collection', 'collections'),
-            ('source', 'credentials', 'secret'),
-            ('model', 'credentials', 'secret'),
-            ('model_grant', 'model', 'model'),
-            ('documents', 'collection', 'collections'),
-            ('knowledge', 'collection', 'collections'),
-            ('collection_grant', 'collection', 'collections'),
-            ('secret_value', 'name', 'secret')
+            ('rag_internal.collection', 'retriever', 'retriever'),
+            ('rag_internal.source', 'collection', 'collection'),
+            ('rag_internal.source', 'credentials', 'secret'),
+            ('rag_internal.model', 'credentials', 'secret'),
+            ('rag_internal.model_grant', 'model', 'model'),
+            ('rag.documents', 'collection', 'collection'),
+            ('rag_internal.knowledge_item', 'collection', 'collection'),
+            ('rag_internal.collection_grant', 'collection', 'collection'),
+            ('rag_internal.secret_value', 'name', 'secret')
         ) AS r (child, via, parent)
     LOOP
-        EXECUTE format('CREATE TRIGGER %1$I AFTER INSERT OR UPDATE OF %2$I ON rag.%3$I'
+        EXECUTE format('CREATE TRIGGER %1$I AFTER INSERT OR UPDATE OF %2$I ON %3$s'
                        ' FOR EACH ROW WHEN (NEW.%2$I IS NOT NULL)'
-                       ' EXECUTE FUNCTION rag.check_parent(%4$L, %2$L)',
+                       ' EXECUTE FUNCTION rag_internal.check_parent(%4$L, %2$L)',
             'check_' || reference.via, reference.via, reference.child, reference.parent);
-        EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON rag.%I'
-                       ' FOR EACH ROW EXECUTE FUNCTION rag.check_children(%L, %L)',
-            format('check_%s_dropped', reference.child),
+        EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON rag_internal.%I'
+                       ' FOR EACH ROW EXECUTE FUNCTION rag_internal.check_children(%L, %L)',
+            format('check_%s_dropped', split_part(reference.child, '.', 2)),
             reference.parent, reference.child, reference.via);
-        EXECUTE format('CREATE TRIGGER %I AFTER UPDATE OF name ON rag.%I'
+        EXECUTE format('CREATE TRIGGER %I AFTER UPDATE OF name ON rag_internal.%I'
                        ' FOR EACH ROW WHEN (OLD.name <> NEW.name)'
-                       ' EXECUTE FUNCTION rag.check_children(%L, %L)',
-            format('check_%s_renamed', reference.child),
+                       ' EXECUTE FUNCTION rag_internal.check_children(%L, %L)',
+            format('check_%s_renamed', split_part(reference.child, '.', 2)),
             reference.parent, reference.child, reference.via);
     END LOOP;
 END $$;
 
-REVOKE ALL ON FUNCTION rag.check_parent(), rag.check_children() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag_internal.check_parent(), rag_internal.check_children() FROM PUBLIC;
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -2,10 +2,10 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- Filters by source_file call it. Everybody may call the functions in schema rag.
-CREATE FUNCTION rag.uri_file_name(uri text) RETURNS text
+-- Filters by source_file call it. Everybody may call it.
+CREATE FUNCTION rag_internal.uri_file_name(uri text) RETURNS text
     AS 'MODULE_PATHNAME', 'uri_file_name_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rag.uri_file_name(text) IS
+COMMENT ON FUNCTION rag_internal.uri_file_name(text) IS
     'name of the file of a uri: what follows the last / or #, without percent-encoding';
 
 -- rag_search(query, 5) explains that the second argument is not top_k

@@ -3,12 +3,12 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- It leaves out collections that the current role may not read.
-CREATE FUNCTION rag.search_statistics()
+CREATE FUNCTION rag_internal.search_statistics()
     RETURNS TABLE (collection text, mode text, calls bigint, errors bigint, rows bigint,
                    empty bigint, fewer bigint, degraded bigint,
                    totals double precision[], maxima double precision[])
     AS 'MODULE_PATHNAME', 'search_statistics_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag.search_statistics() IS
+COMMENT ON FUNCTION rag_internal.search_statistics() IS
     'counts and times of searches in collections that the caller may read; '
     'use rag.search_stats instead';
 
@@ -23,7 +23,7 @@ CREATE VIEW rag.search_stats AS
            maxima[4] AS keyword_max_ms,
            totals[5] AS fusion_total_ms, totals[5] / ok.n AS fusion_mean_ms,
            maxima[5] AS fusion_max_ms
-    FROM rag.search_statistics() AS s,
+    FROM rag_internal.search_statistics() AS s,
          LATERAL (SELECT nullif(s.calls - s.errors, 0) AS n) AS ok;
 COMMENT ON VIEW rag.search_stats IS
     'counts and times of searches, by collection and mode; times are of those without error';

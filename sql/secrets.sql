@@ -6,56 +6,58 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Names. crates/definition/src/name.rs has the same patterns and maximum lengths.
 
-CREATE FUNCTION rag.namespace_of(name text) RETURNS text
+CREATE FUNCTION rag_internal.namespace_of(name text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN strpos($1, '/') > 0 THEN split_part($1, '/', 1) ELSE 'default' END
 $$;
-COMMENT ON FUNCTION rag.namespace_of(text) IS 'namespace of a source, retriever or secret';
+COMMENT ON FUNCTION rag_internal.namespace_of(text) IS 'namespace of a source, retriever or secret';
 
 -- Sources, retrievers and secrets: a DNS subdomain as in Kubernetes, with the namespace before it
 -- unless that is default.
-CREATE FUNCTION rag.is_qualified_name(name text) RETURNS boolean
+CREATE FUNCTION rag_internal.is_qualified_name(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT $1 ~ ('^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?'
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')
         AND $1 NOT LIKE 'default/%'
-        AND length(rag.namespace_of($1)) <= 63
+        AND length(rag_internal.namespace_of($1)) <= 63
         AND length(substr($1, strpos($1, '/') + 1)) <= 253
 $$;
-COMMENT ON FUNCTION rag.is_qualified_name(text) IS
+COMMENT ON FUNCTION rag_internal.is_qualified_name(text) IS
     'true if a source, retriever or secret can have this name: name or namespace/name';
 
-CREATE FUNCTION rag.is_collection_name(name text) RETURNS boolean
+CREATE FUNCTION rag_internal.is_collection_name(name text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT $1 ~ '^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$' AND length($1) <= 56
 $$;
-COMMENT ON FUNCTION rag.is_collection_name(text) IS 'true if a collection can have this name';
+COMMENT ON FUNCTION rag_internal.is_collection_name(text)
+    IS 'true if a collection can have this name';
 
-CREATE FUNCTION rag.is_secret_key(key text) RETURNS boolean
+CREATE FUNCTION rag_internal.is_secret_key(key text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT $1 ~ '^[-._a-zA-Z0-9]+$' AND length($1) <= 253
 $$;
-COMMENT ON FUNCTION rag.is_secret_key(text) IS 'true if a key of a secret can have this name';
+COMMENT ON FUNCTION rag_internal.is_secret_key(text)
+    IS 'true if a key of a secret can have this name';
 
-REVOKE ALL ON FUNCTION rag.is_qualified_name(text), rag.namespace_of(text),
-    rag.is_collection_name(text), rag.is_secret_key(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag_internal.is_qualified_name(text), rag_internal.namespace_of(text),
+    rag_internal.is_collection_name(text), rag_internal.is_secret_key(text) FROM PUBLIC;
 
-CREATE TABLE rag.secret (
-    name text PRIMARY KEY CHECK (rag.is_qualified_name(name)),
-    namespace text NOT NULL GENERATED ALWAYS AS (rag.namespace_of(name)) STORED,
+CREATE TABLE rag_internal.secret (
+    name text PRIMARY KEY CHECK (rag_internal.is_qualified_name(name)),
+    namespace text NOT NULL GENERATED ALWAYS AS (rag_internal.namespace_of(name)) STORED,
     owner text NOT NULL,
     owner_id oid NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE rag.secret IS 'secrets and their owners; use rag.secrets instead';
-COMMENT ON COLUMN rag.secret.owner IS
+COMMENT ON TABLE rag_internal.secret IS 'secrets and their owners; use rag.secrets instead';
+COMMENT ON COLUMN rag_internal.secret.owner IS
     'last known name of the owner; used to find the role when a dump is restored';
-COMMENT ON COLUMN rag.secret.owner_id IS
+COMMENT ON COLUMN rag_internal.secret.owner_id IS
     'role whose members can use the secret; 0: the role did not exist when a dump was restored';
 
-CREATE TABLE rag.secret_value (
+CREATE TABLE rag_internal.secret_value (
     name text NOT NULL,
-    key text NOT NULL CHECK (rag.is_secret_key(key)),
+    key text NOT NULL CHECK (rag_internal.is_secret_key(key)),
     sealed bytea,
     reference text,
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -63,11 +65,11 @@ CREATE TABLE rag.secret_value (
     PRIMARY KEY (name, key),
     CHECK (num_nonnulls(sealed, reference) = 1)
 );
-COMMENT ON TABLE rag.secret_value IS
+COMMENT ON TABLE rag_internal.secret_value IS
     'encrypted values of secrets, or references to values; use rag.secrets instead';
-COMMENT ON COLUMN rag.secret_value.sealed IS
+COMMENT ON COLUMN rag_internal.secret_value.sealed IS
     'version, id of the encryption key, nonce, XChaCha20-Poly1305 ciphertext';
-COMMENT ON COLUMN rag.secret_value.reference IS 'env:NAME or file:/path';
+COMMENT ON COLUMN rag_internal.secret_value.reference IS 'env:NAME or file:/path';
 
 CREATE VIEW rag.secrets AS
     SELECT v.name, v.key,
@@ -76,7 +78,7 @@ CREATE VIEW rag.secrets AS
                 ELSE split_part(v.reference, ':', 1) END AS kind,
            encode(substr(v.sealed, 2, 8), 'hex') AS encryption_key_id,
            v.created_at, v.updated_at, s.namespace
-    FROM rag.secret_value v JOIN rag.secret s USING (name);
+    FROM rag_internal.secret_value v JOIN rag_internal.secret s USING (name);
 COMMENT ON VIEW rag.secrets IS 'secrets, without their values';
 COMMENT ON COLUMN rag.secrets.name IS
     'name of the secret; namespace/name if the namespace is not default';
@@ -95,8 +97,8 @@ COMMENT ON COLUMN rag.secrets.created_at IS 'time when the value was first store
 COMMENT ON COLUMN rag.secrets.updated_at IS 'time when the value was last replaced';
 
 -- Dumps contain the encrypted values; restoring them requires the key file.
-SELECT pg_catalog.pg_extension_config_dump('rag.secret', '');
-SELECT pg_catalog.pg_extension_config_dump('rag.secret_value', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.secret', '');
+SELECT pg_catalog.pg_extension_config_dump('rag_internal.secret_value', '');
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,24 +1,24 @@
 -- rag_status(): current problems and their remedies.
 
-CREATE FUNCTION rag.is_preloaded() RETURNS boolean
+CREATE FUNCTION rag_internal.is_preloaded() RETURNS boolean
     AS 'MODULE_PATHNAME', 'is_preloaded_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION rag.is_preloaded() IS
+COMMENT ON FUNCTION rag_internal.is_preloaded() IS
     'true if shared_preload_libraries contained rag when the server started';
-CREATE FUNCTION rag.current_model() RETURNS text
+CREATE FUNCTION rag_internal.current_model() RETURNS text
     AS 'MODULE_PATHNAME', 'present_model_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
-COMMENT ON FUNCTION rag.current_model() IS 'name of the model in rag.model_dir';
+COMMENT ON FUNCTION rag_internal.current_model() IS 'name of the model in rag.model_dir';
 
-CREATE FUNCTION rag.failed_removals()
+CREATE FUNCTION rag_internal.failed_removals()
     RETURNS TABLE (collection text, retriever text, url text, error text)
     AS 'MODULE_PATHNAME', 'failed_removals_wrapper' LANGUAGE c STABLE;
-COMMENT ON FUNCTION rag.failed_removals() IS
+COMMENT ON FUNCTION rag_internal.failed_removals() IS
     'what servers that collections had before could not delete';
-CREATE FUNCTION rag.explain_damage(problem text) RETURNS TABLE (object text, remedy text)
+CREATE FUNCTION rag_internal.explain_damage(problem text) RETURNS TABLE (object text, remedy text)
     AS 'MODULE_PATHNAME', 'explain_damage_wrapper' LANGUAGE c STRICT;
-COMMENT ON FUNCTION rag.explain_damage(text) IS
+COMMENT ON FUNCTION rag_internal.explain_damage(text) IS
     'relation of the extension that an error message names, and what heals it';
-REVOKE ALL ON FUNCTION rag.explain_damage(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION rag.explain_damage(text) TO rag_reader;
+REVOKE ALL ON FUNCTION rag_internal.explain_damage(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION rag_internal.explain_damage(text) TO rag_reader;
 
 -- With zero_damaged_pages, values whose pages were damaged are missing, and VACUUM FULL fails at
 -- their rows.
@@ -51,22 +51,23 @@ CREATE FUNCTION @extschema@.rag_status()
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-    is_scheduled CONSTANT boolean := rag.has_scheduler();
+    is_scheduled CONSTANT boolean := rag_internal.has_scheduler();
     -- a run that starts later than this is reported
     max_delay CONSTANT interval := '1 minute';
 BEGIN
     RETURN QUERY
         SELECT 'error', d.kind || ' ' || d.relation, d.problem, d.remedy
-        FROM rag.damaged_relations() d ORDER BY 2;
+        FROM rag_internal.damaged_relations() d ORDER BY 2;
 
     BEGIN
         IF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
             RETURN QUERY SELECT 'warning', 'server',
-                CASE WHEN NOT rag.is_preloaded() THEN 'rag is not in shared_preload_libraries'
+                CASE WHEN NOT rag_internal.is_preloaded()
+                    THEN 'rag is not in shared_preload_libraries'
                      WHEN NOT current_setting('rag.scheduler')::boolean THEN 'rag.scheduler is off'
                      ELSE 'no scheduler is running in this database' END
                 || ': sources are not synced, retried or checked for drift automatically',
-                CASE WHEN NOT rag.is_preloaded()
+                CASE WHEN NOT rag_internal.is_preloaded()
                          THEN 'Add rag to shared_preload_libraries and restart the server. Until'
                               ' then, call rag_sync.'
                      WHEN NOT current_setting('rag.scheduler')::boolean
@@ -76,7 +77,8 @@ BEGIN
                          current_setting('max_worker_processes')) END;
         END IF;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
-        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy
+            FROM rag_internal.explain_damage(SQLERRM) e;
     END;
 
     BEGIN
@@ -140,7 +142,8 @@ BEGIN
                       AND (s.last_run_id IS NULL OR s.generation > s.observed_generation))
             ORDER BY 2, 1, 3;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
-        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy
+            FROM rag_internal.explain_damage(SQLERRM) e;
     END;
 
     BEGIN
@@ -166,7 +169,7 @@ BEGIN
                        date_trunc('second', r.updated_at)),
                    format('SELECT rag_cancel_run(%s);', r.run_id)
             FROM rag.runs r
-            WHERE r.phase = 'Running' AND rag.is_stalled(r.updated_at)
+            WHERE r.phase = 'Running' AND rag_internal.is_stalled(r.updated_at)
             UNION ALL
             -- a session that has reported it holds this lock (src/pg/lock.rs)
             SELECT 'warning', format('session %s', l.objid),
@@ -184,7 +187,8 @@ BEGIN
             WHERE EXISTS (SELECT FROM rag.runs r WHERE r.queued_at > now() + max_delay)
             ORDER BY 2, 1, 3;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
-        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy
+            FROM rag_internal.explain_damage(SQLERRM) e;
     END;
 
     BEGIN
@@ -201,7 +205,8 @@ BEGIN
               AND (r.trigger = 'manual' OR NOT s.suspend)
             ORDER BY r.run_id;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
-        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy
+            FROM rag_internal.explain_damage(SQLERRM) e;
     END;
 
     BEGIN
@@ -224,11 +229,12 @@ BEGIN
             UNION ALL
             SELECT 'error', 'collection ' || c.name,
                    format('the collection was embedded with model %s, but the current model is %s:'
-                          ' it cannot be searched or written to', c.model, rag.current_model()),
+                          ' it cannot be searched or written to', c.model,
+                              rag_internal.current_model()),
                    format('Restore rag.model_dir, or embed it with the current model:'
                           ' CALL rag_rebuild_collection(%L);', c.name)
             FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
-            WHERE c.model <> rag.current_model()
+            WHERE c.model <> rag_internal.current_model()
               AND coalesce(c.embedding_model, t.model) IS NULL
             UNION ALL
             SELECT 'warning', 'collection ' || c.name,
@@ -260,17 +266,18 @@ BEGIN
                           f.url, f.collection, f.error),
                    format('Start the server, or give it up: SELECT * FROM rag_sync_storage(%L,'
                           ' forget => true);', f.collection)
-            FROM rag.failed_removals() f
+            FROM rag_internal.failed_removals() f
             ORDER BY 2, 1;
     EXCEPTION WHEN data_corrupted OR index_corrupted THEN
-        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy FROM rag.explain_damage(SQLERRM) e;
+        RETURN QUERY SELECT 'error', e.object, SQLERRM, e.remedy
+            FROM rag_internal.explain_damage(SQLERRM) e;
     END;
 
     -- only superusers can see the keys
     IF NOT (SELECT r.rolsuper FROM pg_roles r WHERE r.rolname = current_user) THEN
         RETURN;
     END IF;
-    IF EXISTS (SELECT FROM rag.secret_value) THEN
+    IF EXISTS (SELECT FROM rag_internal.secret_value) THEN
         RETURN QUERY
             SELECT CASE WHEN k.in_file THEN 'warning' ELSE 'error' END,
                    'encryption key ' || k.key_id,

@@ -19,13 +19,19 @@ BEGIN
 END $$;
 
 CREATE SCHEMA rag;
-COMMENT ON SCHEMA rag IS 'catalog of the extension rag: tables and views';
+COMMENT ON SCHEMA rag IS 'tables and views of the extension rag';
 GRANT USAGE ON SCHEMA rag TO PUBLIC;
+
+-- What the functions and views of the extension are made of, and the partitions of rag.chunks. No
+-- role is granted anything on its tables, and nothing in it is an interface.
+CREATE SCHEMA rag_internal;
+COMMENT ON SCHEMA rag_internal IS 'internal tables and functions of the extension rag';
+GRANT USAGE ON SCHEMA rag_internal TO PUBLIC;
 
 -- Two schemas without tables that users can add to search_path. The schema of the type contains no
 -- functions, so that calls remain unambiguous if pgvector is installed as well.
 CREATE SCHEMA rag_types;
-COMMENT ON SCHEMA rag_types IS 'the type vector of the extension rag';
+COMMENT ON SCHEMA rag_types IS 'types of the extension rag';
 GRANT USAGE ON SCHEMA rag_types TO PUBLIC;
 CREATE SCHEMA rag_functions;
 COMMENT ON SCHEMA rag_functions IS
@@ -37,23 +43,23 @@ GRANT USAGE ON SCHEMA rag_functions TO PUBLIC;
 
 CREATE TYPE rag_types.vector;
 
-CREATE FUNCTION rag.vector_in(cstring, oid, integer) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.vector_in(cstring, oid, integer) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'vector_in_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_out(rag_types.vector) RETURNS cstring
+CREATE FUNCTION rag_internal.vector_out(rag_types.vector) RETURNS cstring
     AS 'MODULE_PATHNAME', 'vector_out_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_recv(internal, oid, integer) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.vector_recv(internal, oid, integer) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'vector_recv_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_send(rag_types.vector) RETURNS bytea
+CREATE FUNCTION rag_internal.vector_send(rag_types.vector) RETURNS bytea
     AS 'MODULE_PATHNAME', 'vector_send_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_typmod_in(cstring[]) RETURNS integer
+CREATE FUNCTION rag_internal.vector_typmod_in(cstring[]) RETURNS integer
     AS 'MODULE_PATHNAME', 'vector_typmod_in_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 
 CREATE TYPE rag_types.vector (
-    INPUT = rag.vector_in,
-    OUTPUT = rag.vector_out,
-    RECEIVE = rag.vector_recv,
-    SEND = rag.vector_send,
-    TYPMOD_IN = rag.vector_typmod_in,
+    INPUT = rag_internal.vector_in,
+    OUTPUT = rag_internal.vector_out,
+    RECEIVE = rag_internal.vector_recv,
+    SEND = rag_internal.vector_send,
+    TYPMOD_IN = rag_internal.vector_typmod_in,
     STORAGE = external
 );
 COMMENT ON TYPE rag_types.vector IS
@@ -166,34 +172,35 @@ COMMENT ON FUNCTION rag_functions.vector_cmp(rag_types.vector, rag_types.vector)
 -- casts
 -- ----------------------------------------
 
-CREATE FUNCTION rag.vector(rag_types.vector, integer, boolean) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.vector(rag_types.vector, integer, boolean) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'vector_typmod_cast_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.array_to_vector(real[], integer, boolean) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.array_to_vector(real[], integer, boolean) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'array_to_vector_real_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.array_to_vector(double precision[], integer, boolean) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.array_to_vector(double precision[], integer, boolean)
+    RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'array_to_vector_double_wrapper'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.array_to_vector(integer[], integer, boolean) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.array_to_vector(integer[], integer, boolean) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'array_to_vector_integer_wrapper'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.array_to_vector(numeric[], integer, boolean) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.array_to_vector(numeric[], integer, boolean) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'array_to_vector_numeric_wrapper'
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_to_float4(rag_types.vector, integer, boolean) RETURNS real[]
+CREATE FUNCTION rag_internal.vector_to_float4(rag_types.vector, integer, boolean) RETURNS real[]
     AS 'MODULE_PATHNAME', 'vector_to_float4_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 
 CREATE CAST (rag_types.vector AS rag_types.vector)
-    WITH FUNCTION rag.vector(rag_types.vector, integer, boolean) AS IMPLICIT;
+    WITH FUNCTION rag_internal.vector(rag_types.vector, integer, boolean) AS IMPLICIT;
 CREATE CAST (rag_types.vector AS real[])
-    WITH FUNCTION rag.vector_to_float4(rag_types.vector, integer, boolean) AS IMPLICIT;
+    WITH FUNCTION rag_internal.vector_to_float4(rag_types.vector, integer, boolean) AS IMPLICIT;
 CREATE CAST (real[] AS rag_types.vector)
-    WITH FUNCTION rag.array_to_vector(real[], integer, boolean) AS ASSIGNMENT;
+    WITH FUNCTION rag_internal.array_to_vector(real[], integer, boolean) AS ASSIGNMENT;
 CREATE CAST (double precision[] AS rag_types.vector)
-    WITH FUNCTION rag.array_to_vector(double precision[], integer, boolean) AS ASSIGNMENT;
+    WITH FUNCTION rag_internal.array_to_vector(double precision[], integer, boolean) AS ASSIGNMENT;
 CREATE CAST (integer[] AS rag_types.vector)
-    WITH FUNCTION rag.array_to_vector(integer[], integer, boolean) AS ASSIGNMENT;
+    WITH FUNCTION rag_internal.array_to_vector(integer[], integer, boolean) AS ASSIGNMENT;
 CREATE CAST (numeric[] AS rag_types.vector)
-    WITH FUNCTION rag.array_to_vector(numeric[], integer, boolean) AS ASSIGNMENT;
+    WITH FUNCTION rag_internal.array_to_vector(numeric[], integer, boolean) AS ASSIGNMENT;
 
 -- operators
 -- ----------------------------------------
@@ -257,17 +264,19 @@ CREATE OPERATOR CLASS rag.vector_ops DEFAULT FOR TYPE rag_types.vector USING btr
 -- aggregates
 -- ----------------------------------------
 
-CREATE FUNCTION rag.vector_accum(double precision[], rag_types.vector) RETURNS double precision[]
+CREATE FUNCTION rag_internal.vector_accum(double precision[], rag_types.vector)
+    RETURNS double precision[]
     AS 'MODULE_PATHNAME', 'vector_accum_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_combine(double precision[], double precision[])
+CREATE FUNCTION rag_internal.vector_combine(double precision[], double precision[])
     RETURNS double precision[]
     AS 'MODULE_PATHNAME', 'vector_combine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION rag.vector_avg(double precision[]) RETURNS rag_types.vector
+CREATE FUNCTION rag_internal.vector_avg(double precision[]) RETURNS rag_types.vector
     AS 'MODULE_PATHNAME', 'vector_avg_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 
 CREATE AGGREGATE @extschema@.avg(rag_types.vector) (
-    SFUNC = rag.vector_accum, STYPE = double precision[], FINALFUNC = rag.vector_avg,
-    COMBINEFUNC = rag.vector_combine, INITCOND = '{0}', PARALLEL = SAFE
+    SFUNC = rag_internal.vector_accum, STYPE = double precision[],
+    FINALFUNC = rag_internal.vector_avg,
+    COMBINEFUNC = rag_internal.vector_combine, INITCOND = '{0}', PARALLEL = SAFE
 );
 CREATE AGGREGATE @extschema@.sum(rag_types.vector) (
     SFUNC = rag_functions.vector_add, STYPE = rag_types.vector,
@@ -279,10 +288,10 @@ COMMENT ON AGGREGATE @extschema@.sum(rag_types.vector) IS 'element-wise sum';
 -- Casts to and from pgvector's type. The layouts are equal, so the casts copy nothing. They are
 -- dropped with either extension. If pgvector is installed later, or a dump was restored, which has
 -- the casts without these dependencies, users call rag_pgvector_casts().
-CREATE FUNCTION rag.cast_goes_with("cast" oid, extension oid) RETURNS void
+CREATE FUNCTION rag_internal.cast_goes_with("cast" oid, extension oid) RETURNS void
     AS 'MODULE_PATHNAME', 'rag_cast_goes_with_wrapper' LANGUAGE c VOLATILE STRICT;
-REVOKE ALL ON FUNCTION rag.cast_goes_with(oid, oid) FROM PUBLIC;
-COMMENT ON FUNCTION rag.cast_goes_with(oid, oid) IS
+REVOKE ALL ON FUNCTION rag_internal.cast_goes_with(oid, oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.cast_goes_with(oid, oid) IS
     'makes a cast depend on an extension, so that it is dropped with the extension';
 
 CREATE FUNCTION @extschema@.rag_pgvector_casts() RETURNS boolean
@@ -328,7 +337,7 @@ BEGIN
                            WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
                              AND d.refclassid = 'pg_catalog.pg_extension'::regclass
                              AND d.refobjid = extension) THEN
-                PERFORM rag.cast_goes_with(cast_oid, extension);
+                PERFORM rag_internal.cast_goes_with(cast_oid, extension);
             END IF;
         END LOOP;
     END LOOP;

@@ -5,31 +5,33 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 -- Everybody sees the sources that their roles own, and the runs of these. Members of rag_admin also
 -- see those of the collections that they can read. Counts and messages of a source cover all of its
 -- documents. If added policies hide chunks, only roles that can write to the collection see them.
-CREATE VIEW rag.visible_source WITH (security_barrier) AS
-    SELECT * FROM rag.source
+CREATE VIEW rag_internal.visible_source WITH (security_barrier) AS
+    SELECT * FROM rag_internal.source
     WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles
                        WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
        OR EXISTS (SELECT FROM pg_catalog.pg_roles
                   WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'))
-          AND collection = ANY ((SELECT rag.overseen_collections())::text[]);
-COMMENT ON VIEW rag.visible_source IS 'sources that the caller can see; use rag.sources instead';
+          AND collection = ANY ((SELECT rag_internal.overseen_collections())::text[]);
+COMMENT ON VIEW rag_internal.visible_source
+    IS 'sources that the caller can see; use rag.sources instead';
 
 -- Earlier runs of a source may belong to another collection. Only roles that can see that
 -- collection see these runs.
-CREATE VIEW rag.visible_run WITH (security_barrier) AS
-    SELECT r.* FROM rag.run r JOIN rag.visible_source s ON s.name = r.source
+CREATE VIEW rag_internal.visible_run WITH (security_barrier) AS
+    SELECT r.* FROM rag_internal.run r JOIN rag_internal.visible_source s ON s.name = r.source
     WHERE r.collection = s.collection
-       OR r.collection = ANY ((SELECT rag.overseen_collections())::text[]);
-COMMENT ON VIEW rag.visible_run IS 'runs that the caller can see; use rag.runs instead';
+       OR r.collection = ANY ((SELECT rag_internal.overseen_collections())::text[]);
+COMMENT ON VIEW rag_internal.visible_run IS 'runs that the caller can see; use rag.runs instead';
 
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
-           rag.run_phase(phase, is_lost) AS phase,
+           rag_internal.run_phase(phase, is_lost) AS phase,
            CASE WHEN phase <> 'Pending' THEN waiting
                 WHEN trigger <> 'manual'
-                     AND EXISTS (SELECT FROM rag.source s WHERE s.name = source AND s.suspend)
+                     AND EXISTS (SELECT FROM rag_internal.source s WHERE s.name = source
+                         AND s.suspend)
                     THEN 'the source is suspended'
-                ELSE coalesce((SELECT rag.why_waiting()), waiting) END AS waiting,
+                ELSE coalesce((SELECT rag_internal.why_waiting()), waiting) END AS waiting,
            queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged,
            documents_failed, documents_with_warnings, files_skipped,
@@ -38,12 +40,12 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
                     THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
            fetch_seconds, extract_seconds, embed_seconds, store_seconds, model_tokens, model_cost,
            CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
-                WHEN is_lost THEN jsonb_build_array(rag.lost_run_error())
+                WHEN is_lost THEN jsonb_build_array(rag_internal.lost_run_error())
                 ELSE '[]'::jsonb END AS errors,
            generation, updated_at
-    FROM (SELECT *, phase = 'Running' AND NOT rag.is_syncing(source)
-                    AND rag.has_not_ended(run_id) AS is_lost
-          FROM rag.visible_run) AS run;
+    FROM (SELECT *, phase = 'Running' AND NOT rag_internal.is_syncing(source)
+                    AND rag_internal.has_not_ended(run_id) AS is_lost
+          FROM rag_internal.visible_run) AS run;
 COMMENT ON VIEW rag.runs IS 'runs of sources: what each run did and how it ended';
 COMMENT ON COLUMN rag.runs.run_id IS 'identifier of the run, ascending; rag_sync returns it';
 COMMENT ON COLUMN rag.runs.source IS 'source that is synced';
@@ -98,11 +100,12 @@ COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition
 
 CREATE VIEW rag.run_errors WITH (security_barrier) AS
     SELECT run_id, source, uri, stage, severity, message, hint, occurred_at
-    FROM rag.run_error e
+    FROM rag_internal.run_error e
     WHERE EXISTS (
-        SELECT FROM rag.visible_run r
+        SELECT FROM rag_internal.visible_run r
         WHERE r.run_id = e.run_id
-          AND ((SELECT rag.sees_all_chunks()) OR rag.sees_uri(r.collection, e.source, e.uri)));
+          AND ((SELECT rag_internal.sees_all_chunks())
+              OR rag_internal.sees_uri(r.collection, e.source, e.uri)));
 COMMENT ON VIEW rag.run_errors IS
     'documents that a run could not index, or indexed with loss of content';
 COMMENT ON COLUMN rag.run_errors.run_id IS 'run that reported the error';
@@ -117,16 +120,17 @@ COMMENT ON COLUMN rag.run_errors.hint IS 'suggestion how to solve the problem';
 COMMENT ON COLUMN rag.run_errors.occurred_at IS 'time of the error';
 
 -- A process holds this lock while it does the work (src/pg/lock.rs).
-CREATE FUNCTION rag.is_in_progress(collection text, work text) RETURNS boolean
+CREATE FUNCTION rag_internal.is_in_progress(collection text, work text) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (
         SELECT FROM pg_locks
         WHERE locktype = 'object' AND granted AND mode = 'ExclusiveLock'
           AND objsubid = CASE work WHEN 'rebuild' THEN 0 WHEN 'knowledge' THEN 3 END
-          AND classid = 'rag.collections'::regclass AND objid::bigint = rag.source_hash(collection)
+          AND classid = 'rag_internal.collection'::regclass
+              AND objid::bigint = rag_internal.source_hash(collection)
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 $$;
-COMMENT ON FUNCTION rag.is_in_progress(text, text) IS
+COMMENT ON FUNCTION rag_internal.is_in_progress(text, text) IS
     'true if the collection is being rebuilt (work: rebuild), or if its knowledge items are being '
     'indexed (knowledge)';
 
@@ -137,7 +141,8 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
            CASE WHEN done > 0
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END AS eta,
-           CASE WHEN (SELECT rag.sees_all_chunks()) OR rag.sees_uri(collection, source, current_uri)
+           CASE WHEN (SELECT rag_internal.sees_all_chunks())
+               OR rag_internal.sees_uri(collection, source, current_uri)
                     THEN current_uri END AS current_uri,
            collection
     FROM (SELECT *,
@@ -145,23 +150,24 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                      AS done,
                  greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)
                      ::double precision AS seconds
-          FROM rag.visible_run
-          WHERE phase = 'Running' AND rag.is_syncing(source)) AS running
+          FROM rag_internal.visible_run
+          WHERE phase = 'Running' AND rag_internal.is_syncing(source)) AS running
     UNION ALL
     SELECT NULL, NULL, stage, done, documents_total, chunks_written, NULL,
            round((done / seconds)::numeric, 1),
            CASE WHEN done > 0
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END,
-           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection
     FROM (SELECT b.*,
-                 (SELECT count(*) FROM rag.rebuilt_document d WHERE d.collection = b.collection)
+                 (SELECT count(*) FROM rag_internal.rebuilt_document d
+                     WHERE d.collection = b.collection)
                      AS done,
                  greatest(extract(epoch FROM clock_timestamp() - b.started_at), 0.001)
                      ::double precision AS seconds
-          FROM rag.rebuild b
-          WHERE b.collection = ANY ((SELECT rag.readable_collections())::text[])
-            AND rag.is_in_progress(b.collection, 'rebuild')) AS rebuilding
+          FROM rag_internal.rebuild b
+          WHERE b.collection = ANY ((SELECT rag_internal.readable_collections())::text[])
+            AND rag_internal.is_in_progress(b.collection, 'rebuild')) AS rebuilding
     UNION ALL
     SELECT NULL, run_id, 'knowledge', items_done, items_total, chunks_written, NULL,
            round((items_done / seconds)::numeric, 1),
@@ -169,14 +175,14 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                     THEN make_interval(
                         secs => round((items_total - items_done) * seconds / items_done))
                END,
-           CASE WHEN (SELECT rag.sees_all_chunks()) THEN current_uri END, collection
+           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection
     FROM (SELECT k.*,
                  greatest(extract(epoch FROM clock_timestamp() - k.started_at), 0.001)
                      ::double precision AS seconds
-          FROM rag.knowledge_run k
-          WHERE k.collection = ANY ((SELECT rag.readable_collections())::text[])
+          FROM rag_internal.knowledge_run k
+          WHERE k.collection = ANY ((SELECT rag_internal.readable_collections())::text[])
             AND k.summary IS NULL AND k.error IS NULL
-            AND rag.is_in_progress(k.collection, 'knowledge')) AS indexing;
+            AND rag_internal.is_in_progress(k.collection, 'knowledge')) AS indexing;
 COMMENT ON VIEW rag.progress IS 'progress of current runs and rebuilds';
 COMMENT ON COLUMN rag.progress.source IS
     'source that is being synced; NULL for a rebuild and for knowledge items';
@@ -199,20 +205,20 @@ COMMENT ON COLUMN rag.progress.eta IS 'estimated time left at that rate';
 COMMENT ON COLUMN rag.progress.current_uri IS 'document that is being processed';
 
 CREATE VIEW rag.sources WITH (security_barrier) AS
-    WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag.source_locks())
+    WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag_internal.source_locks())
     SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
-           rag.source_phase(
+           rag_internal.source_phase(
                is_being_dropped => EXISTS (
                    SELECT FROM locks
-                   WHERE purpose = rag.lock_purpose('drop') AND source_hash = s.hash),
+                   WHERE purpose = rag_internal.lock_purpose('drop') AND source_hash = s.hash),
                active_phase => c.active_phase, active_trigger => c.trigger,
                suspended => s.suspend, will_retry => s.retry_at IS NOT NULL,
-               last_phase => rag.run_phase(r.phase, c.is_lost)) AS phase,
-           rag.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
-           rag.has_condition(s.conditions, 'AutoIndexerScheduled')
-               AND (SELECT rag.has_scheduler()) AS scheduled,
+               last_phase => rag_internal.run_phase(r.phase, c.is_lost)) AS phase,
+           rag_internal.has_condition(s.conditions, 'ResourceReady') AS resource_ready,
+           rag_internal.has_condition(s.conditions, 'AutoIndexerScheduled')
+               AND (SELECT rag_internal.has_scheduler()) AS scheduled,
            coalesce(c.active_phase = 'Running', false) AS indexing,
-           rag.has_condition(s.conditions, 'AutoIndexerError')
+           rag_internal.has_condition(s.conditions, 'AutoIndexerError')
                OR coalesce(c.is_lost, false) AS error,
            s.last_indexed, s.last_commit, s.successful_run_count, s.error_run_count,
            r.documents_added + r.documents_updated + r.documents_unchanged + r.documents_failed
@@ -227,13 +233,13 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                AS last_run_duration_seconds,
            CASE WHEN r.error IS NOT NULL
                     THEN ARRAY[concat_ws(': ', r.error ->> 'message', r.error ->> 'detail')]
-                WHEN c.is_lost THEN ARRAY[rag.lost_run_error() ->> 'message']
+                WHEN c.is_lost THEN ARRAY[rag_internal.lost_run_error() ->> 'message']
                 ELSE '{}' END
            || CASE WHEN r.documents_failed > 0 THEN
-                  ARRAY(SELECT e.uri || ': ' || e.message FROM rag.run_error e
+                  ARRAY(SELECT e.uri || ': ' || e.message FROM rag_internal.run_error e
                         WHERE e.run_id = r.run_id AND e.severity = 'error'
-                          AND ((SELECT rag.sees_all_chunks())
-                               OR rag.sees_uri(r.collection, s.name, e.uri))
+                          AND ((SELECT rag_internal.sees_all_chunks())
+                               OR rag_internal.sees_uri(r.collection, s.name, e.uri))
                           -- the error of the run quotes a document if all of them failed
                           AND strpos(coalesce(r.error ->> 'detail', ''),
                                      e.uri || ': ' || e.message) = 0
@@ -244,8 +250,9 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                            '%s documents could not be indexed; rag.run_errors has all',
                            r.documents_failed)]
               ELSE '{}' END AS errors,
-           CASE WHEN (SELECT rag.has_scheduler()) THEN s.conditions
-                ELSE rag.without_scheduler(s.conditions, (SELECT rag.why_idle())) END AS conditions,
+           CASE WHEN (SELECT rag_internal.has_scheduler()) THEN s.conditions
+                ELSE rag_internal.without_scheduler(s.conditions, (SELECT rag.why_idle()))
+                    END AS conditions,
            s.created_at, now() - s.created_at AS age,
            s.spec,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
@@ -257,18 +264,22 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
     FROM (SELECT v.*, l.hash,
                  pg_is_in_recovery() OR EXISTS (
                      SELECT FROM locks
-                     WHERE purpose = rag.lock_purpose('sync') AND source_hash = l.hash) AS is_busy
-          FROM rag.visible_source v, LATERAL (SELECT rag.source_hash(v.name)) AS l (hash)) s
+                     WHERE purpose = rag_internal.lock_purpose('sync') AND source_hash = l.hash)
+                         AS is_busy
+          FROM rag_internal.visible_source v, LATERAL (SELECT rag_internal.source_hash(v.name))
+              AS l (hash)) s
     LEFT JOIN LATERAL (
         SELECT a.run_id, a.trigger, a.is_lost,
                CASE WHEN NOT a.is_lost THEN a.phase END AS active_phase
         FROM (SELECT q.run_id, q.phase, q.trigger,
-                     q.phase = 'Running' AND NOT s.is_busy AND rag.has_not_ended(q.run_id)
+                     q.phase = 'Running' AND NOT s.is_busy AND rag_internal.has_not_ended(q.run_id)
                          AS is_lost
-              FROM rag.run q WHERE q.source = s.name AND q.phase IN ('Pending', 'Running')) AS a
+              FROM rag_internal.run q WHERE q.source = s.name AND q.phase IN ('Pending', 'Running'))
+                  AS a
     ) AS c ON true
     -- a run whose process was lost counts as finished, although its row does not say so yet
-    LEFT JOIN rag.run AS r ON r.run_id = CASE WHEN c.is_lost THEN c.run_id ELSE s.last_run_id END;
+    LEFT JOIN rag_internal.run AS r ON r.run_id = CASE WHEN c.is_lost THEN c.run_id
+        ELSE s.last_run_id END;
 COMMENT ON VIEW rag.sources IS 'sources with their status';
 COMMENT ON COLUMN rag.sources.name IS
     'name of the source; namespace/name if the namespace is not default';
@@ -277,14 +288,14 @@ COMMENT ON COLUMN rag.sources.display_name IS 'metadata.displayName of the manif
 COMMENT ON COLUMN rag.sources.labels IS 'metadata.labels of the manifest';
 COMMENT ON COLUMN rag.sources.annotations IS 'metadata.annotations of the manifest';
 -- The kinds are those of the registry (crates/definition/src/source).
-CREATE FUNCTION rag.source_kinds_comment() RETURNS text
+CREATE FUNCTION rag_internal.source_kinds_comment() RETURNS text
     AS 'MODULE_PATHNAME', 'source_kinds_comment_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 DO $$
 BEGIN
-    EXECUTE format('COMMENT ON COLUMN rag.sources.kind IS %L', rag.source_kinds_comment());
+    EXECUTE format('COMMENT ON COLUMN rag.sources.kind IS %L', rag_internal.source_kinds_comment());
 END
 $$;
-DROP FUNCTION rag.source_kinds_comment();
+DROP FUNCTION rag_internal.source_kinds_comment();
 COMMENT ON COLUMN rag.sources.collection IS 'collection that the source is indexed into';
 COMMENT ON COLUMN rag.sources.schedule IS
     'schedule of automatic runs; NULL: one run after the source is created or altered';
@@ -346,6 +357,102 @@ COMMENT ON COLUMN rag.sources.max_bytes IS
 COMMENT ON COLUMN rag.sources.drift_checked_at IS 'time of the last drift check';
 COMMENT ON COLUMN rag.sources.uid IS
     'identifies the source; a later source of the same name has another uid';
+
+CREATE VIEW rag.collections WITH (security_barrier) AS
+    SELECT c.name, c.external_id, c.description, c.retriever, c.partition, c.index_strategy,
+           c.serial, c.chunk_size, c.chunk_overlap, c.chunk_unit, c.metadata_whitelist,
+           c.text_config, c.title_weight, c.embedding_model, c.model, c.model_precision,
+           c.model_max_tokens, c.embedding_dimension, c.embedding_baseline, c.wanted,
+           c.max_documents, c.max_bytes,
+           (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = c.owner_id) AS owner,
+           c.created_at, c.updated_at
+    FROM rag_internal.collection c
+    WHERE c.name = ANY ((SELECT rag_internal.readable_collections())::text[]);
+COMMENT ON VIEW rag.collections IS 'sets of documents that are searched together';
+COMMENT ON COLUMN rag.collections.name IS 'name of the collection';
+COMMENT ON COLUMN rag.collections.external_id IS
+    'name that an application uses for the collection; functions that take and return JSON accept '
+    'it instead of the name';
+COMMENT ON COLUMN rag.collections.description IS 'description of the collection';
+COMMENT ON COLUMN rag.collections.retriever IS 'retriever that defines storage and search';
+COMMENT ON COLUMN rag.collections.partition IS
+    'partition of rag.chunks that contains the chunks; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.index_strategy IS
+    'strategy that chose the partition: per_dataset, fixed or rolling';
+COMMENT ON COLUMN rag.collections.serial IS
+    'number of the collection in the order of creation; never used again';
+COMMENT ON COLUMN rag.collections.chunk_size IS
+    'maximum size of a chunk, in chunk_unit; NULL: 1000 characters or 200 tokens';
+COMMENT ON COLUMN rag.collections.chunk_overlap IS
+    'maximum overlap of adjacent chunks, in chunk_unit; NULL: 200 characters or 40 tokens';
+COMMENT ON COLUMN rag.collections.chunk_unit IS
+    'unit of chunk_size and chunk_overlap: characters, or tokens of the model';
+COMMENT ON COLUMN rag.collections.metadata_whitelist IS
+    'metadata keys that are copied to chunks; NULL or empty: all keys';
+COMMENT ON COLUMN rag.collections.text_config IS
+    'text search configuration of the keyword index, with its schema; rag.auto: that of each '
+    'document''s language';
+COMMENT ON COLUMN rag.collections.title_weight IS
+    'how often the title counts in the keyword index, compared with the text';
+COMMENT ON COLUMN rag.collections.embedding_model IS
+    'embedding model that the collection names; NULL: the one that its retriever names, or else '
+    'the one of rag.model_dir';
+COMMENT ON COLUMN rag.collections.model IS
+    'embedding model of the stored chunks; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.model_precision IS
+    'precision of the model: fp32 or int8; NULL: the model is on another server';
+COMMENT ON COLUMN rag.collections.model_max_tokens IS
+    'tokens of a chunk that the model reads; it ignores the rest';
+COMMENT ON COLUMN rag.collections.embedding_dimension IS
+    'dimensions of the stored embeddings; NULL until the first document is stored';
+COMMENT ON COLUMN rag.collections.embedding_baseline IS
+    'mean cosine similarity that the model gives texts that have nothing to do with each other';
+COMMENT ON COLUMN rag.collections.wanted IS
+    'values of other columns that take effect with the next rebuild; NULL: there are none';
+COMMENT ON COLUMN rag.collections.max_documents IS 'maximum number of documents; NULL: no limit';
+COMMENT ON COLUMN rag.collections.max_bytes IS
+    'maximum size of the texts of all documents, in bytes; NULL: no limit';
+COMMENT ON COLUMN rag.collections.owner IS
+    'role whose members can do everything with the collection; NULL if it no longer exists';
+COMMENT ON COLUMN rag.collections.created_at IS 'time when the collection was created';
+COMMENT ON COLUMN rag.collections.updated_at IS 'time of the last change';
+
+CREATE FUNCTION rag_internal.enabled_methods(spec jsonb) RETURNS text[]
+    AS 'MODULE_PATHNAME', 'enabled_methods_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag_internal.enabled_methods(jsonb) IS
+    'methods of search that the spec of a retriever enables';
+CREATE VIEW rag.retrievers WITH (security_barrier) AS
+    SELECT t.name, t.namespace, t.display_name, t.description,
+           t.storage_type, rag_internal.enabled_methods(t.spec) AS methods, t.server_url, t.model,
+           t.spec, t.labels, t.annotations,
+           (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = t.owner_id) AS owner,
+           ARRAY(SELECT c.name FROM rag_internal.collection c
+                 WHERE c.retriever = t.name
+                   AND c.name = ANY ((SELECT rag_internal.readable_collections())::text[])
+                 ORDER BY 1) AS collections,
+           t.created_at, t.updated_at
+    FROM rag_internal.retriever t;
+COMMENT ON VIEW rag.retrievers IS
+    'named settings that define how collections are stored and searched';
+COMMENT ON COLUMN rag.retrievers.name IS 'name; namespace/name if the namespace is not default';
+COMMENT ON COLUMN rag.retrievers.namespace IS 'namespace, taken from the name';
+COMMENT ON COLUMN rag.retrievers.display_name IS 'metadata.displayName of the manifest';
+COMMENT ON COLUMN rag.retrievers.description IS 'description, taken from the spec';
+COMMENT ON COLUMN rag.retrievers.storage_type IS 'type of storage, taken from the spec';
+COMMENT ON COLUMN rag.retrievers.methods IS 'methods of search that the retriever enables';
+COMMENT ON COLUMN rag.retrievers.server_url IS
+    'address of the server that searches vectors, taken from the spec; NULL: this database';
+COMMENT ON COLUMN rag.retrievers.model IS
+    'embedding model, taken from the spec; NULL: that of the collection or of the settings';
+COMMENT ON COLUMN rag.retrievers.spec IS 'storage and search settings, as in the manifest';
+COMMENT ON COLUMN rag.retrievers.labels IS 'metadata.labels of the manifest';
+COMMENT ON COLUMN rag.retrievers.annotations IS 'metadata.annotations of the manifest';
+COMMENT ON COLUMN rag.retrievers.owner IS
+    'role whose members may change and drop the retriever; NULL if it no longer exists';
+COMMENT ON COLUMN rag.retrievers.collections IS
+    'collections of the retriever, as far as the current role can read them';
+COMMENT ON COLUMN rag.retrievers.created_at IS 'time when the retriever was created';
+COMMENT ON COLUMN rag.retrievers.updated_at IS 'time of the last change';
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

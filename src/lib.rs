@@ -23,7 +23,7 @@
 //! | [`secrets`] | secrets, their key file, and keeping them out of logs |
 //! | [`engine`] | `rag-engine`: process and client |
 //! | [`cluster`] | what processes know of each other: shared memory, slots, locks |
-//! | [`catalog`] | statements on the tables of schema `rag` |
+//! | [`catalog`] | statements on the tables of the extension |
 //! | [`types`] | the type `vector` |
 //! | [`settings`] | the settings `rag.*` |
 //! | [`pg`] | everything that calls functions of the server |

@@ -33,7 +33,8 @@ def fill(connection):
     base = vectors("base")
     connection.execute("SELECT rag_create_collection('hybrid')")
     connection.execute("SELECT rag_add_document('first', 'first', collection => 'hybrid')")
-    with connection.cursor().copy(f"COPY rag.rag_kb_hybrid ({COLUMNS}) FROM STDIN") as copy:
+    with connection.cursor().copy(
+            f"COPY rag_internal.rag_kb_hybrid ({COLUMNS}) FROM STDIN") as copy:
         for n, text in enumerate(texts(CHUNKS)):
             number = n // 5
             copy.write_row((

@@ -63,7 +63,7 @@ def rebuilds(connection):
             whole.setdefault(name, []).append(
                 seconds(lambda: connection.execute("CALL rag_rebuild_collection('docs')")))
             assert partition(connection) != former
-            table = f'rag."{partition(connection)}"'
+            table = f'rag_internal."{partition(connection)}"'
             alone.setdefault(name, []).append(
                 seconds(lambda: connection.execute(f"REINDEX TABLE {table}")))
     for name, strategy in STRATEGIES.items():
@@ -118,7 +118,7 @@ def dumps(connection):
                 only = [f"--section={section}" for section in sections]
                 times.setdefault((name, part), []).append(
                     seconds(lambda: run("pg_restore", *server, "-d", "restored", *only, file)))
-            schema = "rag." if name == "bench" else ""
+            schema = "rag_internal." if name == "bench" else ""
             with connect("restored") as restored:
                 count = restored.execute(f"SELECT count(*) FROM {schema}chunks").fetchone()[0]
             assert count == CHUNKS

@@ -87,7 +87,7 @@ def idle():
     for i in range(50):
         create(connections[i % IDLE_DATABASES], f"resting-{i}", schedule="* * * * *", suspend=True)
     for connection in connections:
-        wait_for(connection, "SELECT rag.has_scheduler()")
+        wait_for(connection, "SELECT rag_internal.has_scheduler()")
         connection.close()
     with connect() as admin:
         wait_for(admin,
@@ -122,7 +122,7 @@ def creation():
         inside = connect("fresh")
         inside.execute("CREATE EXTENSION rag")
         began = time.perf_counter()
-        wait_for(inside, "SELECT rag.has_scheduler()")
+        wait_for(inside, "SELECT rag_internal.has_scheduler()")
         times.append((time.perf_counter() - began) * 1000)
         inside.close()
         connection.close()
@@ -138,17 +138,17 @@ def due():
     connection.execute("SELECT rag_embed('the model is loaded')")
     for slots in ["2", "8"]:
         configure("rag.max_running_syncs", slots)
-        connection.execute("DELETE FROM rag.run")
+        connection.execute("DELETE FROM rag_internal.run")
         connection.execute(
-            "UPDATE rag.source SET suspend = false, next_run = clock_timestamp() + '3 s', last_run_id = NULL")
+            "UPDATE rag_internal.source SET suspend = false, next_run = clock_timestamp() + '3 s', last_run_id = NULL")
         # notifies the scheduler, whose sleep was computed before
         connection.execute("SELECT rag_suspend('due-0'), rag_resume('due-0')")
         connection.execute(
-            "UPDATE rag.source SET next_run = (SELECT max(next_run) FROM rag.source WHERE name = 'due-1') WHERE name = 'due-0'")
-        at = connection.execute("SELECT max(next_run) FROM rag.source").fetchone()[0]
-        wait_for(connection, f"SELECT count(*) = {DUE} FROM rag.run WHERE phase = 'Completed'")
+            "UPDATE rag_internal.source SET next_run = (SELECT max(next_run) FROM rag_internal.source WHERE name = 'due-1') WHERE name = 'due-0'")
+        at = connection.execute("SELECT max(next_run) FROM rag_internal.source").fetchone()[0]
+        wait_for(connection, f"SELECT count(*) = {DUE} FROM rag_internal.run WHERE phase = 'Completed'")
         found = connection.execute(
-            "SELECT extract(epoch FROM started_at - %s), extract(epoch FROM queued_at - %s) FROM rag.run", [at, at])
+            "SELECT extract(epoch FROM started_at - %s), extract(epoch FROM queued_at - %s) FROM rag_internal.run", [at, at])
         delays, queued = zip(*((float(started), float(queued)) for started, queued in found))
         row(f"{DUE} sources due at once, {slots} at a time: p50 from due to start, s",
             f"{median(delays):.2f}")
@@ -163,9 +163,9 @@ def view():
     connection = fresh_database("view")
     configure("rag.scheduler", "off")
     connection.execute(
-        """INSERT INTO rag.source (name, kind, spec, collection, owner, owner_id, schedule, conditions, last_run_id)
+        """INSERT INTO rag_internal.source (name, kind, spec, collection, owner, owner_id, schedule, conditions, last_run_id)
            SELECT 'source-' || i, 'folder', '{"path": "/srv"}', 'default', 'postgres', 'postgres'::regrole, '@daily',
-                  rag.merge_conditions('[]', jsonb_build_array(
+                  rag_internal.merge_conditions('[]', jsonb_build_array(
                       jsonb_build_object('type', 'ResourceReady', 'status', 'True',
                                           'reason', 'Ready', 'message', ''),
                       jsonb_build_object('type', 'AutoIndexerScheduled', 'status', 'True',
@@ -176,12 +176,12 @@ def view():
            FROM generate_series(1, 1000) i"""
     )
     connection.execute(
-        """INSERT INTO rag.run (run_id, source, collection, trigger, generation, phase, started_at, finished_at, documents_unchanged)
+        """INSERT INTO rag_internal.run (run_id, source, collection, trigger, generation, phase, started_at, finished_at, documents_unchanged)
            SELECT i, 'source-' || (i - 1) % 1000 + 1, 'default', 'schedule', 1, CASE WHEN i % 10 = 0 THEN 'Failed' ELSE 'Completed' END,
                   now() - '1 hour'::interval, now(), 10
            FROM generate_series(1, 100000) i"""
     )
-    connection.execute("VACUUM ANALYZE rag.source, rag.run")
+    connection.execute("VACUUM ANALYZE rag_internal.source, rag_internal.run")
     connection.execute("CREATE ROLE bench_admin IN ROLE rag_admin")
     # no run may be deleted
     configure("rag.successful_runs_history_limit", "1000")
@@ -190,7 +190,7 @@ def view():
     client = Client("view")
     for scheduler in ["off", "on"]:
         configure("rag.scheduler", scheduler)
-        wait_for(connection, f"SELECT rag.has_scheduler() = ('{scheduler}' = 'on')")
+        wait_for(connection, f"SELECT rag_internal.has_scheduler() = ('{scheduler}' = 'on')")
         for role in ["postgres", "bench_admin"]:
             client.execute(f"SET ROLE {role}")
             times = []

@@ -55,7 +55,7 @@ def main():
                     times[name].append(milliseconds(connection, statement.format(name=name)))
                 if what != "one row":
                     connection.execute("VACUUM plain, noted")
-                    connection.execute("TRUNCATE rag.table_changes")
+                    connection.execute("TRUNCATE rag_internal.table_change")
             plain, noted = median(times["plain"]), median(times["noted"])
             note(
                 f"{width}, {what}: at best {min(times['plain']):.2f} without, {min(times['noted']):.2f} with")

@@ -8,7 +8,7 @@ use crate::{catalog::damage::explained, pg::transaction::require_no_block, sync:
 
 const ACTION: &str = "rebuild a collection";
 
-/// `rag.check_rebuild`.
+/// `rag_internal.check_rebuild`.
 #[pg_extern(sql = false)]
 fn check_rebuild(collection: Option<&str>) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_rebuild_collection()", ACTION)?;
@@ -17,7 +17,7 @@ fn check_rebuild(collection: Option<&str>) -> Result<(), ErrorReport> {
     Ok(())
 }
 
-/// `rag.continue_rebuild`.
+/// `rag_internal.continue_rebuild`.
 #[pg_extern(sql = false)]
 fn continue_rebuild(collection: &str) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_rebuild_collection()", ACTION)?;

@@ -1,7 +1,7 @@
 //! Retrievers: create, alter, drop, list, test.
 
-use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_definition::name::split;
+use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use rag_definition::{name::split, retriever::RetrieverDefinition};
 
 use super::{parsed, required};
 use crate::{
@@ -146,6 +146,14 @@ fn test_unsaved_retriever(
     let spec = required("spec", parsed("spec", spec)?)?;
     let test = retriever::test_unsaved(required("namespace", namespace)?, &spec)?;
     Ok(TableIterator::once(columns(test)))
+}
+
+/// Returns the methods that a stored spec enables, or NULL if somebody has broken it by hand.
+#[pg_extern(immutable, strict, parallel_safe, sql = false)]
+fn enabled_methods(spec: JsonB) -> Option<Vec<String>> {
+    let definition = RetrieverDefinition::parse(&spec.0).ok()?;
+    let modes = definition.methods().enabled_modes().into_iter();
+    Some(modes.map(|mode| mode.name().to_owned()).collect())
 }
 
 /// The columns of the result of a test.

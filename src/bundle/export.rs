@@ -85,15 +85,12 @@ impl CollectionExport {
     /// The caller does not own the collection, or a policy hides documents from the caller.
     pub fn begin(collection: &Collection) -> Result<Self, Error> {
         access::require_owner(collection, "export collection")?;
-        if !access::sees_whole(collection) {
+        if !access::sees_every_document(collection) {
             return Err(Error::permission_denied(format!(
                 "permission denied to export collection \"{}\"",
                 collection.name
             ))
-            .detail(
-                "Policies of row-level security hide documents or knowledge items from the current \
-                 role.",
-            )
+            .detail("Policies of row-level security hide documents from the current role.")
             .hint("Export as a superuser or as a role with BYPASSRLS."));
         }
         chunks::check_not_moved(collection)?;

@@ -36,7 +36,8 @@ pub fn stored_embeddings(
         if !missing.is_empty() {
             let others: Vec<(String, String)> = query(
                 "SELECT DISTINCT c.name, c.partition
-                 FROM rag.embedding_place p JOIN rag.collections c ON c.name = p.collection
+              FROM rag_internal.embedding_place p JOIN rag_internal.collection c
+                     ON c.name = p.collection
                  WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL
                    AND NOT c.imported",
                 &[uuids(&missing).into(), own.into()],
@@ -60,7 +61,7 @@ fn embeddings_in(
     let (collections, partitions): (Vec<String>, Vec<String>) = collections.into_iter().unzip();
     let found = query(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
-         WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
+      WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
         &[partitions.into(), collections.into(), uuids(keys).into()],
         |row| {
             let key = EmbeddingKey(uuid::Uuid::from_bytes(
@@ -164,11 +165,12 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
 /// takes those of an imported collection.
 pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
     execute_prepared(
-        "INSERT INTO rag.embedding_place (embedding_key, collection)
+        "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
          SELECT DISTINCT k.key, c.name
-         FROM rag.collections c, pg_catalog.unnest($1) AS k (key)
+         FROM rag_internal.collection c, pg_catalog.unnest($1) AS k (key)
          WHERE c.name = $2 AND NOT c.imported
-           AND NOT EXISTS (SELECT FROM rag.embedding_place p WHERE p.embedding_key = k.key)",
+           AND NOT EXISTS (SELECT FROM rag_internal.embedding_place p
+               WHERE p.embedding_key = k.key)",
         &[uuids(keys).into(), collection.into()],
         |_| Ok(()),
     )?;
@@ -194,7 +196,7 @@ fn delete_but(
         "WITH deleted AS (
              DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($2)
              RETURNING embedding_key)
-         DELETE FROM rag.embedding_place p USING deleted d
+         DELETE FROM rag_internal.embedding_place p USING deleted d
          WHERE p.embedding_key = d.embedding_key AND p.collection = $1
            AND NOT d.embedding_key = ANY ($3)"
     );
@@ -212,7 +214,7 @@ pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
     let found = query_as_caller(
         &format!(
             "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
-             FROM rag.chunks WHERE {}",
+          FROM rag.chunks WHERE {}",
             collection.rows("")
         ),
         &[],

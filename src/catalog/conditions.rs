@@ -1,7 +1,7 @@
 //! Conditions of a source, as Kubernetes writes them: what `rag.sources.conditions` shows.
 //!
-//! A change gives the new status of one condition. `rag.merge_conditions` replaces the old one and
-//! stores when the status last changed.
+//! A change gives the new status of one condition. `rag_internal.merge_conditions` replaces the
+//! old one and stores when the status last changed.
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ impl ConditionChanges {
         self
     }
 
-    /// Returns the changes as the argument of `rag.merge_conditions`.
+    /// Returns the changes as the argument of `rag_internal.merge_conditions`.
     pub fn to_json(&self) -> pgrx::JsonB {
         pgrx::JsonB(Value::Array(self.list.clone()))
     }

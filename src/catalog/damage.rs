@@ -1,4 +1,4 @@
-//! Damaged relations of the schema `rag`: which one an error names, marks of them, and remedies.
+//! Damaged relations of the extension: which one an error names, marks of them, and remedies.
 //!
 //! A mark is a file in [`FOLDER`], named after the file of the relation. So it stays when the
 //! transaction that met the damage is rolled back, and standbys have marks, too. A relation that is
@@ -30,7 +30,7 @@ const CHECK_DISK: &str = "Check the disk.";
 /// PostgreSQL's epoch, 2000-01-01, in Unix time.
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
-/// A relation of the schema `rag`, or one that keeps its long values.
+/// A relation of the extension, or one that keeps its long values.
 #[derive(Debug, Clone)]
 pub struct DamagedRelation {
     pub oid: pg_sys::Oid,
@@ -144,11 +144,13 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
                  SELECT c.oid FROM pg_catalog.pg_class c
                  WHERE c.relname = ANY ($3::pg_catalog.name[])
                    AND c.relnamespace IN ('rag'::pg_catalog.regnamespace,
+                                          'rag_internal'::pg_catalog.regnamespace,
                                           'pg_toast'::pg_catalog.regnamespace))
              SELECT c.oid, c.reltablespace, pg_catalog.pg_relation_filenode(c.oid) AS filenode,
                     pg_catalog.format('%I.%I', s.nspname, c.relname) AS name,
                     i.indexrelid IS NOT NULL AS is_index, t.oid AS of_table,
-                    pg_catalog.format('rag.%I', t.relname) AS table_name,
+                    pg_catalog.format('%s.%I', t.relnamespace::pg_catalog.regnamespace,
+                                      t.relname) AS table_name,
                     s.nspname = 'pg_toast' AS is_toast,
                     CASE WHEN t.relispartition THEN t.relname::pg_catalog.text END AS partition
              FROM named n JOIN pg_catalog.pg_class c ON c.oid = n.oid
@@ -157,7 +159,8 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
                   LEFT JOIN pg_catalog.pg_class o
                       ON o.reltoastrelid = coalesce(i.indrelid, c.oid)
                   JOIN pg_catalog.pg_class t ON t.oid = coalesce(o.oid, i.indrelid, c.oid)
-             WHERE t.relnamespace = 'rag'::pg_catalog.regnamespace
+             WHERE t.relnamespace IN ('rag'::pg_catalog.regnamespace,
+                                      'rag_internal'::pg_catalog.regnamespace)
                AND pg_catalog.pg_relation_filenode(c.oid) IS NOT NULL
              ORDER BY name",
             &[spaces.into(), nodes.into(), names.into()],
@@ -184,8 +187,8 @@ fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>
 fn collections_of(partition: &str) -> Vec<String> {
     let found = subtransaction(|| {
         query(
-            "SELECT pg_catalog.quote_literal(k.name) FROM rag.collections k
-             WHERE k.partition = $1 ORDER BY k.name",
+            "SELECT pg_catalog.quote_literal(k.name) FROM rag_internal.collection k
+          WHERE k.partition = $1 ORDER BY k.name",
             &[partition.into()],
             |row| row.required(1),
         )
@@ -375,7 +378,7 @@ pub fn sentence(error: &Error) -> String {
     format!("{}.{detail}", error.message)
 }
 
-/// `rag.damaged_relations`, for views and `rag_status`.
+/// `rag_internal.damaged_relations`, for views and `rag_status`.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn damaged_relations() -> Result<
@@ -408,7 +411,8 @@ fn damaged_relations() -> Result<
     Ok(TableIterator::new(rows.collect::<Vec<_>>()))
 }
 
-/// `rag.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with any text.
+/// `rag_internal.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with
+/// any text.
 #[pg_extern(sql = false)]
 fn explain_damage(
     problem: &str,

@@ -1,4 +1,4 @@
-//! `rag.document_digests`: the digests of the documents that runs have indexed.
+//! `rag_internal.document_digest`: the digests of the documents that runs have indexed.
 //!
 //! One SQL function computes them for writing and for checking (`sql/drift.sql`).
 
@@ -26,12 +26,12 @@ pub fn record_stored(
 ) -> Result<(), Error> {
     let rows = partition.rows(document.collection, "c.");
     let statement = format!(
-        "INSERT INTO rag.document_digests AS m (
+        "INSERT INTO rag_internal.document_digest AS m (
              document_id, collection, source, uri, content_hash, chunk_count, digest)
          SELECT $1, $2, $3, $4, $5, k.chunk_count, $6 || k.digest
          FROM (SELECT pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
                       pg_catalog.sha256(coalesce(pg_catalog.string_agg(
-                          rag.chunk_digest(
+                          rag_internal.chunk_digest(
                               c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
                               c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
                               c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
@@ -66,10 +66,10 @@ const ON_CONFLICT: &str = "ON CONFLICT (collection, document_id) DO UPDATE SET
 pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
     execute(
         &format!(
-            "INSERT INTO rag.document_digests AS m (
+            "INSERT INTO rag_internal.document_digest AS m (
                  document_id, collection, source, uri, content_hash, chunk_count, digest)
              SELECT d.document_id, $1, d.source, d.uri, d.content_hash, d.chunk_count, d.digest
-             FROM rag.compute_document_digests($1, of_document => $2) d {ON_CONFLICT}"
+             FROM rag_internal.compute_document_digests($1, of_document => $2) d {ON_CONFLICT}"
         ),
         &[collection.into(), uuid(id.0).into()],
     )?;
@@ -80,7 +80,7 @@ pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
 pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     execute(
-        "DELETE FROM rag.document_digests WHERE collection = $1 AND document_id = ANY ($2)",
+        "DELETE FROM rag_internal.document_digest WHERE collection = $1 AND document_id = ANY ($2)",
         &[collection.into(), ids.into()],
     )?;
     Ok(())

@@ -28,7 +28,7 @@ pub fn known_versions(
     let found = as_owner(|| {
         query(
             "SELECT uri, raw_hash, validator FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
+          WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
                AND raw_hash IS NOT NULL",
             &[collection.into(), source.into(), chunking.into()],
             |row| {
@@ -55,7 +55,7 @@ pub fn raw_hashes(
     let found = as_owner(|| {
         query(
             "SELECT document_id, raw_hash FROM rag.documents
-             WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
+          WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
                AND status = 'active' AND raw_hash IS NOT NULL",
             &[collection.into(), ids.into(), chunking.into()],
             |row| Ok((document_id(&row)?, row.required(2)?)),
@@ -69,7 +69,7 @@ pub fn failed_uris(collection: &str, source: &str) -> Result<Vec<String>, Error>
     as_owner(|| {
         query(
             "SELECT uri FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND status = 'error'",
+          WHERE collection = $1 AND source = $2 AND status = 'error'",
             &[collection.into(), source.into()],
             |row| row.required(1),
         )
@@ -110,8 +110,8 @@ pub fn ids_owned_by(
     as_owner(|| {
         execute_returning(
             "SELECT document_id FROM rag.documents
-             WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
-             UNION SELECT document_id FROM rag.document_digests
+          WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
+             UNION SELECT document_id FROM rag_internal.document_digest
                    WHERE collection = $1 AND document_id = ANY ($2) AND source = $3",
             &[collection.into(), ids.into(), source.into()],
             |row| document_id(&row),
@@ -147,7 +147,8 @@ pub fn ids_of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, 
         execute_returning(
             "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2
              UNION
-             SELECT document_id FROM rag.document_digests WHERE collection = $1 AND source = $2",
+             SELECT document_id FROM rag_internal.document_digest WHERE collection = $1
+                 AND source = $2",
             &[collection.into(), source.into()],
             |row| document_id(&row),
         )
@@ -163,10 +164,10 @@ pub fn ids_by_collection(
     let found = as_owner(|| {
         execute_returning(
             "SELECT i.document_id, c.name
-             FROM rag.collections c,
+          FROM rag_internal.collection c,
                   LATERAL (SELECT document_id FROM rag.documents
                            WHERE collection = c.name AND source = $1
-                           UNION SELECT document_id FROM rag.document_digests
+                           UNION SELECT document_id FROM rag_internal.document_digest
                            WHERE collection = c.name AND source = $1) i
              WHERE c.name IS DISTINCT FROM $2",
             &[source.into(), except.into()],
@@ -205,7 +206,8 @@ pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
                  raw_hash = excluded.raw_hash, chunking = excluded.chunking,
                  own_title = excluded.own_title, validator = excluded.validator,
                  fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
-             RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL THEN rag.document_digest(d) END",
+             RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL
+                 THEN rag_internal.document_digest(d) END",
             &[
                 uuid(document.id.0).into(),
                 document.collection.into(),
@@ -316,8 +318,8 @@ pub fn counts_in_partitions() -> Result<Vec<(String, i64)>, Error> {
     as_owner(|| {
         query(
             "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
-             WHERE d.collection IN (
-                 SELECT k.name FROM rag.collections k
+          WHERE d.collection IN (
+                 SELECT k.name FROM rag_internal.collection k
                  JOIN pg_catalog.pg_class c ON c.relname = k.partition
                  JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
                  WHERE i.inhparent = 'rag.chunks'::pg_catalog.regclass)
@@ -346,7 +348,7 @@ pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<Indexe
         query(
             &format!(
                 "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
-                 WHERE collection = $1 AND document_id = $2 AND status = 'active'
+              WHERE collection = $1 AND document_id = $2 AND status = 'active'
                    AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
                    AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
                                       WHERE {rows} AND document_id = $2)"
@@ -377,7 +379,7 @@ pub fn lock(collection: &str, id: DocumentId) -> Result<Option<DocumentOrigin>, 
     let found = as_owner(|| {
         execute_returning(
             "SELECT source, uri, knowledge_id FROM rag.documents
-             WHERE collection = $1 AND document_id = $2 FOR UPDATE",
+          WHERE collection = $1 AND document_id = $2 FOR UPDATE",
             &[collection.into(), uuid(id.0).into()],
             |row| {
                 Ok(DocumentOrigin {
@@ -395,8 +397,8 @@ pub fn lock(collection: &str, id: DocumentId) -> Result<Option<DocumentOrigin>, 
 pub fn collections_of(id: DocumentId) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT c.name FROM rag.collections c
-             WHERE EXISTS (SELECT FROM rag.documents d
+            "SELECT c.name FROM rag_internal.collection c
+          WHERE EXISTS (SELECT FROM rag.documents d
                            WHERE d.collection = c.name AND d.document_id = $1)
              ORDER BY c.name",
             &[uuid(id.0).into()],

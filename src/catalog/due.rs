@@ -40,11 +40,11 @@ pub struct QueuedRun {
 /// A condition: no dump is being restored.
 pub const NOT_RESTORING: &str = "NOT EXISTS (
     SELECT FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'rag'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%'
+    WHERE c.relnamespace = 'rag_internal'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%'
       AND c.relkind = 'r'
       AND NOT EXISTS (
           SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
-    AND ((SELECT is_called FROM rag.run_id) OR NOT EXISTS (SELECT FROM rag.run))";
+    AND ((SELECT is_called FROM rag_internal.run_id) OR NOT EXISTS (SELECT FROM rag_internal.run))";
 
 /// Interval in seconds between checks of whether a dump is still being restored.
 const RESTORE_CHECK_SECONDS: f64 = 1.0;
@@ -54,10 +54,10 @@ const RESTORE_CHECK_SECONDS: f64 = 1.0;
 const DUE_TIMES: &str = "SELECT name, schedule,
             CASE WHEN schedule IS NOT NULL OR NOT active THEN next_run END AS next_run,
             CASE WHEN NOT active THEN retry_at END AS retry_at
-     FROM (SELECT *, EXISTS (SELECT FROM rag.run r
+     FROM (SELECT *, EXISTS (SELECT FROM rag_internal.run r
                              WHERE r.source = s.name
                                AND r.phase IN ('Pending', 'Running')) AS active
-           FROM rag.source s
+           FROM rag_internal.source s
            WHERE NOT suspend AND (next_run IS NOT NULL OR retry_at IS NOT NULL)) AS awake";
 
 /// Returns the sources that are due now, in the order in which they became due: all, or only the
@@ -93,13 +93,13 @@ pub fn changed(retry: bool) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT name FROM rag.source s
-                 WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
+                "SELECT name FROM rag_internal.source s
+              WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
                    AND retry_at IS NULL
-                   AND EXISTS (SELECT FROM rag.table_changes c WHERE c.source = s.name)
-                   AND NOT EXISTS (SELECT FROM rag.run r
+                   AND EXISTS (SELECT FROM rag_internal.table_change c WHERE c.source = s.name)
+                   AND NOT EXISTS (SELECT FROM rag_internal.run r
                                    WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
-                   AND ($1 OR NOT EXISTS (SELECT FROM rag.run r
+                   AND ($1 OR NOT EXISTS (SELECT FROM rag_internal.run r
                                           WHERE r.run_id = s.last_run_id AND r.phase = 'Failed'))
                    AND s.last_run_id IS NOT NULL AND {NOT_RESTORING}
                  ORDER BY name"
@@ -127,8 +127,8 @@ pub struct PlannedSource {
 pub fn planned() -> Result<Vec<PlannedSource>, Error> {
     as_owner(|| {
         query(
-            "SELECT name, schedule, next_run FROM rag.source
-             WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
+            "SELECT name, schedule, next_run FROM rag_internal.source
+          WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
                AND pg_catalog.isfinite(next_run)",
             &[],
             |row| {
@@ -148,11 +148,11 @@ pub fn make_stranded_retries_due() -> Result<usize, Error> {
     as_owner(|| {
         execute(
             "WITH stranded AS MATERIALIZED (
-                 SELECT name FROM rag.source
+                 SELECT name FROM rag_internal.source
                  WHERE retry_at > pg_catalog.now() + CASE throttled
                            WHEN 0 THEN interval '61 minutes' ELSE interval '25 hours' END
                  FOR NO KEY UPDATE SKIP LOCKED)
-             UPDATE rag.source s SET retry_at = pg_catalog.now()
+             UPDATE rag_internal.source s SET retry_at = pg_catalog.now()
              FROM stranded WHERE s.name = stranded.name",
             &[],
         )
@@ -163,7 +163,7 @@ pub fn make_stranded_retries_due() -> Result<usize, Error> {
 pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET next_run = $2 WHERE name = $1",
+            "UPDATE rag_internal.source SET next_run = $2 WHERE name = $1",
             &[name.into(), next.into()],
         )
     })?;
@@ -177,7 +177,7 @@ pub fn queued() -> Result<Vec<QueuedRun>, Error> {
         query(
             &format!(
                 "SELECT run_id, source, s.owner_id
-                 FROM rag.run r JOIN rag.source s ON s.name = r.source
+              FROM rag_internal.run r JOIN rag_internal.source s ON s.name = r.source
                  WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual')
                        AND {NOT_RESTORING}
                  ORDER BY queued_at, run_id"
@@ -199,7 +199,7 @@ pub fn queued() -> Result<Vec<QueuedRun>, Error> {
 pub fn running() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT source FROM rag.run WHERE phase = 'Running'",
+            "SELECT source FROM rag_internal.run WHERE phase = 'Running'",
             &[],
             |row| row.required(1),
         )
@@ -211,10 +211,10 @@ pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "WITH silent AS MATERIALIZED (
-                 SELECT run_id FROM rag.run
+                 SELECT run_id FROM rag_internal.run
                  WHERE run_id = ANY ($1) AND phase = 'Pending' AND waiting IS DISTINCT FROM $2
                  FOR NO KEY UPDATE SKIP LOCKED)
-             UPDATE rag.run r SET waiting = $2 FROM silent WHERE r.run_id = silent.run_id",
+             UPDATE rag_internal.run r SET waiting = $2 FROM silent WHERE r.run_id = silent.run_id",
             &[runs.to_vec().into(), why.into()],
         )
     })?;
@@ -263,7 +263,7 @@ pub fn until_next(
 /// Makes the sources with the schedule @reboot due, once after each start of the server. Returns
 /// false if the rows of some are locked, so that they are not due yet.
 pub fn make_reboot_schedules_due() -> Result<bool, Error> {
-    const TO_BOOT: &str = "SELECT name FROM rag.source
+    const TO_BOOT: &str = "SELECT name FROM rag_internal.source
         WHERE schedule ~ '@reboot\\s*$'
           AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()";
     as_owner(|| {
@@ -274,7 +274,7 @@ pub fn make_reboot_schedules_due() -> Result<bool, Error> {
         let booted = execute(
             &format!(
                 "WITH unlocked AS MATERIALIZED ({TO_BOOT} FOR NO KEY UPDATE SKIP LOCKED)
-                 UPDATE rag.source s
+                 UPDATE rag_internal.source s
                  SET next_run = pg_catalog.now(), booted_at = pg_catalog.pg_postmaster_start_time()
                  FROM unlocked WHERE s.name = unlocked.name"
             ),

@@ -75,7 +75,7 @@ pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDoc
 pub fn lock_all(collection: &Collection) -> Result<Vec<LockedDocument>, Error> {
     execute_returning(
         "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash FROM rag.documents
-         WHERE collection = $1 AND source IS NULL AND chunking = $2
+      WHERE collection = $1 AND source IS NULL AND chunking = $2
          ORDER BY document_id FOR UPDATE",
         &[collection.name.as_str().into(), GIVEN.into()],
         |row| locked(&row),
@@ -121,7 +121,7 @@ pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(
              document_id, collection, uri, title, own_title, document_type, category, tags, status,
              chunking, raw_hash, given_id)
          SELECT $1, $2, $3, $4, $4 IS NOT NULL, 'text', $5, $6, 'pending', $7,
-                (SELECT p.hash FROM rag.planned_hash p
+                (SELECT p.hash FROM rag_internal.planned_hash p
                  WHERE p.collection = $2 AND p.document_id = $1), $8
          ON CONFLICT (collection, document_id) DO NOTHING",
         &[
@@ -343,7 +343,8 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> 
     )?;
     let count = deleted.len();
     execute(
-        "DELETE FROM rag.embedding_place WHERE collection = $1 AND embedding_key = ANY ($2)",
+        "DELETE FROM rag_internal.embedding_place WHERE collection = $1
+             AND embedding_key = ANY ($2)",
         &[collection.name.as_str().into(), deleted.into()],
     )?;
     Ok(count)
@@ -388,13 +389,13 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
         &arguments(),
     )?;
     execute(
-        "DELETE FROM rag.planned_hash WHERE collection = $1 AND document_id = ANY ($2)",
+        "DELETE FROM rag_internal.planned_hash WHERE collection = $1 AND document_id = ANY ($2)",
         &arguments(),
     )?;
     execute(
         &format!(
             "DELETE FROM rag.documents d
-             WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
+          WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
                  SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
             rows(collection, "c.")?
         ),
@@ -407,11 +408,11 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
 pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
     let name = collection.name.as_str();
     execute(
-        "DELETE FROM rag.planned_hash WHERE collection = $1",
+        "DELETE FROM rag_internal.planned_hash WHERE collection = $1",
         &[name.into()],
     )?;
     execute(
-        "INSERT INTO rag.planned_hash (collection, document_id, hash)
+        "INSERT INTO rag_internal.planned_hash (collection, document_id, hash)
          SELECT $1, h.* FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS h",
         &[
             name.into(),
@@ -426,7 +427,7 @@ pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Resul
 pub fn lock_among(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
     execute_returning(
         "SELECT document_id FROM rag.documents
-         WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
+      WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
          ORDER BY document_id FOR UPDATE",
         &[
             collection.name.as_str().into(),

@@ -97,7 +97,7 @@ pub fn qualified_text_config(name: &str) -> Result<String, Error> {
     }
     let found = query(
         "SELECT pg_catalog.format('%I.%I', n.nspname, c.cfgname)
-         FROM pg_catalog.pg_ts_config AS c
+      FROM pg_catalog.pg_ts_config AS c
               JOIN pg_catalog.pg_namespace AS n
                   ON n.oid OPERATOR(pg_catalog.=) c.cfgnamespace
          WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.regconfig",

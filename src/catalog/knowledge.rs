@@ -1,4 +1,4 @@
-//! `rag.knowledge`: items that have a number and are fetched from a uri.
+//! `rag_internal.knowledge_item`: items that have a number and are fetched from a uri.
 
 use pgrx::datum::{DatumWithOid, TimestampWithTimeZone};
 use rag_protocol::identity::DocumentId;
@@ -105,7 +105,7 @@ fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<
 pub fn create(collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
     let made = as_owner(|| {
         execute(
-            "INSERT INTO rag.knowledge (
+            "INSERT INTO rag_internal.knowledge_item (
                  collection, knowledge_id, title, uri, document_type, category, tags, owner,
                  owner_id, paths)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
@@ -120,7 +120,8 @@ pub fn lock(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
-             FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
+          FROM rag_internal.knowledge_item WHERE collection = $1
+                 AND knowledge_id = $2 FOR UPDATE",
             &[collection.into(), id.into()],
             |row| read(&row),
         )
@@ -133,7 +134,7 @@ pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
-             FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+          FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| read(&row),
         )
@@ -145,7 +146,8 @@ pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
 pub fn created_at(collection: &str, id: i64) -> Result<Option<TimestampWithTimeZone>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT created_at FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            "SELECT created_at FROM rag_internal.knowledge_item WHERE collection = $1
+                 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| row.required(1),
         )
@@ -171,11 +173,11 @@ pub fn next_number(collection: &str) -> Result<i64, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT n.number
-             FROM (SELECT pg_catalog.nextval('rag.knowledge_number')
+          FROM (SELECT pg_catalog.nextval('rag_internal.knowledge_number')
                    FROM pg_catalog.generate_series(
-                       0, (SELECT pg_catalog.count(*) FROM rag.knowledge k
+                       0, (SELECT pg_catalog.count(*) FROM rag_internal.knowledge_item k
                            WHERE k.collection = $1))) AS n (number)
-             WHERE NOT EXISTS (SELECT FROM rag.knowledge k
+             WHERE NOT EXISTS (SELECT FROM rag_internal.knowledge_item k
                                WHERE k.collection = $1 AND k.knowledge_id = n.number)
              LIMIT 1",
             &[collection.into()],
@@ -190,7 +192,7 @@ pub fn next_number(collection: &str) -> Result<i64, Error> {
 pub fn exists(collection: &str, id: i64) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            "SELECT FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |_| Ok(()),
         )
@@ -203,8 +205,8 @@ pub fn exists(collection: &str, id: i64) -> Result<bool, Error> {
 pub fn numbers(collection: &str, status: Option<Status>) -> Result<Vec<i64>, Error> {
     as_owner(|| {
         query(
-            "SELECT knowledge_id FROM rag.knowledge
-             WHERE collection = $1
+            "SELECT knowledge_id FROM rag_internal.knowledge_item
+          WHERE collection = $1
                AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
              ORDER BY 1",
             &[collection.into(), status.map(Status::name).into()],
@@ -219,7 +221,8 @@ pub fn update(collection: &str, item: &KnowledgeItem, reset: bool) -> Result<(),
     arguments.push(reset.into());
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET title = $3, uri = $4, document_type = $5, category = $6,
+            "UPDATE rag_internal.knowledge_item
+             SET title = $3, uri = $4, document_type = $5, category = $6,
                  tags = $7, owner = $8, owner_id = $9, paths = $10,
                  status = CASE WHEN $11 THEN 'pending' ELSE status END,
                  error = CASE WHEN $11 THEN NULL ELSE error END
@@ -234,7 +237,8 @@ pub fn update(collection: &str, item: &KnowledgeItem, reset: bool) -> Result<(),
 pub fn record_success(collection: &str, id: i64, content_hash: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET status = 'active', error = NULL, content_hash = $3,
+            "UPDATE rag_internal.knowledge_item
+             SET status = 'active', error = NULL, content_hash = $3,
                  last_fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into(), content_hash.into()],
@@ -247,7 +251,7 @@ pub fn record_success(collection: &str, id: i64, content_hash: &str) -> Result<(
 pub fn record_failure(collection: &str, id: i64, error: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET status = 'error', error = $3
+            "UPDATE rag_internal.knowledge_item SET status = 'error', error = $3
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into(), error.into()],
         )
@@ -259,7 +263,8 @@ pub fn record_failure(collection: &str, id: i64, error: &str) -> Result<(), Erro
 pub fn reset_to_pending(collection: &str, id: i64) -> Result<bool, Error> {
     let changed = as_owner(|| {
         execute(
-            "UPDATE rag.knowledge SET status = 'pending', error = NULL, content_hash = NULL,
+            "UPDATE rag_internal.knowledge_item
+             SET status = 'pending', error = NULL, content_hash = NULL,
                  last_fetched_at = NULL, indexed_at = NULL
              WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
@@ -273,7 +278,7 @@ pub fn documents(collection: &str, id: i64) -> Result<Vec<(DocumentId, String)>,
     as_owner(|| {
         query(
             "SELECT document_id, uri FROM rag.documents
-             WHERE collection = $1 AND knowledge_id = $2",
+          WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| Ok((super::documents::document_id(&row)?, row.required(2)?)),
         )
@@ -284,7 +289,7 @@ pub fn documents(collection: &str, id: i64) -> Result<Vec<(DocumentId, String)>,
 pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
     let removed = as_owner(|| {
         execute(
-            "DELETE FROM rag.knowledge WHERE collection = $1 AND knowledge_id = $2",
+            "DELETE FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
         )
     })?;

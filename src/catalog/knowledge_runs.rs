@@ -1,4 +1,5 @@
-//! `rag.knowledge_run`: the last run of each collection that has indexed its knowledge items.
+//! `rag_internal.knowledge_run`: the last run of each collection that has indexed its knowledge
+//! items.
 
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use crate::{
 pub fn collection(serial: i64) -> Result<Collection, Error> {
     let names = as_owner(|| {
         query(
-            "SELECT name FROM rag.collections WHERE serial = $1",
+            "SELECT name FROM rag_internal.collection WHERE serial = $1",
             &[serial.into()],
             |row| row.required::<String>(1),
         )
@@ -37,8 +38,8 @@ pub fn begin(collection: &str, run_id: i64, items: usize) -> Result<(), Error> {
     let items = i64::try_from(items).unwrap_or(i64::MAX);
     as_owner(|| {
         execute(
-            "INSERT INTO rag.knowledge_run (collection, run_id, items_total)
-             VALUES ($1, $2, $3)
+            "INSERT INTO rag_internal.knowledge_run (collection, run_id, items_total)
+          VALUES ($1, $2, $3)
              ON CONFLICT (collection) DO UPDATE SET
                  run_id = excluded.run_id, items_total = excluded.items_total,
                  started_at = excluded.started_at, items_done = 0, chunks_written = 0,
@@ -59,8 +60,8 @@ pub fn advance(
 ) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge_run
-             SET items_done = items_done + $3, chunks_written = chunks_written + $4,
+            "UPDATE rag_internal.knowledge_run
+          SET items_done = items_done + $3, chunks_written = chunks_written + $4,
                  current_uri = coalesce($5, current_uri)
              WHERE collection = $1 AND run_id = $2",
             &[
@@ -83,7 +84,7 @@ pub fn finish(collection: &str, run_id: i64, outcome: &Result<Value, Error>) -> 
     };
     as_owner(|| {
         execute(
-            "UPDATE rag.knowledge_run SET summary = $3, error = $4
+            "UPDATE rag_internal.knowledge_run SET summary = $3, error = $4
              WHERE collection = $1 AND run_id = $2",
             &[
                 collection.into(),
@@ -108,8 +109,8 @@ pub struct KnowledgeRun {
 pub fn find(collection: &str, run_id: i64) -> Result<Option<KnowledgeRun>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT items_total, items_done, summary, error FROM rag.knowledge_run
-             WHERE collection = $1 AND run_id = $2",
+            "SELECT items_total, items_done, summary, error FROM rag_internal.knowledge_run
+          WHERE collection = $1 AND run_id = $2",
             &[collection.into(), run_id.into()],
             |row| {
                 let summary = row.get::<pgrx::JsonB>("summary")?;

@@ -32,7 +32,8 @@ fn definition(labels: &Labels) -> pgrx::JsonB {
 pub fn are_current(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT document_labels IS NOT DISTINCT FROM $2 FROM rag.source WHERE name = $1",
+            "SELECT document_labels IS NOT DISTINCT FROM $2 FROM rag_internal.source
+             WHERE name = $1",
             &[
                 source.name.as_str().into(),
                 definition(&source.document_labels).into(),
@@ -47,7 +48,7 @@ pub fn are_current(source: &Source) -> Result<bool, Error> {
 pub fn set_current(source: &Source) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET document_labels = $3 WHERE name = $1 AND uid = $2",
+            "UPDATE rag_internal.source SET document_labels = $3 WHERE name = $1 AND uid = $2",
             &[
                 source.name.as_str().into(),
                 source.uid.into(),
@@ -67,7 +68,7 @@ pub fn next_documents(
     as_owner(|| {
         query(
             "SELECT document_id, metadata, category, tags FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND ($3 IS NULL OR document_id > $3)
+          WHERE collection = $1 AND source = $2 AND ($3 IS NULL OR document_id > $3)
              ORDER BY document_id LIMIT $4",
             &[
                 source.collection.as_str().into(),
@@ -99,8 +100,9 @@ pub fn next_documents(
 pub fn update_if_intact(collection: &str, id: DocumentId, labels: &Labels) -> Result<(), Error> {
     as_owner(|| {
         let intact = execute_returning(
-            "SELECT true FROM rag.compute_document_digests($1, of_document => $2) d
-                 JOIN rag.document_digests m ON m.collection = $1 AND m.document_id = d.document_id
+            "SELECT true FROM rag_internal.compute_document_digests($1, of_document => $2) d
+                 JOIN rag_internal.document_digest m ON m.collection = $1
+                     AND m.document_id = d.document_id
              WHERE m.digest = d.digest",
             &[collection.into(), uuid(id.0).into()],
             |row| row.required::<bool>(1),

@@ -1,4 +1,4 @@
-//! The tables of schema `rag`: row types and statements, a file per table.
+//! The tables of the extension: row types and statements, a file per table.
 //!
 //! Statements run with a safe `search_path` as the extension's owner
 //! ([`crate::pg::security::as_owner`]), since only the extension's functions may write its tables.
@@ -6,11 +6,11 @@
 //!
 //! | file | tables, statements |
 //! |---|---|
-//! | [`collections`], [`wanted`] | `rag.collections`, and the settings that wait for a rebuild |
+//! | [`collections`], [`wanted`] | `rag_internal.collection`, and the settings that wait for a rebuild |
 //! | [`collection_status`] | counts, sizes and states of collections |
-//! | [`access`] | who may read and write a collection: `rag.collection_grant` |
+//! | [`access`] | who may read and write a collection: `rag_internal.collection_grant` |
 //! | [`quotas`] | limits of what sources and collections store |
-//! | [`retrievers`] | `rag.retrievers` |
+//! | [`retrievers`] | `rag_internal.retriever` |
 //! | [`partitions`], [`placement`] | the partitions of `rag.chunks`, and which one a collection gets |
 //! | [`keyword_index`] | the keyword index of a partition |
 //! | [`documents`], [`document_update`] | `rag.documents`, and changes of their attributes |
@@ -18,14 +18,14 @@
 //! | [`chunks`], [`chunk_metadata`], [`whitelist`] | `rag.chunks`, and the metadata that chunks carry |
 //! | [`labels`] | category and tags of documents |
 //! | [`given_chunks`], [`index_state`] | chunks that applications split, and what of them is stored |
-//! | [`digests`] | `rag.document_digests`, for drift checks |
-//! | [`sources`], [`conditions`], [`notes`] | `rag.source`, its status, and metadata of manifests |
-//! | [`runs`], [`stalls`] | `rag.run` and `rag.run_error`, and runs without progress |
+//! | [`digests`] | `rag_internal.document_digest`, for drift checks |
+//! | [`sources`], [`conditions`], [`notes`] | `rag_internal.source`, its status, and metadata of manifests |
+//! | [`runs`], [`stalls`] | `rag_internal.run` and `rag_internal.run_error`, and runs without progress |
 //! | [`due`] | what schedulers look for |
-//! | [`knowledge`], [`knowledge_runs`] | `rag.knowledge` and `rag.knowledge_run` |
-//! | [`models`] | `rag.model` and `rag.model_grant` |
-//! | [`secrets`] | `rag.secret` and `rag.secret_value` |
-//! | [`rebuilds`] | `rag.rebuild` and `rag.rebuilt_document` |
+//! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
+//! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
+//! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
+//! | [`rebuilds`] | `rag_internal.rebuild` and `rag_internal.rebuilt_document` |
 //! | [`storage_changes`], [`storage_removals`] | what other servers have not been told yet |
 //! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |

@@ -1,4 +1,4 @@
-//! `rag.model` and `rag.model_grant`: models, and the roles that may use them.
+//! `rag_internal.model` and `rag_internal.model_grant`: models, and the roles that may use them.
 
 use pgrx::{JsonB, PgSqlErrorCode, datum::DatumWithOid, pg_sys};
 use rag_definition::{
@@ -33,7 +33,7 @@ pub struct Model {
 pub const LATE: &str = "late";
 
 const COLUMNS: &str = "m.name, m.uid, m.kind, m.provider, m.spec, m.owner, m.owner_id,
-    ARRAY(SELECT g.role_id FROM rag.model_grant g
+    ARRAY(SELECT g.role_id FROM rag_internal.model_grant g
           WHERE g.model = m.name AND g.role_id IS NOT NULL) AS users";
 
 /// Returns the error for a model that does not exist.
@@ -158,7 +158,7 @@ pub fn find(name: &str) -> Result<Option<Model>, Error> {
     }
     let found = as_owner(|| {
         query(
-            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1"),
             &[name.into()],
             |row| Model::read(&row),
         )
@@ -169,7 +169,7 @@ pub fn find(name: &str) -> Result<Option<Model>, Error> {
 pub fn all() -> Result<Vec<Model>, Error> {
     as_owner(|| {
         query(
-            &format!("SELECT {COLUMNS} FROM rag.model m ORDER BY m.name"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.model m ORDER BY m.name"),
             &[],
             |row| Model::read(&row),
         )
@@ -180,7 +180,7 @@ pub fn all() -> Result<Vec<Model>, Error> {
 pub fn lock(name: &str) -> Result<Option<Model>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1 FOR UPDATE"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1 FOR UPDATE"),
             &[name.into()],
             |row| Model::read(&row),
         )
@@ -192,7 +192,7 @@ pub fn lock(name: &str) -> Result<Option<Model>, Error> {
 pub fn lock_shared(name: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "SELECT FROM rag.model WHERE name = $1 FOR SHARE",
+            "SELECT FROM rag_internal.model WHERE name = $1 FOR SHARE",
             &[name.into()],
         )
     })?;
@@ -200,8 +200,8 @@ pub fn lock_shared(name: &str) -> Result<(), Error> {
 }
 
 /// The collections whose model has the name $1.
-const USERS: &str = "FROM rag.collections c
-         LEFT JOIN rag.retrievers r ON r.name = c.retriever
+const USERS: &str = "FROM rag_internal.collection c
+         LEFT JOIN rag_internal.retriever r ON r.name = c.retriever
     WHERE coalesce(c.embedding_model, r.model) = $1";
 
 /// Returns the collections that name a model, themselves or by their retriever, or that wait for a
@@ -222,7 +222,7 @@ pub fn filled_collections_with(name: &str) -> Result<Vec<String>, Error> {
 
 /// Returns the retrievers that name a model.
 pub fn retrievers_with(name: &str) -> Result<Vec<String>, Error> {
-    let sql = "SELECT r.name FROM rag.retrievers r
+    let sql = "SELECT r.name FROM rag_internal.retriever r
                WHERE r.model = $1 ORDER BY 1";
     names(sql, name)
 }
@@ -236,7 +236,7 @@ fn names(sql: &str, model: &str) -> Result<Vec<String>, Error> {
 pub fn find_now(name: &str) -> Result<Option<Model>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            &format!("SELECT {COLUMNS} FROM rag.model m WHERE m.name = $1"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1"),
             &[name.into()],
             |row| Model::read(&row),
         )
@@ -249,7 +249,7 @@ pub fn note(name: &str, fingerprint: Option<&str>, dimensions: Option<usize>) ->
     let dimensions = dimensions.and_then(|n| i32::try_from(n).ok());
     as_owner(|| {
         execute(
-            "UPDATE rag.model SET fingerprint = $2, dimensions = $3
+            "UPDATE rag_internal.model SET fingerprint = $2, dimensions = $3
              WHERE name = $1 AND (fingerprint, dimensions) IS DISTINCT FROM ($2, $3)",
             &[name.into(), fingerprint.into(), dimensions.into()],
         )
@@ -289,8 +289,8 @@ pub fn create(
     let created = as_owner(|| {
         lock_secret(row)?;
         execute(
-            "INSERT INTO rag.model (name, kind, provider, spec, credentials, credentials_key,
-                                    owner, owner_id)
+            "INSERT INTO rag_internal.model (name, kind, provider, spec, credentials,
+                                           credentials_key, owner, owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
             &parameters,
         )
@@ -305,8 +305,8 @@ pub fn update(name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
     as_owner(|| {
         lock_secret(row)?;
         execute(
-            "UPDATE rag.model
-             SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
+            "UPDATE rag_internal.model
+          SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
                  fingerprint = NULL, dimensions = NULL, updated_at = pg_catalog.now()
              WHERE name = $1",
             &parameters,
@@ -327,10 +327,13 @@ fn lock_secret(row: &ModelRow<'_>) -> Result<(), Error> {
 pub fn drop(name: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.model_grant WHERE model = $1",
+            "DELETE FROM rag_internal.model_grant WHERE model = $1",
             &[name.into()],
         )?;
-        execute("DELETE FROM rag.model WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag_internal.model WHERE name = $1",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }
@@ -341,8 +344,8 @@ pub fn grant(name: &str, to: &Owner) -> Result<(), Error> {
         forget_dropped_roles(name)?;
         execute(
             // pgrx passes InvalidOid as NULL
-            "INSERT INTO rag.model_grant (model, role, role_id)
-             VALUES ($1, $2, coalesce($3, 0::oid))
+            "INSERT INTO rag_internal.model_grant (model, role, role_id)
+          VALUES ($1, $2, coalesce($3, 0::oid))
              ON CONFLICT (model, role_id) DO UPDATE SET role = excluded.role",
             &[name.into(), to.name.as_str().into(), to.id.into()],
         )
@@ -355,7 +358,8 @@ pub fn revoke(name: &str, from: &Owner) -> Result<(), Error> {
     as_owner(|| {
         forget_dropped_roles(name)?;
         execute(
-            "DELETE FROM rag.model_grant WHERE model = $1 AND role_id = coalesce($2, 0::oid)",
+            "DELETE FROM rag_internal.model_grant WHERE model = $1
+                 AND role_id = coalesce($2, 0::oid)",
             &[name.into(), from.id.into()],
         )
     })?;
@@ -365,8 +369,8 @@ pub fn revoke(name: &str, from: &Owner) -> Result<(), Error> {
 /// Deletes the grants to dropped roles. They have no effect.
 fn forget_dropped_roles(name: &str) -> Result<usize, Error> {
     execute(
-        "DELETE FROM rag.model_grant g
-         WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
+        "DELETE FROM rag_internal.model_grant g
+      WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
         &[name.into()],
     )

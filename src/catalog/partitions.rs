@@ -1,8 +1,8 @@
 //! The partitions of `rag.chunks`: each holds the chunks of one collection, or of several.
 //!
 //! `rag.chunks` is partitioned by the name of the partition, so that a collection can join one that
-//! exists. `rag.collections.partition` says which one a collection is in. It is NULL until the
-//! first document is stored.
+//! exists. `rag_internal.collection.partition` says which one a collection is in. It is NULL until
+//! the first document is stored.
 //!
 //! A statement reads or writes only one partition if it has [`Partition::rows`] as its condition.
 //! [`super::placement`] chooses the partition of a collection.
@@ -49,14 +49,14 @@ impl Partition {
 
     /// Returns the qualified and quoted name.
     pub fn qualified(&self) -> String {
-        pgrx::spi::quote_qualified_identifier("rag", &self.0)
+        pgrx::spi::quote_qualified_identifier("rag_internal", &self.0)
     }
 
     /// Returns the relation, if it exists now.
     pub fn oid(&self) -> Option<pg_sys::Oid> {
         // the session may have waited for the row of the collection since it last read the catalogs
         lookup::accept_changes();
-        extension::relation(&CString::new(self.0.as_str()).ok()?)
+        extension::internal_relation(&CString::new(self.0.as_str()).ok()?)
     }
 
     /// Returns the condition that selects the rows of a collection. `alias` is the table's with a
@@ -193,7 +193,7 @@ pub fn free_name(name: &str) -> Result<Partition, Error> {
              LATERAL (SELECT CASE i WHEN 0 THEN pg_catalog.left($1, 63) ELSE
                           pg_catalog.left($1, 63 - 2 - pg_catalog.length(i::pg_catalog.text))
                           || '_r' || i END) AS n (name)
-         WHERE pg_catalog.to_regclass(pg_catalog.format('rag.%I', n.name)) IS NULL
+         WHERE pg_catalog.to_regclass(pg_catalog.format('rag_internal.%I', n.name)) IS NULL
          ORDER BY i LIMIT 1",
         &[name.into()],
         |row| row.required::<String>(1),
@@ -206,7 +206,7 @@ pub fn free_name(name: &str) -> Result<Partition, Error> {
 pub fn of(collection: &str) -> Result<Option<Partition>, Error> {
     let found = as_owner(|| {
         query_prepared(
-            "SELECT partition FROM rag.collections WHERE name = $1",
+            "SELECT partition FROM rag_internal.collection WHERE name = $1",
             &[collection.into()],
             |row| row.get::<String>(1),
         )
@@ -225,7 +225,7 @@ pub fn join_writers(collection: &str) {
 pub fn exclude_writers(collection: &str) -> Result<(), Error> {
     Lock::writers(collection).acquire_for_transaction();
     execute(
-        "SELECT FROM rag.collections WHERE name = $1 FOR UPDATE",
+        "SELECT FROM rag_internal.collection WHERE name = $1 FOR UPDATE",
         &[collection.into()],
     )?;
     Ok(())
@@ -236,7 +236,7 @@ pub fn exclude_writers(collection: &str) -> Result<(), Error> {
 pub fn of_writer(collection: &str) -> Result<Option<Partition>, Error> {
     join_writers(collection);
     let found = execute_prepared(
-        "SELECT partition FROM rag.collections WHERE name = $1 FOR KEY SHARE",
+        "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR KEY SHARE",
         &[collection.into()],
         |row| row.get::<String>(1),
     )?;
@@ -254,8 +254,8 @@ pub fn rows_of_writer(collection: &str, alias: &str) -> Result<String, Error> {
 /// extension's owner.
 pub fn set(collection: &str, partition: &Partition, mode: &str) -> Result<(), Error> {
     execute(
-        "UPDATE rag.collections
-         SET partition = $2, index_strategy = $3, updated_at = pg_catalog.now()
+        "UPDATE rag_internal.collection
+      SET partition = $2, index_strategy = $3, updated_at = pg_catalog.now()
          WHERE name = $1 AND (partition, index_strategy) IS DISTINCT FROM ($2, $3)",
         &[collection.into(), partition.name().into(), mode.into()],
     )?;

@@ -39,7 +39,7 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
     // The row lock serializes two first writers. They have locked the row FOR KEY SHARE before, so
     // a stronger lock would make them wait for each other.
     let known = execute_prepared(
-        "SELECT partition FROM rag.collections WHERE name = $1 FOR NO KEY UPDATE",
+        "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
         &[name.into()],
         |row| row.get::<String>(1),
     )?;
@@ -275,7 +275,7 @@ fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
     execute_returning(
         "SELECT DISTINCT c.index_strategy, c.embedding_dimension, c.text_config, c.title_weight,
                          c.retriever, r.spec
-         FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+         FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
          WHERE c.partition = $1 AND c.name <> $2",
         &[partition.name().into(), name.into()],
         |row| {

@@ -151,7 +151,7 @@ fn usage(
         )?;
         let own = execute_returning(
             "SELECT document_id, pg_catalog.octet_length(content)::pg_catalog.int8
-             FROM rag.documents
+          FROM rag.documents
              WHERE collection = $1 AND source = $2 AND content IS NOT NULL",
             &[collection.into(), source.into()],
             |row| Ok((document_id(&row)?, row.required(2)?)),

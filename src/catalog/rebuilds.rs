@@ -1,5 +1,5 @@
-//! Rebuilds that have not ended: `rag.rebuild`, and `rag.rebuilt_document` with the documents that
-//! they have copied. All functions run as the extension's owner.
+//! Rebuilds that have not ended: `rag_internal.rebuild`, and `rag_internal.rebuilt_document` with
+//! the documents that they have copied. All functions run as the extension's owner.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ pub struct Rebuild {
 pub fn find(collection: &str) -> Result<Option<Rebuild>, Error> {
     // the latest version: another session may have dropped the collection
     let found = execute_returning(
-        "SELECT target, relation, stage FROM rag.rebuild WHERE collection = $1 FOR UPDATE",
+        "SELECT target, relation, stage FROM rag_internal.rebuild WHERE collection = $1 FOR UPDATE",
         &[collection.into()],
         |row| {
             Ok(Rebuild {
@@ -68,7 +68,7 @@ pub fn find(collection: &str) -> Result<Option<Rebuild>, Error> {
 
 pub fn start(collection: &str, target: Value, relation: &Partition) -> Result<(), Error> {
     execute(
-        "INSERT INTO rag.rebuild (collection, target, relation, documents_total)
+        "INSERT INTO rag_internal.rebuild (collection, target, relation, documents_total)
          SELECT $1, $2, $3, pg_catalog.count(*) FROM rag.documents WHERE collection = $1",
         &[
             collection.into(),
@@ -81,7 +81,7 @@ pub fn start(collection: &str, target: Value, relation: &Partition) -> Result<()
 
 pub fn set_stage(collection: &str, stage: Stage) -> Result<(), Error> {
     execute(
-        "UPDATE rag.rebuild SET stage = $2, current_uri = NULL WHERE collection = $1",
+        "UPDATE rag_internal.rebuild SET stage = $2, current_uri = NULL WHERE collection = $1",
         &[collection.into(), stage.name().into()],
     )?;
     Ok(())
@@ -95,8 +95,8 @@ pub fn note_progress(
     uri: &str,
 ) -> Result<(), Error> {
     execute(
-        "UPDATE rag.rebuild
-         SET chunks_written = chunks_written + $2, chunks_embedded = chunks_embedded + $3,
+        "UPDATE rag_internal.rebuild
+      SET chunks_written = chunks_written + $2, chunks_embedded = chunks_embedded + $3,
              current_uri = $4
          WHERE collection = $1",
         &[
@@ -123,7 +123,7 @@ pub fn discard(collection: &str) -> Result<(), Error> {
 pub fn forget(collection: &str) -> Result<(), Error> {
     for table in ["rebuild", "rebuilt_document"] {
         execute(
-            &format!("DELETE FROM rag.{table} WHERE collection = $1"),
+            &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
             &[collection.into()],
         )?;
     }
@@ -135,7 +135,7 @@ pub fn delete_unrecorded(collection: &str, relation: &Partition) -> Result<(), E
     execute(
         &format!(
             "DELETE FROM {} c WHERE NOT EXISTS (
-                 SELECT FROM rag.rebuilt_document r
+                 SELECT FROM rag_internal.rebuilt_document r
                  WHERE r.collection = $1 AND r.document_id = c.document_id)",
             relation.qualified()
         ),
@@ -147,7 +147,7 @@ pub fn delete_unrecorded(collection: &str, relation: &Partition) -> Result<(), E
 /// A document whose stored version is not copied yet.
 pub struct PendingDocument {
     pub id: DocumentId,
-    /// See `rag.rebuilt_document`.
+    /// See `rag_internal.rebuilt_document`.
     pub version: String,
     pub uri: String,
     pub chunking: Option<String>,
@@ -189,7 +189,7 @@ pub fn next_documents(
                 coalesce(pg_catalog.octet_length(d.content), 0)::pg_catalog.int8 AS text_bytes,
                 d.chunk_count::pg_catalog.int8 AS chunks, r.document_id IS NOT NULL AS is_again
          FROM rag.documents d
-              LEFT JOIN rag.rebuilt_document r
+              LEFT JOIN rag_internal.rebuilt_document r
                   ON r.collection = $1 AND r.document_id = d.document_id
                  AND ($2 IS NULL OR r.document_id > $2)
          WHERE d.collection = $1 AND ($2 IS NULL OR d.document_id > $2)
@@ -213,7 +213,7 @@ pub fn count_lost_chunks(
     let stored = execute_returning(
         &format!(
             "SELECT c.document_id, pg_catalog.count(*) AS chunks FROM rag.chunks c
-             WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
+          WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
             collection.rows("c.")
         ),
         &[uuids(&ids).into()],
@@ -230,8 +230,8 @@ pub fn count_lost_chunks(
 /// Removes copied documents that are no longer stored. Returns their number.
 pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, Error> {
     let gone = execute_returning(
-        "DELETE FROM rag.rebuilt_document r
-         WHERE r.collection = $1 AND NOT EXISTS (
+        "DELETE FROM rag_internal.rebuilt_document r
+      WHERE r.collection = $1 AND NOT EXISTS (
              SELECT FROM rag.documents d
              WHERE d.collection = $1 AND d.document_id = r.document_id)
          RETURNING r.document_id",
@@ -282,7 +282,7 @@ pub fn record(
     ];
     execute_prepared(
         &format!(
-            "INSERT INTO rag.rebuilt_document AS r (
+            "INSERT INTO rag_internal.rebuilt_document AS r (
                  collection, document_id, version, chunking, chunk_count, digest, language)
              SELECT $1, n.id, n.version, $4, coalesce(k.chunk_count, 0), k.digest, k.language
              FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS n (id, version)
@@ -303,16 +303,16 @@ pub fn record(
     Ok(())
 }
 
-/// The digest of the chunks of a document, as in `rag.document_digests`.
+/// The digest of the chunks of a document, as in `rag_internal.document_digest`.
 const DIGEST: &str = "pg_catalog.sha256(pg_catalog.string_agg(
-    rag.chunk_digest(
+    rag_internal.chunk_digest(
         c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
         c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type, c.category,
         c.tags, c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at, c.embedding),
     '' ORDER BY c.chunk_index, c.chunk_id))";
 
 /// The document with `digest` differs from what its source indexed.
-const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag.document_digest(d)";
+const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag_internal.document_digest(d)";
 
 /// Writes what has changed into the rows of documents, and into their digests. The row of a
 /// document that has drifted from its digest keeps the former digest, so that the next check finds
@@ -320,8 +320,8 @@ const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag.document_digest
 /// false, and leaves the rest to another attempt, if other transactions have locked documents.
 pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<bool, Error> {
     let changed: Vec<i64> = query(
-        "SELECT pg_catalog.count(*) FROM rag.rebuilt_document
-         WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
+        "SELECT pg_catalog.count(*) FROM rag_internal.rebuilt_document
+      WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
         &[collection.into()],
         |row| row.required(1),
     )?;
@@ -330,7 +330,7 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     }
     let locked: Vec<i64> = execute_returning(
         "WITH locked AS (
-             SELECT d.document_id FROM rag.rebuilt_document r
+             SELECT d.document_id FROM rag_internal.rebuilt_document r
                   JOIN rag.documents d
                       ON d.collection = $1 AND d.document_id = r.document_id
              WHERE r.collection = $1 AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
@@ -344,10 +344,10 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     }
     let drifted = execute_returning(
         &format!(
-            "SELECT d.document_id FROM rag.rebuilt_document r
+            "SELECT d.document_id FROM rag_internal.rebuilt_document r
                   JOIN rag.documents d
                       ON d.collection = $1 AND d.document_id = r.document_id
-                  JOIN rag.document_digests m
+                  JOIN rag_internal.document_digest m
                       ON m.collection = $1 AND m.document_id = r.document_id
              WHERE r.collection = $1 AND r.digest IS NOT NULL AND {DRIFTED}"
         ),
@@ -357,7 +357,7 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
     execute(
         "UPDATE rag.documents d
          SET chunking = r.chunking, chunk_count = r.chunk_count, indexed_at = pg_catalog.now()
-         FROM rag.rebuilt_document r
+         FROM rag_internal.rebuilt_document r
          WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
            AND r.chunking IS NOT NULL",
         &[collection.into()],
@@ -366,7 +366,7 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
         execute(
             "UPDATE rag.documents d
              SET metadata = d.metadata || pg_catalog.jsonb_build_object('language', r.language)
-             FROM rag.rebuilt_document r
+             FROM rag_internal.rebuilt_document r
              WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
                AND r.language IS NOT NULL
                AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
@@ -375,9 +375,9 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
         )?;
     }
     execute(
-        "UPDATE rag.document_digests m
-         SET chunk_count = r.chunk_count, digest = rag.document_digest(d) || r.digest
-         FROM rag.rebuilt_document r
+        "UPDATE rag_internal.document_digest m
+         SET chunk_count = r.chunk_count, digest = rag_internal.document_digest(d) || r.digest
+         FROM rag_internal.rebuilt_document r
               JOIN rag.documents d ON d.collection = $1 AND d.document_id = r.document_id
          WHERE r.collection = $1 AND r.digest IS NOT NULL
            AND m.collection = $1 AND m.document_id = r.document_id

@@ -17,9 +17,9 @@ use crate::{
     pg::spi::{execute, execute_returning, query, uuid},
 };
 
-/// Tables without references to `rag.collections`, with columns that name a collection.
+/// Tables without references to `rag_internal.collection`, with columns that name a collection.
 const NOTES_OF_COLLECTIONS: [&str; 6] = [
-    "document_digests",
+    "document_digest",
     "embedding_place",
     "planned_hash",
     "knowledge_run",
@@ -37,32 +37,32 @@ pub fn collection(collection: &Collection, new: &Name) -> Result<(), Error> {
     // Each reference is checked at the end of the statement, when both of its sides are renamed.
     execute(
         "WITH of_source AS (
-             UPDATE rag.source SET collection = $2 WHERE collection = $1),
+             UPDATE rag_internal.source SET collection = $2 WHERE collection = $1),
          of_document AS (
              UPDATE rag.documents SET collection = $2 WHERE collection = $1),
          of_item AS (
-             UPDATE rag.knowledge SET collection = $2 WHERE collection = $1),
+             UPDATE rag_internal.knowledge_item SET collection = $2 WHERE collection = $1),
          of_grant AS (
-             UPDATE rag.collection_grant SET collection = $2 WHERE collection = $1)
-         UPDATE rag.collections
+             UPDATE rag_internal.collection_grant SET collection = $2 WHERE collection = $1)
+         UPDATE rag_internal.collection
          SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
          WHERE name = $1",
         &[old.into(), new.into()],
     )?;
     execute(
-        "DELETE FROM rag.content_change WHERE collection = $1",
+        "DELETE FROM rag_internal.content_change WHERE collection = $1",
         &[old.into()],
     )?;
     for table in NOTES_OF_COLLECTIONS {
         execute(
-            &format!("UPDATE rag.{table} SET collection = $2 WHERE collection = $1"),
+            &format!("UPDATE rag_internal.{table} SET collection = $2 WHERE collection = $1"),
             &[old.into(), new.into()],
         )?;
     }
     execute(
-        "UPDATE rag.run_total t SET collection = $2
+        "UPDATE rag_internal.run_total t SET collection = $2
          WHERE collection = $1 AND NOT EXISTS (
-             SELECT FROM rag.run_total o
+             SELECT FROM rag_internal.run_total o
              WHERE o.source = t.source AND o.collection = $2 AND o.phase = t.phase)",
         &[old.into(), new.into()],
     )?;
@@ -77,7 +77,7 @@ fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error>
     let table = partition.qualified();
     let checks = query(
         "SELECT FROM pg_catalog.pg_constraint
-         WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
+      WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
         &[table.as_str().into()],
         |_| Ok(()),
     )?;
@@ -110,21 +110,21 @@ fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error>
 pub fn source(old: &Name, new: &Name) -> Result<(), Error> {
     let (old, new) = (old.as_str(), new.as_str());
     execute(
-        "UPDATE rag.source
-         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
+        "UPDATE rag_internal.source
+      SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
          WHERE name = $1",
         &[old.into(), new.into()],
     )?;
     for table in ["run", "run_error"] {
         execute(
-            &format!("UPDATE rag.{table} SET source = $2 WHERE source = $1"),
+            &format!("UPDATE rag_internal.{table} SET source = $2 WHERE source = $1"),
             &[old.into(), new.into()],
         )?;
     }
     execute(
-        "UPDATE rag.run_total t SET source = $2
+        "UPDATE rag_internal.run_total t SET source = $2
          WHERE source = $1 AND NOT EXISTS (
-             SELECT FROM rag.run_total o
+             SELECT FROM rag_internal.run_total o
              WHERE o.source = $2 AND o.collection = t.collection AND o.phase = t.phase)",
         &[old.into(), new.into()],
     )?;
@@ -138,12 +138,12 @@ fn rename_source_in(collection: &str, old: &str, new: &str) -> Result<(), Error>
     let rows = partitions::rows_of_writer(collection, "")?;
     let intact = intact(collection, Some(old))?;
     for (table, rows) in [
-        ("documents", "collection = $3"),
-        ("document_digests", "collection = $3"),
-        ("chunks", &format!("{rows} AND $3 IS NOT NULL")),
+        ("rag.documents", "collection = $3"),
+        ("rag_internal.document_digest", "collection = $3"),
+        ("rag.chunks", &format!("{rows} AND $3 IS NOT NULL")),
     ] {
         execute(
-            &format!("UPDATE rag.{table} SET source = $2 WHERE {rows} AND source = $1"),
+            &format!("UPDATE {table} SET source = $2 WHERE {rows} AND source = $1"),
             &[old.into(), new.into(), collection.into()],
         )?;
     }
@@ -153,8 +153,9 @@ fn rename_source_in(collection: &str, old: &str, new: &str) -> Result<(), Error>
 /// Returns the documents that are as their sources' runs have indexed them.
 fn intact(collection: &str, source: Option<&str>) -> Result<Vec<DocumentId>, Error> {
     execute_returning(
-        "SELECT d.document_id FROM rag.compute_document_digests($1, $2) d
-             JOIN rag.document_digests m ON m.collection = $1 AND m.document_id = d.document_id
+        "SELECT d.document_id FROM rag_internal.compute_document_digests($1, $2) d
+             JOIN rag_internal.document_digest m ON m.collection = $1
+                 AND m.document_id = d.document_id
          WHERE m.digest = d.digest",
         &[collection.into(), source.into()],
         |row| document_id(&row),
@@ -165,8 +166,8 @@ fn intact(collection: &str, source: Option<&str>) -> Result<Vec<DocumentId>, Err
 fn record(collection: &str, source: Option<&str>, ids: &[DocumentId]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
     execute(
-        "UPDATE rag.document_digests m SET digest = d.digest
-         FROM rag.compute_document_digests($1, $2) d
+        "UPDATE rag_internal.document_digest m SET digest = d.digest
+         FROM rag_internal.compute_document_digests($1, $2) d
          WHERE m.collection = $1 AND m.document_id = d.document_id AND d.document_id = ANY ($3)",
         &[collection.into(), source.into(), ids.into()],
     )?;

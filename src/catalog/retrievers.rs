@@ -1,4 +1,4 @@
-//! `rag.retrievers`: named settings for storing and searching collections.
+//! `rag_internal.retriever`: named settings for storing and searching collections.
 
 use pgrx::{JsonB, PgSqlErrorCode};
 
@@ -41,7 +41,7 @@ const COLUMNS: &str =
     "r.name, r.spec, r.display_name, r.labels, r.annotations, r.owner, r.owner_id,
     pg_catalog.to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
         AS created_at,
-    ARRAY(SELECT c.name FROM rag.collections c WHERE c.retriever = r.name ORDER BY 1)
+    ARRAY(SELECT c.name FROM rag_internal.collection c WHERE c.retriever = r.name ORDER BY 1)
         AS collections";
 
 impl Retriever {
@@ -61,7 +61,7 @@ impl Retriever {
 pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     let found = as_owner(|| {
         query(
-            &format!("SELECT {COLUMNS} FROM rag.retrievers r WHERE r.name = $1"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.retriever r WHERE r.name = $1"),
             &[name.into()],
             |row| Retriever::read(&row),
         )
@@ -74,8 +74,8 @@ pub fn all(namespace: Option<&str>) -> Result<Vec<Retriever>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT {COLUMNS} FROM rag.retrievers r
-                 WHERE $1 IS NULL OR r.namespace = $1 ORDER BY r.name"
+                "SELECT {COLUMNS} FROM rag_internal.retriever r
+              WHERE $1 IS NULL OR r.namespace = $1 ORDER BY r.name"
             ),
             &[namespace.into()],
             |row| Retriever::read(&row),
@@ -87,7 +87,7 @@ pub fn all(namespace: Option<&str>) -> Result<Vec<Retriever>, Error> {
 pub fn lock(name: &str) -> Result<Option<Retriever>, Error> {
     let found = as_owner(|| {
         execute_returning(
-            &format!("SELECT {COLUMNS} FROM rag.retrievers r WHERE r.name = $1 FOR UPDATE"),
+            &format!("SELECT {COLUMNS} FROM rag_internal.retriever r WHERE r.name = $1 FOR UPDATE"),
             &[name.into()],
             |row| Retriever::read(&row),
         )
@@ -121,8 +121,8 @@ impl Retriever {
 pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT name FROM rag.collections WHERE retriever = $1 AND model IS NOT NULL
-             ORDER BY name",
+            "SELECT name FROM rag_internal.collection WHERE retriever = $1 AND model IS NOT NULL
+          ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )
@@ -144,7 +144,8 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
     let created = as_owner(|| {
         execute(
-            "INSERT INTO rag.retrievers (name, spec, display_name, labels, annotations, owner,
+            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations,
+                owner,
                                          owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &parameters,
@@ -163,8 +164,8 @@ pub fn update(
     parameters.extend(notes::parameters(notes));
     let changed = as_owner(|| {
         execute(
-            "UPDATE rag.retrievers
-             SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
+            "UPDATE rag_internal.retriever
+          SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
              WHERE name = $1
                AND (spec, display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4, $5)",
             &parameters,
@@ -195,8 +196,8 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
     as_owner(|| {
         // the lock came after the statement that read the retriever
         let users: Vec<String> = execute_returning(
-            "SELECT name FROM rag.collections
-             WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
+            "SELECT name FROM rag_internal.collection
+          WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )?;
@@ -207,7 +208,10 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
                     "Give them another retriever with rag_alter_collection, or drop them first.",
                 ));
         }
-        execute("DELETE FROM rag.retrievers WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag_internal.retriever WHERE name = $1",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }

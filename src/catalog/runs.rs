@@ -1,4 +1,4 @@
-//! `rag.run` and `rag.run_error`: what each run of a source did.
+//! `rag_internal.run` and `rag_internal.run_error`: what each run of a source did.
 //!
 //! [`crate::run`] has the table of the phases that a run goes through, and the rules for locks.
 
@@ -19,7 +19,7 @@ use crate::{
     settings,
 };
 
-/// The phase of a run: the column `phase` of `rag.run`.
+/// The phase of a run: the column `phase` of `rag_internal.run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Queued.
@@ -57,7 +57,7 @@ impl Phase {
     }
 }
 
-/// Why a run is carried out: the column `trigger` of `rag.run`.
+/// Why a run is carried out: the column `trigger` of `rag_internal.run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
     /// A call of rag_sync or rag_sync_all.
@@ -183,8 +183,8 @@ impl ActiveRun {
 /// are taken are skipped.
 pub fn next_id() -> Result<i64, Error> {
     const NEXT: &str =
-        "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag.run), 0)
-         FROM pg_catalog.nextval('rag.run_id') AS next";
+        "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag_internal.run), 0)
+      FROM pg_catalog.nextval('rag_internal.run_id') AS next";
     loop {
         let ids = as_owner(|| {
             query(NEXT, &[], |row| {
@@ -204,8 +204,8 @@ pub fn next_id() -> Result<i64, Error> {
 pub fn active(source: &str) -> Result<Option<ActiveRun>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT run_id, phase, trigger FROM rag.run
-             WHERE source = $1 AND phase IN ('Pending', 'Running')",
+            "SELECT run_id, phase, trigger FROM rag_internal.run
+          WHERE source = $1 AND phase IN ('Pending', 'Running')",
             &[source.into()],
             |row| {
                 Ok(ActiveRun {
@@ -225,18 +225,19 @@ pub fn active(source: &str) -> Result<Option<ActiveRun>, Error> {
 pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE",
+            "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE",
             &[source.into()],
             |_| Ok(()),
         )?;
         sources::record_locked(source);
         let id = next_id()?;
         let queued = execute_returning(
-            "INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
+            "INSERT INTO rag_internal.run (run_id, source, collection, trigger, attempt, generation,
+                phase)
              SELECT $3, name, collection, $2,
                     CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END,
                     generation, 'Pending'
-             FROM rag.source WHERE name = $1
+             FROM rag_internal.source WHERE name = $1
              ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
              RETURNING run_id",
             &[source.into(), trigger.name().into(), id.into()],
@@ -246,10 +247,10 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
             if trigger == Trigger::Manual {
                 execute(
                     "WITH taken AS (
-                         UPDATE rag.run SET trigger = 'manual', attempt = 1
+                         UPDATE rag_internal.run SET trigger = 'manual', attempt = 1
                          WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'
                          RETURNING source)
-                     UPDATE rag.source s SET attempt = 0, throttled = 0
+                     UPDATE rag_internal.source s SET attempt = 0, throttled = 0
                      FROM taken WHERE s.name = taken.source",
                     &[source.into()],
                 )?;
@@ -257,7 +258,7 @@ pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
             return Ok(None);
         };
         execute(
-            "UPDATE rag.source SET retry_at = NULL,
+            "UPDATE rag_internal.source SET retry_at = NULL,
                  attempt = CASE WHEN $2 THEN attempt ELSE 0 END,
                  throttled = CASE WHEN $2 THEN throttled ELSE 0 END
              WHERE name = $1",
@@ -275,7 +276,8 @@ pub fn was_stopped(source: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT coalesce(r.error ->> 'message' = $2, false)
-             FROM rag.source s JOIN rag.run r ON r.run_id = s.last_run_id WHERE s.name = $1",
+          FROM rag_internal.source s JOIN rag_internal.run r ON r.run_id = s.last_run_id
+             WHERE s.name = $1",
             &[source.into(), STOPPED.into()],
             |row| row.required::<bool>(1),
         )
@@ -309,7 +311,7 @@ pub fn progress(
 ) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2,
+            "UPDATE rag_internal.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2,
                  current_uri = $3, documents_total = $4, documents_added = $5,
                  documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
                  documents_failed = $9, files_skipped = $10, chunks_written = $11,
@@ -350,7 +352,8 @@ pub fn progress(
 pub fn spent(run_id: i64) -> Result<Spent, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT model_tokens, (model_cost * 1e9)::bigint FROM rag.run WHERE run_id = $1",
+            "SELECT model_tokens, (model_cost * 1e9)::bigint FROM rag_internal.run
+          WHERE run_id = $1",
             &[run_id.into()],
             |row| {
                 Ok(Spent {
@@ -370,15 +373,16 @@ pub fn prune(source: &str) -> Result<(), Error> {
     for (phase, limit) in [(Phase::Completed, completed), (Phase::Failed, failed)] {
         execute(
             "WITH old AS (
-                 DELETE FROM rag.run WHERE run_id IN (
-                     SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
-                         AND run_id <= (SELECT run_id FROM rag.run WHERE source = $1 AND phase = $2
+                 DELETE FROM rag_internal.run WHERE run_id IN (
+                     SELECT run_id FROM rag_internal.run WHERE source = $1 AND phase = $2
+                         AND run_id <= (SELECT run_id FROM rag_internal.run
+                                        WHERE source = $1 AND phase = $2
                                         ORDER BY run_id DESC OFFSET $3 LIMIT 1)
                          AND run_id IS DISTINCT FROM
-                             (SELECT last_run_id FROM rag.source WHERE name = $1)
+                             (SELECT last_run_id FROM rag_internal.source WHERE name = $1)
                      FOR UPDATE SKIP LOCKED)
                  RETURNING run_id)
-             DELETE FROM rag.run_error e USING old WHERE e.run_id = old.run_id",
+             DELETE FROM rag_internal.run_error e USING old WHERE e.run_id = old.run_id",
             &[source.into(), phase.name().into(), limit.into()],
         )?;
     }
@@ -388,9 +392,12 @@ pub fn prune(source: &str) -> Result<(), Error> {
 /// Runs [`prune`] for all sources, after the settings have changed.
 pub fn prune_all() -> Result<(), Error> {
     as_owner(|| {
-        let sources: Vec<String> = query("SELECT DISTINCT source FROM rag.run", &[], |row| {
-            row.required(1)
-        })?;
+        let sources: Vec<String> = query(
+            "SELECT DISTINCT source
+            FROM rag_internal.run",
+            &[],
+            |row| row.required(1),
+        )?;
         sources.iter().try_for_each(|source| prune(source))
     })
 }
@@ -399,8 +406,8 @@ pub fn prune_all() -> Result<(), Error> {
 pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.run_error (run_id, source, uri, stage, message, hint)
-             VALUES ($1, $2, $3, $4, $5, $6)",
+            "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, message, hint)
+          VALUES ($1, $2, $3, $4, $5, $6)",
             &[
                 run_id.into(),
                 source.into(),
@@ -418,8 +425,8 @@ pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Err
 pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.run_error (run_id, source, uri, stage, severity, message)
-             VALUES ($1, $2, $3, $4, 'warning', $5)",
+            "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, severity, message)
+          VALUES ($1, $2, $3, $4, 'warning', $5)",
             &[
                 run_id.into(),
                 source.into(),
@@ -441,7 +448,7 @@ pub fn status(run_id: i64) -> Result<Option<RunStatus>, Error> {
                     documents_deleted, documents_unchanged, documents_failed, files_skipped,
                     chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
                     xmin, documents_with_warnings, note
-             FROM rag.run WHERE run_id = $1",
+             FROM rag_internal.run WHERE run_id = $1",
             &[run_id.into()],
             |row| {
                 Ok(RunStatus {

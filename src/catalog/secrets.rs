@@ -1,4 +1,5 @@
-//! `rag.secret` and `rag.secret_value`: encrypted secrets, and references to secrets.
+//! `rag_internal.secret` and `rag_internal.secret_value`: encrypted secrets, and references to
+//! secrets.
 
 use pgrx::datum::DatumWithOid;
 use rag_definition::SecretRef;
@@ -44,7 +45,7 @@ pub fn missing(name: &str) -> Error {
 /// Returns the owner of a secret, and locks the secret against a drop until the transaction ends.
 pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
     owner_by(
-        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR KEY SHARE",
+        "SELECT owner_id, owner FROM rag_internal.secret WHERE name = $1 FOR KEY SHARE",
         name,
     )
 }
@@ -53,7 +54,7 @@ pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
 pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT owner_id, owner FROM rag.secret WHERE name = $1",
+            "SELECT owner_id, owner FROM rag_internal.secret WHERE name = $1",
             &[name.into()],
             read_owner,
         )
@@ -66,8 +67,8 @@ pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
 pub fn create_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.secret (name, owner, owner_id) VALUES ($1, $2, $3)
-             ON CONFLICT DO NOTHING",
+            "INSERT INTO rag_internal.secret (name, owner, owner_id) VALUES ($1, $2, $3)
+              ON CONFLICT DO NOTHING",
             &[
                 name.as_str().into(),
                 owner.name.as_str().into(),
@@ -76,7 +77,7 @@ pub fn create_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
         )
     })?;
     owner_by(
-        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE",
+        "SELECT owner_id, owner FROM rag_internal.secret WHERE name = $1 FOR UPDATE",
         name.as_str(),
     )?
     .ok_or_else(|| {
@@ -90,7 +91,7 @@ pub fn create_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
 /// Returns the owner of a secret, and locks the secret against changes until the transaction ends.
 pub fn lock_to_drop(name: &str) -> Result<Option<Owner>, Error> {
     owner_by(
-        "SELECT owner_id, owner FROM rag.secret WHERE name = $1 FOR UPDATE",
+        "SELECT owner_id, owner FROM rag_internal.secret WHERE name = $1 FOR UPDATE",
         name,
     )
 }
@@ -109,8 +110,8 @@ pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
     let (sealed, reference) = columns(stored);
     as_owner(|| {
         execute(
-            "INSERT INTO rag.secret_value AS v (name, key, sealed, reference)
-             VALUES ($1, $2, $3, $4)
+            "INSERT INTO rag_internal.secret_value AS v (name, key, sealed, reference)
+          VALUES ($1, $2, $3, $4)
              ON CONFLICT (name, key) DO UPDATE
              SET sealed = excluded.sealed, reference = excluded.reference,
                  updated_at = pg_catalog.now()",
@@ -124,7 +125,7 @@ pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
 pub fn reseal(entry: &SecretEntry, sealed: &[u8]) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.secret_value SET sealed = $3 WHERE name = $1 AND key = $2",
+            "UPDATE rag_internal.secret_value SET sealed = $3 WHERE name = $1 AND key = $2",
             &[
                 entry.name.as_str().into(),
                 entry.key.as_str().into(),
@@ -146,7 +147,7 @@ fn columns(stored: &StoredSecret) -> (Option<&[u8]>, Option<&str>) {
 pub fn entries(name: &str) -> Result<Vec<SecretEntry>, Error> {
     as_owner(|| {
         query(
-            "SELECT name, key, sealed, reference FROM rag.secret_value WHERE name = $1",
+            "SELECT name, key, sealed, reference FROM rag_internal.secret_value WHERE name = $1",
             &[name.into()],
             read_entry,
         )
@@ -157,8 +158,8 @@ pub fn entries(name: &str) -> Result<Vec<SecretEntry>, Error> {
 pub fn lock_sealed_entries() -> Result<Vec<SecretEntry>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT name, key, sealed, reference FROM rag.secret_value
-             WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
+            "SELECT name, key, sealed, reference FROM rag_internal.secret_value
+          WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
             &[],
             read_entry,
         )
@@ -181,7 +182,7 @@ fn read_entry(row: crate::pg::spi::Row<'_, '_>) -> Result<SecretEntry, Error> {
 pub fn latest_sealed_values() -> Result<Vec<Vec<u8>>, Error> {
     as_owner(|| {
         execute_returning(
-            "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
+            "SELECT sealed FROM rag_internal.secret_value WHERE sealed IS NOT NULL",
             &[],
             |row| row.required(1),
         )
@@ -192,7 +193,7 @@ pub fn latest_sealed_values() -> Result<Vec<Vec<u8>>, Error> {
 pub fn sealed_values() -> Result<Vec<Vec<u8>>, Error> {
     as_owner(|| {
         query(
-            "SELECT sealed FROM rag.secret_value WHERE sealed IS NOT NULL",
+            "SELECT sealed FROM rag_internal.secret_value WHERE sealed IS NOT NULL",
             &[],
             |row| row.required(1),
         )
@@ -238,7 +239,10 @@ fn using(
     retrievers: Vec<String>,
 ) -> Result<SecretUsers, Error> {
     let names = |table: &str| {
-        let statement = format!("SELECT name FROM rag.{table} WHERE {condition} ORDER BY name");
+        let statement = format!(
+            "SELECT name FROM rag_internal.{table} WHERE {condition}
+            ORDER BY name"
+        );
         execute_returning(&statement, arguments, |row| row.required(1))
     };
     as_owner(|| {
@@ -254,10 +258,13 @@ fn using(
 pub fn drop(name: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.secret_value WHERE name = $1",
+            "DELETE FROM rag_internal.secret_value WHERE name = $1",
             &[name.into()],
         )?;
-        execute("DELETE FROM rag.secret WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag_internal.secret WHERE name = $1",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }
@@ -266,7 +273,7 @@ pub fn drop(name: &str) -> Result<(), Error> {
 pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.secret_value WHERE name = $1 AND key = $2",
+            "DELETE FROM rag_internal.secret_value WHERE name = $1 AND key = $2",
             &[name.into(), key.into()],
         )
     })?;

@@ -1,4 +1,5 @@
-//! Runs that make no progress: rows of `rag.run` that were not updated for `rag.stall_timeout`.
+//! Runs that make no progress: rows of `rag_internal.run` that were not updated for
+//! `rag.stall_timeout`.
 
 use std::time::Duration;
 
@@ -23,10 +24,11 @@ pub fn take_new() -> Result<Vec<StalledRun>, Error> {
     as_owner(|| {
         execute_returning(
             "WITH stalled AS MATERIALIZED (
-                 SELECT run_id FROM rag.run
-                 WHERE phase = 'Running' AND NOT stall_logged AND rag.is_stalled(updated_at)
+                 SELECT run_id FROM rag_internal.run
+                 WHERE phase = 'Running' AND NOT stall_logged
+                     AND rag_internal.is_stalled(updated_at)
                  FOR NO KEY UPDATE SKIP LOCKED)
-             UPDATE rag.run r SET stall_logged = true
+             UPDATE rag_internal.run r SET stall_logged = true
              FROM stalled WHERE r.run_id = stalled.run_id
              RETURNING r.run_id, r.source,
                  pg_catalog.date_trunc('second', r.updated_at)::pg_catalog.text",
@@ -48,7 +50,7 @@ pub fn until_next(timeout: Duration) -> Result<Option<Duration>, Error> {
         query(
             "SELECT extract(epoch FROM pg_catalog.min(updated_at)
                                        - pg_catalog.clock_timestamp())::float8
-             FROM rag.run WHERE phase = 'Running' AND NOT stall_logged",
+             FROM rag_internal.run WHERE phase = 'Running' AND NOT stall_logged",
             &[],
             |row| row.get::<f64>(1),
         )

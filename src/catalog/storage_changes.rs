@@ -1,5 +1,5 @@
-//! `rag.storage_change`, `rag.storage_removal` and `rag.storage_delay`: what servers that search
-//! vectors have not been told yet.
+//! `rag_internal.storage_change`, `rag_internal.storage_removal` and `rag_internal.storage_delay`:
+//! what servers that search vectors have not been told yet.
 //!
 //! ```text
 //! write ── row trigger, same transaction ──▶ storage_change ── after the commit ──▶ server
@@ -37,7 +37,7 @@ pub fn watch(partition: &Partition) -> Result<(), Error> {
     let relation = partition.qualified();
     let found = query(
         "SELECT FROM pg_catalog.pg_trigger
-         WHERE tgrelid = pg_catalog.to_regclass($1) AND tgname = 'note_storage_change'",
+      WHERE tgrelid = pg_catalog.to_regclass($1) AND tgname = 'note_storage_change'",
         &[relation.as_str().into()],
         |_| Ok(()),
     )?;
@@ -47,7 +47,7 @@ pub fn watch(partition: &Partition) -> Result<(), Error> {
     execute(
         &format!(
             "CREATE TRIGGER note_storage_change AFTER INSERT OR UPDATE OR DELETE ON {relation}
-             FOR EACH ROW EXECUTE FUNCTION rag.note_storage_change()"
+             FOR EACH ROW EXECUTE FUNCTION rag_internal.note_storage_change()"
         ),
         &[],
     )?;
@@ -74,7 +74,7 @@ fn read_uuid(row: &Row<'_, '_>, column: usize) -> Result<Uuid, Error> {
 pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
     as_owner(|| {
         query_prepared(
-            "SELECT document_id FROM rag.storage_change WHERE collection = $1 LIMIT $2",
+            "SELECT document_id FROM rag_internal.storage_change WHERE collection = $1 LIMIT $2",
             &[collection.into(), (limit as i64).into()],
             |row| read_uuid(&row, 1),
         )
@@ -86,8 +86,8 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
 pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
     as_owner(|| {
         query(
-            "SELECT document_id, change, refusals > 0 FROM rag.storage_change
-             WHERE collection = $1
+            "SELECT document_id, change, refusals > 0 FROM rag_internal.storage_change
+          WHERE collection = $1
                AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
                AND (retry_at IS NULL OR retry_at <= pg_catalog.clock_timestamp())
              ORDER BY refusals > 0, change LIMIT $2",
@@ -109,7 +109,7 @@ pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
     as_owner(|| {
         execute(
-            "DELETE FROM rag.storage_change AS s
+            "DELETE FROM rag_internal.storage_change AS s
              USING ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
                  AS told (document_id, change)
              WHERE s.collection = $1 AND s.document_id = told.document_id
@@ -117,7 +117,7 @@ pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error
             &[collection.into(), documents.into(), numbers.into()],
         )?;
         execute(
-            "DELETE FROM rag.storage_delay WHERE collection = $1",
+            "DELETE FROM rag_internal.storage_delay WHERE collection = $1",
             &[collection.into()],
         )?;
         Ok(())
@@ -131,7 +131,7 @@ pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Res
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
     as_owner(|| {
         execute(
-            "UPDATE rag.storage_change AS s SET
+            "UPDATE rag_internal.storage_change AS s SET
                  refusals = s.refusals + 1,
                  retry_at = CASE WHEN $4 THEN pg_catalog.clock_timestamp()
                      + pg_catalog.make_interval(secs =>
@@ -158,8 +158,8 @@ pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Res
 pub fn refusal(collection: &str) -> Result<Option<String>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT error FROM rag.storage_change
-             WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
+            "SELECT error FROM rag_internal.storage_change
+          WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
             &[collection.into()],
             |row| row.required(1),
         )
@@ -173,8 +173,8 @@ pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(
     let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
     as_owner(|| {
         execute(
-            "INSERT INTO rag.storage_delay AS d (collection, attempts, retry_at, error)
-             VALUES ($1, 1, pg_catalog.clock_timestamp()
+            "INSERT INTO rag_internal.storage_delay AS d (collection, attempts, retry_at, error)
+          VALUES ($1, 1, pg_catalog.clock_timestamp()
                          + pg_catalog.make_interval(secs => greatest($3, 1.0)), $2)
              ON CONFLICT (collection) DO UPDATE SET
                  attempts = d.attempts + 1,
@@ -204,7 +204,7 @@ pub struct Due {
 /// The condition that removal `r` has to be done before changes of its collection are written: both
 /// are of the same index of the same server.
 pub const BLOCKS: &str = "EXISTS (
-    SELECT FROM rag.collections b JOIN rag.retrievers t ON t.name = b.retriever
+    SELECT FROM rag_internal.collection b JOIN rag_internal.retriever t ON t.name = b.retriever
     WHERE b.name = r.collection AND b.partition = r.partition
       AND t.server_url = r.server_url)";
 
@@ -218,19 +218,19 @@ pub fn due() -> Result<Vec<Due>, Error> {
                                                      - pg_catalog.clock_timestamp()), 0))::float8
                  FROM (SELECT c.name AS collection, NULL::bigint AS removal,
                               greatest(d.retry_at, CASE WHEN NOT EXISTS (
-                                      SELECT FROM rag.storage_change s
+                                      SELECT FROM rag_internal.storage_change s
                                       WHERE s.collection = c.name AND s.retry_at IS NULL)
                                   THEN (SELECT pg_catalog.min(s.retry_at)
-                                        FROM rag.storage_change s
+                                        FROM rag_internal.storage_change s
                                         WHERE s.collection = c.name) END) AS retry_at
-                       FROM rag.collections c
-                       LEFT JOIN rag.storage_delay d ON d.collection = c.name
-                       WHERE EXISTS (SELECT FROM rag.storage_change s
+                       FROM rag_internal.collection c
+                       LEFT JOIN rag_internal.storage_delay d ON d.collection = c.name
+                       WHERE EXISTS (SELECT FROM rag_internal.storage_change s
                                      WHERE s.collection = c.name)
-                         AND NOT EXISTS (SELECT FROM rag.storage_removal r
+                         AND NOT EXISTS (SELECT FROM rag_internal.storage_removal r
                                          WHERE r.collection = c.name AND {BLOCKS})
                        UNION ALL
-                       SELECT collection, removal, retry_at FROM rag.storage_removal) AS n
+                       SELECT collection, removal, retry_at FROM rag_internal.storage_removal) AS n
                  ORDER BY 3, 1, 2"
             ),
             &[],
@@ -249,7 +249,7 @@ pub fn due() -> Result<Vec<Due>, Error> {
 pub fn pending(collection: &str) -> Result<i64, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pg_catalog.count(*) FROM rag.storage_change WHERE collection = $1",
+            "SELECT pg_catalog.count(*) FROM rag_internal.storage_change WHERE collection = $1",
             &[collection.into()],
             |row| row.required(1),
         )
@@ -264,7 +264,7 @@ pub fn was_told(collection: &str) -> Result<bool, Error> {
             "SELECT EXISTS (
                  SELECT FROM rag.documents d
                  WHERE d.collection = $1 AND d.chunk_count > 0 AND NOT EXISTS (
-                     SELECT FROM rag.storage_change s
+                     SELECT FROM rag_internal.storage_change s
                      WHERE s.collection = $1 AND s.document_id = d.document_id))",
             &[collection.into()],
             |row| row.required(1),
@@ -277,7 +277,7 @@ pub fn was_told(collection: &str) -> Result<bool, Error> {
 pub fn queue_all(collection: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.storage_change (collection, document_id)
+            "INSERT INTO rag_internal.storage_change (collection, document_id)
              SELECT collection, document_id FROM rag.documents
              WHERE collection = $1 AND chunk_count > 0
              ON CONFLICT (collection, document_id) DO UPDATE
@@ -296,7 +296,7 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
     as_owner(|| {
         for table in ["storage_change", "storage_delay"] {
             execute(
-                &format!("DELETE FROM rag.{table} WHERE collection = $1"),
+                &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
                 &[name.into()],
             )?;
         }
@@ -304,10 +304,10 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
             return Ok(());
         };
         execute(
-            "INSERT INTO rag.storage_removal
+            "INSERT INTO rag_internal.storage_removal
                  (retriever, spec, server_url, owner_id, partition, collection)
              SELECT r.name, r.spec, r.server_url, r.owner_id, $2, c.name
-             FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+             FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
              WHERE c.name = $1",
             &[name.into(), partition.name().into()],
         )?;
@@ -380,7 +380,7 @@ pub fn chunk_counts(collection: &Collection, documents: &[Uuid]) -> Result<Vec<i
     as_owner(|| {
         query(
             "SELECT coalesce(d.chunk_count, 0)::bigint
-             FROM pg_catalog.unnest($2) WITH ORDINALITY AS w (document_id, place)
+          FROM pg_catalog.unnest($2) WITH ORDINALITY AS w (document_id, place)
              LEFT JOIN rag.documents d
                  ON d.collection = $1 AND d.document_id = w.document_id
              ORDER BY w.place",

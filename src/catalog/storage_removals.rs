@@ -1,4 +1,4 @@
-//! `rag.storage_removal`: what servers have to delete.
+//! `rag_internal.storage_removal`: what servers have to delete.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub fn delay(removal: i64, error: &str, asked: Option<Duration>) -> Result<(), E
     let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
     as_owner(|| {
         execute(
-            "UPDATE rag.storage_removal AS r SET
+            "UPDATE rag_internal.storage_removal AS r SET
                  attempts = r.attempts + 1,
                  retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
                      greatest($3, least($4, pg_catalog.pow(2.0, least(r.attempts, 20))))),
@@ -55,10 +55,10 @@ pub fn of(collection: &str) -> Result<Vec<Removal>, Error> {
         query(
             &format!(
                 "SELECT removal, retriever, spec, owner_id, partition, collection,
-                        NOT EXISTS (SELECT FROM rag.collections c
+                        NOT EXISTS (SELECT FROM rag_internal.collection c
                                     WHERE c.partition = r.partition),
                         {BLOCKS}
-                 FROM rag.storage_removal r
+                 FROM rag_internal.storage_removal r
                  WHERE collection = $1
                    AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
                  ORDER BY removal"
@@ -96,7 +96,7 @@ pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
         query(
             "SELECT removal, collection, retriever, owner_id,
                     server_url, error
-             FROM rag.storage_removal
+             FROM rag_internal.storage_removal
              WHERE error IS NOT NULL AND ($1 IS NULL OR collection = $1) ORDER BY removal",
             &[collection.into()],
             |row| {
@@ -116,7 +116,7 @@ pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
 pub fn done(removal: i64) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.storage_removal WHERE removal = $1",
+            "DELETE FROM rag_internal.storage_removal WHERE removal = $1",
             &[removal.into()],
         )
     })?;

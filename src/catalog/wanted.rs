@@ -1,8 +1,9 @@
-//! Settings of collections that wait for a rebuild: `rag.collections.wanted`.
+//! Settings of collections that wait for a rebuild: `rag_internal.collection.wanted`.
 //!
-//! The columns of `rag.collections` say how the stored chunks were made. Searches and writes go by
-//! them, so they stay right. Other values that a user wants are in the column `wanted`, by the
-//! names of the columns, until a rebuild has made chunks and indexes that they describe.
+//! The columns of `rag_internal.collection` say how the stored chunks were made. Searches and
+//! writes go by them, so they stay right. Other values that a user wants are in the column
+//! `wanted`, by the names of the columns, until a rebuild has made chunks and indexes that they
+//! describe.
 
 use serde_json::{Map, Value};
 
@@ -27,8 +28,8 @@ pub const COLUMNS: [&str; 8] = [
     "embedding_model",
 ];
 
-/// The relation `c` with the rows of `rag.collections` as they will be after a rebuild.
-pub const RELATION: &str = "(SELECT w.* FROM rag.collections k,
+/// The relation `c` with the rows of `rag_internal.collection` as they will be after a rebuild.
+pub const RELATION: &str = "(SELECT w.* FROM rag_internal.collection k,
          LATERAL pg_catalog.jsonb_populate_record(k, coalesce(k.wanted, '{}')) AS w) AS c";
 
 /// What became of changes of a collection.
@@ -58,7 +59,7 @@ pub fn change(collection: &Collection, changes: Map<String, Value>) -> Result<Ch
     let waiting = as_owner(|| {
         // a value that the column has already is not wanted any more
         execute_returning(
-            "UPDATE rag.collections c
+            "UPDATE rag_internal.collection c
              SET wanted = (SELECT pg_catalog.jsonb_object_agg(e.key, e.value)
                            FROM pg_catalog.jsonb_each(coalesce(c.wanted, '{}') || $2) AS e
                            WHERE e.value <> pg_catalog.to_jsonb(c) -> e.key),
@@ -83,7 +84,7 @@ pub fn set(collection: &Collection, values: Map<String, Value>) -> Result<(), Er
     as_owner(|| {
         execute(
             &format!(
-                "UPDATE rag.collections c
+                "UPDATE rag_internal.collection c
                  SET ({columns}) = (SELECT {columns}
                                     FROM pg_catalog.jsonb_populate_record(c, $2) AS w),
                      wanted = nullif(c.wanted - $3, '{{}}'), updated_at = pg_catalog.now()
@@ -104,7 +105,7 @@ pub fn set(collection: &Collection, values: Map<String, Value>) -> Result<(), Er
 pub fn adopt(collection: &str) -> Result<(), Error> {
     execute(
         &format!(
-            "UPDATE rag.collections c
+            "UPDATE rag_internal.collection c
              SET ({columns}) = (SELECT {columns} FROM pg_catalog.jsonb_populate_record(
                                     c, coalesce(c.wanted, '{{}}')) AS w),
                  wanted = NULL, updated_at = pg_catalog.clock_timestamp()
@@ -136,7 +137,7 @@ pub fn sizes(collection: &str) -> Result<WantedSizes, Error> {
         query(
             &format!(
                 "SELECT c.chunk_size, c.chunk_overlap, c.chunk_unit FROM {RELATION}
-                 WHERE c.name = $1"
+              WHERE c.name = $1"
             ),
             &[collection.into()],
             |row| {

@@ -12,7 +12,7 @@
 //!
 //! The last two serve servers without `shared_preload_libraries = 'rag'`. With it,
 //! [`slots`](super::slots) are in shared memory. [`crate::pg::lock`] lists the lock tags.
-//! `rag.source_locks()` shows the first two locks, and `pg_locks` shows all of them.
+//! `rag_internal.source_locks()` shows the first two locks, and `pg_locks` shows all of them.
 
 use crate::{catalog::name::Name, error::Error, pg::lock::SourceLock, settings};
 

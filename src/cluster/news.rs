@@ -87,8 +87,8 @@ pub fn sync_changes_at_commit() {
     }
 }
 
-// The trigger of `rag.source` that reports every change to the scheduler, also that of a dump that
-// is being restored.
+// The trigger of `rag_internal.source` that reports every change to the scheduler, also that of a
+// dump that is being restored.
 c_function!(
     rag_source_changed,
     pg_finfo_rag_source_changed,

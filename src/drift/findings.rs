@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const MAX_IN_MESSAGE: usize = 3;
 
 /// How stored documents differ from what runs have indexed. The names are those of
-/// `rag.drifted_documents`.
+/// `rag_internal.drifted_documents`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {

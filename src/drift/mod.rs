@@ -1,9 +1,9 @@
 //! Drift: whether the stored documents of a source still have the digests that its runs computed.
 //!
 //! ```text
-//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, same transaction ──▶ rag.document_digests
+//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, same transaction ──▶ rag_internal.document_digest
 //!                                        │                                                    │
-//!                                        └───────── rag.drifted_documents compares ───────────┘
+//!                                        └───────── rag_internal.drifted_documents compares ───────────┘
 //!                                                               │
 //!  next run ◀── forgets drifted documents, to fetch them again ─┴── check ──▶ condition
 //! ```
@@ -59,7 +59,7 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
             "SELECT CASE WHEN s.last_indexed IS NULL THEN NULL
                          WHEN r.phase = 'Completed' AND r.collection = s.collection
                               AND r.started_at <= s.last_indexed THEN s.documents
-                         ELSE (SELECT pg_catalog.count(*) FROM rag.document_digests m
+                         ELSE (SELECT pg_catalog.count(*) FROM rag_internal.document_digest m
                                WHERE m.collection = s.collection AND m.source = s.name)
                     END,
                     (SELECT pg_catalog.count(*) FROM rag.documents d
@@ -74,10 +74,10 @@ pub fn compare(source: &Source) -> Result<DriftFindings, Error> {
                                         pg_catalog.row_number() OVER
                                             (PARTITION BY d.kind
                                              ORDER BY d.uri COLLATE \"C\") AS place
-                                 FROM rag.drifted_documents($3, s.name) d) n
+                                 FROM rag_internal.drifted_documents($3, s.name) d) n
                            GROUP BY n.kind) k
                      WHERE s.last_indexed IS NOT NULL)
-             FROM rag.source s LEFT JOIN rag.run r ON r.run_id = s.last_run_id
+             FROM rag_internal.source s LEFT JOIN rag_internal.run r ON r.run_id = s.last_run_id
              WHERE s.name = $1",
             &[
                 source.name.as_str().into(),
@@ -157,8 +157,8 @@ pub fn record_findings(
     };
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(),
-                 conditions = rag.merge_conditions(conditions, $3)
+            "UPDATE rag_internal.source SET drift_checked_at = pg_catalog.clock_timestamp(),
+                 conditions = rag_internal.merge_conditions(conditions, $3)
              WHERE name = $1 AND uid = $2",
             &[
                 source.name.as_str().into(),
@@ -179,7 +179,7 @@ pub fn record_findings(
 fn queue_repair(source: &Source) -> Result<FollowUp, Error> {
     let retrying = as_owner(|| {
         query(
-            "SELECT retry_at IS NOT NULL FROM rag.source WHERE name = $1",
+            "SELECT retry_at IS NOT NULL FROM rag_internal.source WHERE name = $1",
             &[source.name.as_str().into()],
             |row| row.required::<bool>(1),
         )
@@ -202,10 +202,11 @@ pub fn record_failure(source: &Source, error: &Error) -> Result<(), Error> {
     );
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET drift_checked_at = pg_catalog.clock_timestamp(),
-                 conditions = CASE WHEN rag.has_condition(conditions, 'AutoIndexerDriftDetected')
-                                   THEN conditions
-                                   ELSE rag.merge_conditions(conditions, $3) END
+            "UPDATE rag_internal.source SET drift_checked_at = pg_catalog.clock_timestamp(),
+                 conditions = CASE
+                     WHEN rag_internal.has_condition(conditions, 'AutoIndexerDriftDetected')
+                         THEN conditions
+                     ELSE rag_internal.merge_conditions(conditions, $3) END
              WHERE name = $1 AND uid = $2",
             &[
                 source.name.as_str().into(),
@@ -221,8 +222,8 @@ pub fn record_failure(source: &Source, error: &Error) -> Result<(), Error> {
 pub fn was_found(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT rag.has_condition(conditions, 'AutoIndexerDriftDetected')
-             FROM rag.source WHERE name = $1 AND uid = $2",
+            "SELECT rag_internal.has_condition(conditions, 'AutoIndexerDriftDetected')
+          FROM rag_internal.source WHERE name = $1 AND uid = $2",
             &[source.name.as_str().into(), source.uid.into()],
             |row| row.required::<bool>(1),
         )
@@ -263,8 +264,10 @@ pub fn record_after_run(
     };
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET conditions = rag.merge_conditions(conditions, $2)
-             WHERE name = $1 AND rag.has_condition(conditions, 'AutoIndexerDriftDetected')",
+            "UPDATE rag_internal.source
+          SET conditions = rag_internal.merge_conditions(conditions, $2)
+             WHERE name = $1
+                 AND rag_internal.has_condition(conditions, 'AutoIndexerDriftDetected')",
             &[source.name.as_str().into(), changes.to_json().into()],
         )
     })?;
@@ -277,7 +280,7 @@ pub fn record_after_run(
 fn checkable() -> String {
     format!(
         "NOT s.suspend AND s.drift_policy <> 'ignore' AND s.last_indexed IS NOT NULL
-         AND NOT EXISTS (SELECT FROM rag.run r
+         AND NOT EXISTS (SELECT FROM rag_internal.run r
                          WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
          AND {NOT_RESTORING}"
     )
@@ -291,8 +294,8 @@ pub fn due(interval: Duration) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             &format!(
-                "SELECT s.name FROM rag.source s WHERE {DUE_AT} <= pg_catalog.now() AND {}
-                 ORDER BY {DUE_AT}, s.name",
+                "SELECT s.name FROM rag_internal.source s WHERE {DUE_AT} <= pg_catalog.now() AND {}
+              ORDER BY {DUE_AT}, s.name",
                 checkable()
             ),
             &[interval.as_secs_f64().into()],
@@ -308,7 +311,7 @@ pub fn until_next(interval: Duration) -> Result<Option<Duration>, Error> {
             &format!(
                 "SELECT pg_catalog.date_part('epoch', pg_catalog.min({DUE_AT})
                                                       - pg_catalog.clock_timestamp())
-                 FROM rag.source s WHERE {DUE_AT} > pg_catalog.now() AND {}",
+                 FROM rag_internal.source s WHERE {DUE_AT} > pg_catalog.now() AND {}",
                 checkable()
             ),
             &[interval.as_secs_f64().into()],

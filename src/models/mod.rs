@@ -1,7 +1,7 @@
 //! Models: their definitions, and calls of those on other servers.
 //!
 //! ```text
-//! rag_create_model ──▶ rag.model ──▶ right to use, limits ──▶ rag-engine call ──▶ server
+//! rag_create_model ──▶ rag_internal.model ──▶ right to use, limits ──▶ rag-engine call ──▶ server
 //!                                     │                          ▲ stdin: key, request
 //!                                     ▼                          │
 //!                               usage ledger ◀── tokens ◀────────┘ stdout: answer

@@ -80,7 +80,7 @@ pub unsafe fn handle_drop_trigger(
         if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_EventTriggerData {
             Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
-                "rag.before_drop() can only be called as an event trigger",
+                "rag_internal.before_drop() can only be called as an event trigger",
             )
             .raise();
         }

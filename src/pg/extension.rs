@@ -22,6 +22,11 @@ pub fn schema() -> pg_sys::Oid {
     existing_schema(c"rag")
 }
 
+/// Returns the OID of schema `rag_internal`. Functions that ask exist only if the schema does.
+pub fn internal_schema() -> pg_sys::Oid {
+    existing_schema(c"rag_internal")
+}
+
 fn existing_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
     lookup::schema(name).unwrap_or_else(|| {
         let name = name.to_string_lossy();
@@ -33,14 +38,24 @@ fn existing_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
     })
 }
 
-/// Returns the OID of a type of schema `rag`. Functions that ask exist only if the type does.
-pub fn type_of_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
-    lookup::type_in_schema(name, schema())
+/// Returns the OID of the type of queries of `rag_bm25`.
+pub fn bm25_query_type() -> pg_sys::Oid {
+    lookup::type_in_schema(c"bm25_query", existing_schema(c"rag_types"))
 }
 
 /// Returns the OID of a relation of schema `rag`.
 pub fn relation(name: &std::ffi::CStr) -> Option<pg_sys::Oid> {
     lookup::relation(name, schema())
+}
+
+/// Returns the OID of a relation of schema `rag_internal`.
+pub fn internal_relation(name: &std::ffi::CStr) -> Option<pg_sys::Oid> {
+    lookup::relation(name, internal_schema())
+}
+
+/// Returns true if a schema has tables of the extension.
+pub fn has_tables(schema_id: pg_sys::Oid) -> bool {
+    schema_id == schema() || schema_id == internal_schema()
 }
 
 /// Returns true if the current database has the whole extension.

@@ -2,12 +2,12 @@
 //!
 //! | tag (type, fields 1 to 4) | lock |
 //! |---|---|
-//! | object: database, `rag.source`, hash of the source's name, 0 | the source is busy |
-//! | object: database, `rag.source`, hash of the source's name, 1 | the source is being dropped |
-//! | object: database, `rag.collections`, hash of the collection's name, 0 | the collection is being rebuilt |
-//! | object: database, `rag.collections`, hash of the collection's name, 1 | who writes to the collection |
-//! | object: database, `rag.collections`, hash of a name or external id, 2 | who gives it to a collection |
-//! | object: database, `rag.collections`, hash of the collection's name, 3 | its knowledge items are being indexed |
+//! | object: database, `rag_internal.source`, hash of the source's name, 0 | the source is busy |
+//! | object: database, `rag_internal.source`, hash of the source's name, 1 | the source is being dropped |
+//! | object: database, `rag_internal.collection`, hash of the collection's name, 0 | the collection is being rebuilt |
+//! | object: database, `rag_internal.collection`, hash of the collection's name, 1 | who writes to the collection |
+//! | object: database, `rag_internal.collection`, hash of a name or external id, 2 | who gives it to a collection |
+//! | object: database, `rag_internal.collection`, hash of the collection's name, 3 | its knowledge items are being indexed |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
 //! | advisory: database, "rage", process id, 3 | the process waits for an engine that does not answer |
@@ -39,7 +39,7 @@ const KEY_FILE: u32 = 0x0072_6167;
 const ENGINE_WAITS: u32 = 0x7261_6765;
 /// "rags" in ASCII.
 const SLOTS: u32 = 0x7261_6773;
-/// "ragt" in ASCII; `rag.source_locks` and the views of sources look for it.
+/// "ragt" in ASCII; `rag_internal.source_locks` and the views of sources look for it.
 const SCHEDULERS: u32 = 0x7261_6774;
 /// "ragu" in ASCII.
 const NEXT_SLOT: u32 = 0x7261_6775;
@@ -65,9 +65,9 @@ enum Mode {
 pub struct Lock(pg_sys::LOCKTAG);
 
 impl Lock {
-    /// A source is identified by a hash of its name, as `rag.source_locks` does. Sources whose
-    /// hashes collide exclude each other. If the extension was dropped, the lock is one that nobody
-    /// holds.
+    /// A source is identified by a hash of its name, as `rag_internal.source_locks` does. Sources
+    /// whose hashes collide exclude each other. If the extension was dropped, the lock is one that
+    /// nobody holds.
     pub fn of_source(name: &str, purpose: SourceLock) -> Self {
         let relation = lookup::source_table();
         Self::new(
@@ -77,7 +77,8 @@ impl Lock {
         )
     }
 
-    /// A collection that is being rebuilt, by a hash of its name, as `rag.is_in_progress` does.
+    /// A collection that is being rebuilt, by a hash of its name, as `rag_internal.is_in_progress`
+    /// does.
     pub fn rebuild(collection: &str) -> Self {
         Self::of_collection(collection, 0)
     }
@@ -93,7 +94,7 @@ impl Lock {
     }
 
     /// A collection whose knowledge items are being indexed, by a hash of its name, as
-    /// `rag.is_in_progress` does.
+    /// `rag_internal.is_in_progress` does.
     pub fn knowledge(collection: &str) -> Self {
         Self::of_collection(collection, 3)
     }

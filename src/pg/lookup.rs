@@ -427,25 +427,25 @@ unsafe fn applies(policy: &pg_sys::RowSecurityPolicy) -> bool {
         .any(|of| *of == PUBLIC || has_privileges_of(role, *of))
 }
 
-/// Returns the OID of `rag.source`, or 0 if the database has no such table.
+/// Returns the OID of `rag_internal.source`, or 0 if the database has no such table.
 pub fn source_table() -> pg_sys::Oid {
-    table_of_catalog(c"source")
+    relation_in(c"source", c"rag_internal")
 }
 
-/// Returns the OID of `rag.collections`, or 0 if the database has no such table.
+/// Returns the OID of `rag_internal.collection`, or 0 if the database has no such table.
 pub fn collections_table() -> pg_sys::Oid {
-    table_of_catalog(c"collections")
+    relation_in(c"collection", c"rag_internal")
 }
 
 /// Returns the OID of `rag.chunks`, or 0 if the database has no such table.
 pub fn chunks_table() -> pg_sys::Oid {
-    table_of_catalog(c"chunks")
+    relation_in(c"chunks", c"rag")
 }
 
-fn table_of_catalog(name: &CStr) -> pg_sys::Oid {
+fn relation_in(name: &CStr, schema: &CStr) -> pg_sys::Oid {
     // SAFETY: look-ups in the system caches.
     unsafe {
-        let schema = pg_sys::get_namespace_oid(c"rag".as_ptr(), true);
+        let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
         pg_sys::get_relname_relid(name.as_ptr(), schema)
     }
 }

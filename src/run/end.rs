@@ -116,7 +116,7 @@ pub fn finish(run: RunEnd<'_>) -> Result<(), Error> {
         // after the source, whose row the trigger that announces this reads
         let ended = execute_returning(
             &format!(
-                "UPDATE rag.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(),
+                "UPDATE rag_internal.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(),
                      updated_at = pg_catalog.clock_timestamp(), current_uri = NULL,
                      waiting = NULL, commit = $3, error = $4, note = $5
                  WHERE run_id = $1 RETURNING {LOGGED}"
@@ -142,8 +142,8 @@ pub fn finish(run: RunEnd<'_>) -> Result<(), Error> {
 /// Locks the row of a source, without waiting, and reads the part that decides what follows a run.
 fn lock_state(source: &Source) -> Result<Option<SourceState>, Error> {
     let found = execute_returning(
-        "SELECT generation, max_retries, attempt, throttled FROM rag.source
-         WHERE name = $1 AND uid = $2
+        "SELECT generation, max_retries, attempt, throttled FROM rag_internal.source
+      WHERE name = $1 AND uid = $2
          FOR NO KEY UPDATE NOWAIT",
         &[source.name.as_str().into(), source.uid.into()],
         |row| {
@@ -199,7 +199,7 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
         .map_or((0, 0), |retry| (retry.attempt, retry.throttled));
     let retry_at: Option<TimestampWithTimeZone> = retry.as_ref().map(|retry| retry.at);
     execute(
-        "UPDATE rag.source SET
+        "UPDATE rag_internal.source SET
              successful_run_count = successful_run_count + CASE WHEN $2 THEN 1 ELSE 0 END,
              error_run_count = error_run_count + CASE WHEN $2 THEN 0 ELSE 1 END,
              attempt = $3, throttled = $4, retry_at = $5, last_run_id = $6
@@ -216,7 +216,7 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
     if state.generation != run.generation {
         // no run has carried out the current definition: without a schedule the source is due
         execute(
-            "UPDATE rag.source SET next_run = pg_catalog.now()
+            "UPDATE rag_internal.source SET next_run = pg_catalog.now()
              WHERE name = $1 AND schedule IS NULL",
             &[name.into()],
         )?;
@@ -233,7 +233,7 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
         return sources::set_conditions(name, &changes);
     }
     execute(
-        "UPDATE rag.source AS s SET
+        "UPDATE rag_internal.source AS s SET
              observed_generation = $2,
              last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp()
                                  ELSE s.last_indexed END,
@@ -242,7 +242,7 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
                               THEN (SELECT pg_catalog.count(*) FROM rag.documents d
                                     WHERE d.collection = s.collection AND d.source = s.name)
                               ELSE s.documents END,
-             conditions = rag.merge_conditions(s.conditions, $6)
+             conditions = rag_internal.merge_conditions(s.conditions, $6)
          WHERE s.name = $1",
         &[
             name.into(),
@@ -330,7 +330,8 @@ pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), E
     as_owner(|| {
         let failed = execute_returning(
             &format!(
-                "UPDATE rag.run SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(),
+                "UPDATE rag_internal.run
+                 SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(),
                      error = $3, waiting = NULL
                  WHERE run_id = $1 AND source = $2 AND phase = 'Pending' RETURNING {LOGGED}"
             ),
@@ -341,7 +342,7 @@ pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), E
             return Ok(());
         };
         execute(
-            "UPDATE rag.source SET last_run_id = $2, error_run_count = error_run_count + 1,
+            "UPDATE rag_internal.source SET last_run_id = $2, error_run_count = error_run_count + 1,
                  retry_at = NULL, attempt = 0, throttled = 0
              WHERE name = $1",
             &[source.into(), run_id.into()],
@@ -358,7 +359,8 @@ pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
     let lost = with_latest_snapshot(|| {
         as_owner(|| {
             query(
-                "SELECT run_id, generation FROM rag.run WHERE source = $1 AND phase = 'Running'",
+                "SELECT run_id, generation FROM rag_internal.run WHERE source = $1
+                     AND phase = 'Running'",
                 &[source.name.as_str().into()],
                 |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
             )
@@ -393,7 +395,8 @@ pub fn requeue(run_id: i64, source: &Source) -> Result<(), Error> {
     }
     as_owner(|| {
         let requeued = execute(
-            "UPDATE rag.run SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(),
+            "UPDATE rag_internal.run
+             SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(),
                  started_at = NULL, current_uri = NULL,
                  waiting = 'gave its slot to a run of another database or owner'
              WHERE run_id = $1 AND phase = 'Running'",

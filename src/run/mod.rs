@@ -1,6 +1,7 @@
 //! The life of a run.
 //!
-//! A run is a row of `rag.run`. Its [`Phase`](crate::catalog::runs::Phase) changes only here:
+//! A run is a row of `rag_internal.run`. Its [`Phase`](crate::catalog::runs::Phase) changes only
+//! here:
 //!
 //! | from | to | when | function |
 //! |---|---|---|---|

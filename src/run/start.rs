@@ -36,7 +36,7 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
     as_owner(|| {
         let begun = if is_new {
             execute(
-                "INSERT INTO rag.run
+                "INSERT INTO rag_internal.run
                      (run_id, source, collection, trigger, generation, phase, started_at)
                  VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
                  ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING",
@@ -44,7 +44,8 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
             )?
         } else {
             execute(
-                "UPDATE rag.run SET phase = 'Running', started_at = pg_catalog.clock_timestamp(),
+                "UPDATE rag_internal.run
+                 SET phase = 'Running', started_at = pg_catalog.clock_timestamp(),
                      waiting = NULL, collection = $3, generation = $4
                  WHERE run_id = $1 AND source = $2 AND phase = 'Pending'",
                 &arguments,
@@ -60,11 +61,11 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
             format!("run {run_id} is in progress"),
         );
         execute(
-            "UPDATE rag.source SET retry_at = NULL,
+            "UPDATE rag_internal.source SET retry_at = NULL,
                  attempt = CASE WHEN $3 THEN 0 ELSE attempt END,
                  throttled = CASE WHEN $3 THEN 0 ELSE throttled END,
                  next_run = CASE WHEN schedule IS NOT NULL THEN next_run END,
-                 conditions = rag.merge_conditions(conditions, $2)
+                 conditions = rag_internal.merge_conditions(conditions, $2)
              WHERE name = $1",
             &[name.into(), conditions.to_json().into(), is_new.into()],
         )?;

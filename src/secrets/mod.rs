@@ -1,7 +1,7 @@
 //! Secrets: stored encrypted or as references, and decrypted only at the beginning of a run.
 //!
 //! ```text
-//!  rag_create_secret ──▶ encrypt under the current key of the key file ──▶ rag.secret_value
+//!  rag_create_secret ──▶ encrypt under the current key of the key file ──▶ rag_internal.secret_value
 //!                                                                                 │ the source's runner
 //!  rag-engine ingest ◀── Job.credentials, through its standard input ◀── decrypt ─┘
 //! ```
@@ -394,7 +394,7 @@ fn resolve(entry: &SecretEntry) -> Result<Value, Error> {
         StoredSecret::Sealed(bytes) => keys::open(&keys::load()?, entry, bytes),
         StoredSecret::Reference(text) => {
             let what = format!("value of key \"{key}\" of secret \"{name}\" is unavailable");
-            let hint = "Superusers can see the reference in the table rag.secret_value.";
+            let hint = "Superusers can see the reference in the table rag_internal.secret_value.";
             let reference = Reference::parse(text).ok().flatten();
             let reference = reference.ok_or_else(|| {
                 Error::data_exception(&what).detail("The stored text is not a reference.")

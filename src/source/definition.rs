@@ -1,7 +1,7 @@
 //! Definitions of sources: all arguments are checked, then the source is created.
 //!
 //! ```text
-//!  rag_create_source ─┐                              ┌─ no errors ──▶ rag.source, triggers of a table
+//!  rag_create_source ─┐                              ┌─ no errors ──▶ rag_internal.source, triggers of a table
 //!  rag_alter_source  ─┼─▶ SourceArguments ─▶ checks ─┤
 //!  rag_apply_manifest         ─┘                              └─ errors ─────▶ one ERROR, or rag_validate_source's rows
 //! ```

@@ -23,7 +23,7 @@ impl Backend for Hnsw {
         let found = as_owner(|| {
             query(
                 "SELECT pg_catalog.format('%I.%I', n.nspname, o.opcname)
-                 FROM pg_catalog.pg_am AS a
+              FROM pg_catalog.pg_am AS a
                  JOIN pg_catalog.pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = $1
                  JOIN pg_catalog.pg_namespace AS n ON n.oid = o.opcnamespace
                  WHERE a.amname = 'rag_hnsw'",

@@ -30,7 +30,7 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     as_owner(|| {
         let drifted: Vec<(pgrx::Uuid, bool)> = without_jit(|| {
             execute_returning(
-                "SELECT document_id, is_stored FROM rag.drifted_documents($1, $2)",
+                "SELECT document_id, is_stored FROM rag_internal.drifted_documents($1, $2)",
                 &[collection.into(), name.into()],
                 |row| Ok((row.required(1)?, row.required(2)?)),
             )

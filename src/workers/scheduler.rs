@@ -1,7 +1,7 @@
 //! The worker that has the sources of one database synced when they are due.
 //!
 //! ```text
-//!  due by schedule, creation, retry or change ──▶ queued (a row in rag.run) ──▶ runner
+//!  due by schedule, creation, retry or change ──▶ queued (a row in rag_internal.run) ──▶ runner
 //!  rag_sync(wait => false), drift             ──────────────▲
 //! ```
 //!

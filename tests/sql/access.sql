@@ -15,7 +15,7 @@ CREATE ROLE regress_acl_nobody;
 -- every role can use the collection default
 SELECT * FROM rag.collection_grants ORDER BY 1, 2, 3;
 SELECT owner = current_user AS is_mine, owner_id = current_user::regrole AS has_oid
-    FROM rag.collections WHERE name = 'default';
+    FROM rag_internal.collection WHERE name = 'default';
 
 SET ROLE regress_acl_owner;
 SELECT rag_create_collection('acl-staff');
@@ -44,12 +44,14 @@ SELECT rag_alter_collection_owner('acl-staff', 'regress_acl_other'); :sqlstate
 -- the privilege write does not include the right to grant
 SET ROLE regress_acl_writer;
 SELECT rag_grant_collection('acl-staff', 'regress_acl_other', 'read'); :sqlstate
-SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'),
-    rag.may_read_collection('acl-nowhere'),
-    rag.readable_collections(), rag.writable_collections();
+SELECT rag_internal.may_read_collection('acl-staff'),
+    rag_internal.may_write_collection('acl-staff'),
+    rag_internal.may_read_collection('acl-nowhere'),
+    rag_internal.readable_collections(), rag_internal.writable_collections();
 SET ROLE regress_acl_member;
-SELECT rag.may_read_collection('acl-staff'), rag.may_write_collection('acl-staff'),
-    rag.readable_collections();
+SELECT rag_internal.may_read_collection('acl-staff'),
+    rag_internal.may_write_collection('acl-staff'),
+    rag_internal.readable_collections();
 RESET ROLE;
 
 -- what there is -----------------------------------------------------------
@@ -73,7 +75,7 @@ SELECT rag_create_source('acl-notes', 'table',
 SELECT rag_sync('acl-notes') AS run \gset
 RESET ROLE;
 -- documents that a run could not index: one with earlier chunks, and one without any
-INSERT INTO rag.run_error (run_id, source, uri, stage, message)
+INSERT INTO rag_internal.run_error (run_id, source, uri, stage, message)
     VALUES (:run, 'acl-notes', 'table://public.acl_notes/1', 'extract', 'x'),
     (:run, 'acl-notes', 'table://public.acl_notes/3', 'extract', 'x');
 
@@ -259,7 +261,7 @@ RESET ROLE;
 CREATE TABLE acl_items (id int, embedding rag_types.vector(2));
 INSERT INTO acl_items SELECT i, format('[%s,1]', i)::rag_types.vector FROM generate_series(1, 50) i;
 CREATE INDEX acl_items_embedding ON acl_items USING rag_hnsw (embedding vector_l2_ops);
-CREATE INDEX acl_chunks_embedding ON rag."rag_kb_acl-staff"
+CREATE INDEX acl_chunks_embedding ON rag_internal."rag_kb_acl-staff"
     USING rag_hnsw (embedding vector_cosine_ops);
 ALTER TABLE acl_items ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON acl_items USING (id < 5);
@@ -270,14 +272,14 @@ SELECT vectors FROM rag_hnsw_info('acl_items_embedding'); :sqlstate
 SELECT * FROM rag_check_index('acl_items_embedding'); :sqlstate
 SELECT * FROM rag_hnsw_recall('acl_items_embedding'); :sqlstate
 -- indexes of a collection can be inspected by roles that can read all of it
-SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding');
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag_internal.acl_chunks_embedding');
 SET ROLE regress_acl_other;
-SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding'); :sqlstate
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag_internal.acl_chunks_embedding'); :sqlstate
 RESET ROLE;
 CREATE POLICY acl_public ON rag.chunks AS RESTRICTIVE FOR SELECT TO regress_acl_reader
     USING (category = 'public');
 SET ROLE regress_acl_reader;
-SELECT vectors > 0 AS told FROM rag_hnsw_info('rag.acl_chunks_embedding'); :sqlstate
+SELECT vectors > 0 AS told FROM rag_hnsw_info('rag_internal.acl_chunks_embedding'); :sqlstate
 SET enable_seqscan = off;
 SET enable_sort = off;
 EXPLAIN (COSTS OFF) SELECT uri FROM rag.chunks WHERE collection = 'acl-staff'
@@ -318,9 +320,9 @@ SELECT count(*) FROM rag_search('money', 'acl-staff', top_k => 1);
 RESET ROLE;
 SELECT rag_alter_collection_owner('acl-staff', 'regress_acl_other');
 SET ROLE regress_acl_owner;
-SELECT rag.may_read_collection('acl-staff');
+SELECT rag_internal.may_read_collection('acl-staff');
 SET ROLE regress_acl_other;
-SELECT rag.may_write_collection('acl-staff');
+SELECT rag_internal.may_write_collection('acl-staff');
 RESET ROLE;
 -- only superusers can manage a collection whose owner was dropped
 REVOKE SELECT ON acl_notes FROM regress_acl_other;

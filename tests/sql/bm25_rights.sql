@@ -8,7 +8,7 @@ SELECT count(*) FROM (
 SELECT indexrelid::regclass AS words_index
 FROM pg_index AS x JOIN pg_class AS i ON i.oid = indexrelid
     JOIN pg_am AS a ON a.oid = i.relam AND a.amname = 'rag_bm25'
-WHERE indrelid = 'rag.rag_kb_words_board'::regclass \gset
+WHERE indrelid = 'rag_internal.rag_kb_words_board'::regclass \gset
 -- its owner: the scores differ
 SELECT min(score) <> max(score) AS differ
 FROM (SELECT 'x ' || w || ' y' <@> rag_bm25_query(w, :'words_index') AS score

@@ -11,15 +11,15 @@ BEGIN ATOMIC
     FROM rag.documents d WHERE d.collection = $1
     UNION ALL
     SELECT 'chunks', md5(string_agg((to_jsonb(c) - 'embedding')::text
-                                    || encode(rag.vector_send(c.embedding), 'hex'), ','
+                                    || encode(rag_internal.vector_send(c.embedding), 'hex'), ','
                                     ORDER BY c.document_id, c.chunk_id))
     FROM rag.chunks c WHERE c.collection = $1
     UNION ALL
     SELECT 'knowledge', md5(string_agg(to_jsonb(k)::text, ',' ORDER BY k.knowledge_id))
-    FROM rag.knowledge k WHERE k.collection = $1
+    FROM rag_internal.knowledge_item k WHERE k.collection = $1
     UNION ALL
     SELECT 'collection', md5((to_jsonb(c) - '{serial,updated_at,imported}'::text[])::text)
-    FROM rag.collections c WHERE c.name = $1
+    FROM rag_internal.collection c WHERE c.name = $1
     UNION ALL
     SELECT 'answers', md5(string_agg(s::text, ',' ORDER BY s.rank))
     FROM rag_search('vessel', $1) s;
@@ -64,10 +64,10 @@ WHERE a.data <> b.data AND file <> 'metadata.json';
 -- another name: ids that were made from the name are made again, and others stay
 SELECT collection, documents, chunks FROM rag_import_blocks('moved', 'copy');
 -- other collections do not take embeddings from it, which could be false
-SELECT imported FROM rag.collections WHERE name = 'copy';
+SELECT imported FROM rag_internal.collection WHERE name = 'copy';
 SELECT success FROM rag_add_document('A third text.', 'boat:3', collection => 'copy');
 CALL rag_rebuild_collection('copy');
-SELECT count(*) AS places FROM rag.embedding_place WHERE collection = 'copy';
+SELECT count(*) AS places FROM rag_internal.embedding_place WHERE collection = 'copy';
 SELECT uri, status, action FROM rag_add_document('A second text.', 'boat:2',
     document_type => 'text', collection => 'copy'), (SELECT 1) AS x,
     LATERAL (SELECT uri, status FROM rag.documents
@@ -193,12 +193,12 @@ SET ROLE bundle_admin;
 SELECT rag_export_blocks('boats'); :sqlstate
 RESET ROLE;
 DROP POLICY no_second ON rag.chunks;
-CREATE POLICY no_ninth ON rag.knowledge AS RESTRICTIVE FOR SELECT TO bundle_admin
+CREATE POLICY no_ninth ON rag.documents AS RESTRICTIVE FOR SELECT TO bundle_admin
     USING (knowledge_id <> 9);
 SET ROLE bundle_admin;
 SELECT rag_export_blocks('boats'); :sqlstate
 RESET ROLE;
-DROP POLICY no_ninth ON rag.knowledge;
+DROP POLICY no_ninth ON rag.documents;
 
 -- folders of the server
 SELECT rag_export_collection('boats', '/tmp/x'); :sqlstate

@@ -7,13 +7,13 @@ SELECT has_vector_index, index_type FROM rag_collection_status('big');
 
 -- as many chunks as a sync of some hundred pages would add
 SELECT setseed(0.5);
-INSERT INTO rag.rag_kb_big
+INSERT INTO rag_internal.rag_kb_big
 SELECT c.collection, c.partition, c.source, 'made:' || i, c.title, gen_random_uuid(), i,
 c.document_type, CASE WHEN i % 1000 = 0 THEN 'rare' ELSE 'usual' END, c.tags,
        gen_random_uuid(), 0, 0, 'made ' || i, jsonb_build_object('number', i),
        array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
        gen_random_uuid(), now(), now(), 1, 1
-FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i;
+FROM rag_internal.rag_kb_big AS c, generate_series(1, 3500) AS i;
 SELECT has_vector_index FROM rag_collection_status('big');
 
 SELECT success FROM rag_add_document('Backups are taken every night.', 'note:backups',
@@ -21,12 +21,12 @@ SELECT success FROM rag_add_document('Backups are taken every night.', 'note:bac
 SELECT has_vector_index, index_type, index_bytes > 1000000 AS has_size
     FROM rag_collection_status('big');
 SELECT indexdef FROM pg_indexes WHERE tablename = 'rag_kb_big' ORDER BY indexname COLLATE "C";
-SELECT * FROM rag_check_index('rag.rag_kb_big_embedding_idx');
+SELECT * FROM rag_check_index('rag_internal.rag_kb_big_embedding_idx');
 SELECT success FROM rag_add_document('Laptops are encrypted.', 'note:laptops', collection => 'big');
 SELECT count(*) FROM pg_indexes WHERE tablename = 'rag_kb_big' AND indexdef LIKE '%rag_hnsw%';
 
 -- the statement of rag_search uses the index
-ANALYZE rag.rag_kb_big;
+ANALYZE rag_internal.rag_kb_big;
 CREATE FUNCTION plan_of(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
@@ -47,9 +47,9 @@ SELECT plan_of(format('SELECT content FROM rag.chunks WHERE collection = ''big''
     AND document_id = %L', document_id)) FROM rag.documents WHERE uri = 'note:keys';
 
 -- few matching rows are found by the indexes for filters
-UPDATE rag.rag_kb_big SET tags = ARRAY['even'], metadata = metadata || '{"kind": "rare"}'
+UPDATE rag_internal.rag_kb_big SET tags = ARRAY['even'], metadata = metadata || '{"kind": "rare"}'
     WHERE knowledge_id % 500 = 0;
-ANALYZE rag.rag_kb_big;
+ANALYZE rag_internal.rag_kb_big;
 CREATE FUNCTION filter_plan(condition text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT plan_of(format('SELECT chunk_id, embedding <=> %L AS distance FROM rag.chunks c
         WHERE c.collection = ''big'' AND (%s) ORDER BY 2, 1 LIMIT 5', (SELECT embedding
@@ -83,12 +83,12 @@ FROM (SELECT score, lead(score) OVER (ORDER BY rank) AS next
 FROM rag_search('keys', 'big', top_k => 500)) s;
 
 -- for many equal texts, the ids decide which are returned
-INSERT INTO rag.rag_kb_big
+INSERT INTO rag_internal.rag_kb_big
 SELECT c.collection, c.partition, c.source, 'again:' || i, c.title, gen_random_uuid(), i,
 c.document_type, c.category, c.tags,
        md5(i::text)::uuid, 0, 0, c.content, c.metadata, c.embedding, c.embedding_key, now(), now(),
        1, 1
-FROM rag.rag_kb_big AS c, generate_series(1, 30) AS i WHERE c.uri = 'note:backups';
+FROM rag_internal.rag_kb_big AS c, generate_series(1, 30) AS i WHERE c.uri = 'note:backups';
 SELECT array_agg(chunk_id ORDER BY rank) = (SELECT array_agg(chunk_id ORDER BY chunk_id) FROM (
            SELECT chunk_id FROM rag.chunks WHERE content LIKE 'Backups%' ORDER BY chunk_id
            LIMIT 7) AS first) AS first_by_id
@@ -101,12 +101,13 @@ SELECT count(*) FROM rag_search('is my laptop encrypted?', 'big', top_k => 5)
     WHERE uri = 'note:laptops';
 
 -- a retriever without an index
-INSERT INTO rag.retrievers (name, spec) VALUES ('exact', '{"storageConfig": {"type": "flat"}}');
-UPDATE rag.collections SET retriever = 'exact' WHERE name = 'big';
-DROP INDEX rag.rag_kb_big_embedding_idx;
+INSERT INTO rag_internal.retriever (name, spec)
+    VALUES ('exact', '{"storageConfig": {"type": "flat"}}');
+UPDATE rag_internal.collection SET retriever = 'exact' WHERE name = 'big';
+DROP INDEX rag_internal.rag_kb_big_embedding_idx;
 SELECT success FROM rag_add_document('Printers are on the second floor.', 'note:printers',
     collection => 'big');
 SELECT has_vector_index, index_type FROM rag_collection_status('big');
 
 SELECT rag_drop_collection('big');
-DELETE FROM rag.retrievers WHERE name = 'exact';
+DELETE FROM rag_internal.retriever WHERE name = 'exact';

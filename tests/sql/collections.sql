@@ -70,7 +70,7 @@ SELECT wanted_index_type, vector_index_bytes, keyword_index_bytes > 0 AS has_key
     vector_index_bytes + keyword_index_bytes < index_bytes AS has_others, model,
     length(model_fingerprint) AS fingerprint, model_precision, model_max_tokens, retriever,
     namespace, external_id, index_strategy,
-    partition, partition::regclass = 'rag.rag_kb_laws'::regclass AS is_partition, sources
+    partition, partition::regclass = 'rag_internal.rag_kb_laws'::regclass AS is_partition, sources
 FROM rag_collection_status('laws');
 SELECT rag_stats('laws');
 \x off
@@ -151,25 +151,27 @@ SELECT count(*) FROM rag.collections c, rag_collection_status(c.name);
 SELECT count(*) FROM rag.collection_sizes;
 SELECT count(*) FROM pg_temp.opened; COMMIT;
 -- a text that another collection has embedded is not embedded again
-SELECT DISTINCT k.collection FROM rag.embedding_place k JOIN rag.chunks c USING (embedding_key)
+SELECT DISTINCT k.collection FROM rag_internal.embedding_place k JOIN rag.chunks c
+    USING (embedding_key)
     WHERE c.collection = 'many-12';
 BEGIN; SELECT success FROM rag_add_document('Ships keep to the right.', 'ships',
     collection => 'laws'); SELECT * FROM pg_temp.opened ORDER BY relation::text; COMMIT;
 -- places of embeddings are deleted with the embeddings
 SELECT count(rag_drop_collection(name)) FROM rag.collections WHERE name LIKE 'many-%';
-SELECT count(*) FROM rag.embedding_place WHERE collection LIKE 'many-%';
+SELECT count(*) FROM rag_internal.embedding_place WHERE collection LIKE 'many-%';
 SELECT success FROM rag_add_document('Ships keep to the left.', 'ships', collection => 'laws');
-SELECT count(*) FROM rag.embedding_place p WHERE NOT EXISTS (SELECT FROM rag.chunks c
+SELECT count(*) FROM rag_internal.embedding_place p WHERE NOT EXISTS (SELECT FROM rag.chunks c
     WHERE c.collection = p.collection AND c.embedding_key = p.embedding_key);
 
 -- rag_drop_collection drops the documents
-SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag_kb_%'
+SELECT relname FROM pg_class WHERE relnamespace = 'rag_internal'::regnamespace
+    AND relname LIKE 'rag_kb_%'
     AND relkind = 'r' ORDER BY 1;
 SELECT rag_drop_collection('laws');
-SELECT relname FROM pg_class WHERE relnamespace = 'rag'::regnamespace
+SELECT relname FROM pg_class WHERE relnamespace = 'rag_internal'::regnamespace
     AND relname LIKE 'rag_kb_laws%';
 SELECT count(*) FROM rag.documents WHERE collection = 'laws';
-SELECT count(*) FROM rag.content_change WHERE collection = 'laws';
+SELECT count(*) FROM rag_internal.content_change WHERE collection = 'laws';
 
 -- a collection cannot be dropped while a source uses it
 SELECT rag_create_source('statutes', 'folder', '{"path": "/"}', collection => 'small');

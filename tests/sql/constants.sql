@@ -20,27 +20,27 @@ BEGIN
     END;
 END $$;
 SET client_min_messages = error;
-SELECT count(*) AS names, count(*) FILTER (WHERE rag.is_collection_name(name)) AS valid,
-    array_agg(name) FILTER (WHERE rag.is_collection_name(name)
+SELECT count(*) AS names, count(*) FILTER (WHERE rag_internal.is_collection_name(name)) AS valid,
+    array_agg(name) FILTER (WHERE rag_internal.is_collection_name(name)
         <> pg_temp.succeeds('SELECT rag_create_collection($1)', name)) AS differing
 FROM names;
 -- rag_validate_source also accepts default/name, which is stored without the namespace
-SELECT count(*) AS names, count(*) FILTER (WHERE rag.is_qualified_name(name)) AS valid,
-    array_agg(name) FILTER (WHERE rag.is_qualified_name(name) <> NOT EXISTS (
+SELECT count(*) AS names, count(*) FILTER (WHERE rag_internal.is_qualified_name(name)) AS valid,
+    array_agg(name) FILTER (WHERE rag_internal.is_qualified_name(name) <> NOT EXISTS (
         SELECT FROM rag_validate_source('static', '{"endpoints": ["https://a.example.com/a.md"]}',
             name => n.name) WHERE field = 'name')) AS differing
 FROM names n WHERE name NOT LIKE 'default/%';
-SELECT count(*) AS keys, count(*) FILTER (WHERE rag.is_secret_key(name)) AS valid,
-    array_agg(name) FILTER (WHERE rag.is_secret_key(name)
+SELECT count(*) AS keys, count(*) FILTER (WHERE rag_internal.is_secret_key(name)) AS valid,
+    array_agg(name) FILTER (WHERE rag_internal.is_secret_key(name)
         <> pg_temp.succeeds('SELECT rag_create_secret(''constants'', ''hidden'', $1)', name))
         AS differing
 FROM names;
-SELECT name, rag.namespace_of(name) FROM unnest(ARRAY['a', 'b/a', 'b/c.d']) AS name;
+SELECT name, rag_internal.namespace_of(name) FROM unnest(ARRAY['a', 'b/a', 'b/c.d']) AS name;
 
 -- types of conditions, in their order
 SELECT rag_create_source('constants', 'static', '{"endpoints": ["https://a.example.com/a.md"]}',
     suspend => true);
-SELECT array_agg(c ->> 'type' ORDER BY n) = rag.condition_types() AS equal
+SELECT array_agg(c ->> 'type' ORDER BY n) = rag_internal.condition_types() AS equal
 FROM rag.sources, jsonb_array_elements(conditions) WITH ORDINALITY AS x (c, n)
 WHERE name = 'constants';
 
@@ -48,10 +48,10 @@ WHERE name = 'constants';
 BEGIN;
 SELECT rag_drop_source('constants');
 SELECT array_agg(purpose ORDER BY purpose)
-        = ARRAY[rag.lock_purpose('sync'), rag.lock_purpose('drop')] AS purposes,
-    bool_and(source_hash = rag.source_hash('constants')) AS hash,
+        = ARRAY[rag_internal.lock_purpose('sync'), rag_internal.lock_purpose('drop')] AS purposes,
+    bool_and(source_hash = rag_internal.source_hash('constants')) AS hash,
     bool_and(pid = pg_backend_pid()) AS own
-FROM rag.source_locks();
-SELECT rag.is_being_dropped('constants'), rag.is_syncing('constants');
+FROM rag_internal.source_locks();
+SELECT rag_internal.is_being_dropped('constants'), rag_internal.is_syncing('constants');
 COMMIT;
-SELECT rag.is_being_dropped('constants');
+SELECT rag_internal.is_being_dropped('constants');

@@ -27,16 +27,17 @@ SELECT * FROM rag_check_drift('recipes');
 SELECT count(*) FROM rag.sources WHERE name = 'recipes'
     AND drift_checked_at > now() - interval '1 hour';
 SELECT m.uri, m.chunk_count, m.content_hash = d.content_hash AS hash, length(m.digest) AS digest
-FROM rag.document_digests m JOIN rag.documents d USING (document_id, collection, source, uri)
+FROM rag_internal.document_digest m JOIN rag.documents d
+    USING (document_id, collection, source, uri)
 WHERE collection = 'larder' ORDER BY 1;
 
 -- the digests of a collection are those of its sources and documents
 SELECT count(*) AS documents, count(*) FILTER (WHERE s = d) AS of_source,
     count(*) FILTER (WHERE o = d) AS alone, sum(d.chunk_count) AS chunks
-FROM rag.compute_document_digests('larder') d
-JOIN rag.compute_document_digests('larder', 'recipes') s USING (document_id),
-    LATERAL rag.compute_document_digests('larder', of_document => d.document_id) o;
-SELECT count(*) FROM rag.compute_document_digests('larder', 'none');
+FROM rag_internal.compute_document_digests('larder') d
+JOIN rag_internal.compute_document_digests('larder', 'recipes') s USING (document_id),
+    LATERAL rag_internal.compute_document_digests('larder', of_document => d.document_id) o;
+SELECT count(*) FROM rag_internal.compute_document_digests('larder', 'none');
 
 -- only changes of documents change a digest
 BEGIN;
@@ -116,7 +117,7 @@ ROLLBACK;
 BEGIN;
 DELETE FROM rag.chunks WHERE collection = 'larder' AND title = 'Bread';
 DELETE FROM rag.documents WHERE collection = 'larder' AND title = 'Bread';
-DELETE FROM rag.document_digests m WHERE m.collection = 'larder' AND NOT EXISTS (SELECT
+DELETE FROM rag_internal.document_digest m WHERE m.collection = 'larder' AND NOT EXISTS (SELECT
     FROM rag.documents d WHERE d.document_id = m.document_id);
 :check;
 :condition;
@@ -183,7 +184,7 @@ SELECT rag_sync('recipes');
 ALTER TABLE larder.gone RENAME TO recipes;
 SELECT rag_sync('recipes') AS run \gset
 :check;
-SELECT count(*) FROM rag.document_digests WHERE source = 'recipes';
+SELECT count(*) FROM rag_internal.document_digest WHERE source = 'recipes';
 
 -- documents that cannot be indexed: earlier content is kept, and documents that never could be
 -- indexed are known
@@ -215,7 +216,7 @@ SELECT success FROM rag_index_knowledge(7, 'Beans', :'folder' || '/beans.md',
     collection => 'larder');
 SELECT name, d.* FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder'
     ORDER BY name;
-SELECT count(*) FROM rag.document_digests WHERE collection = 'larder';
+SELECT count(*) FROM rag_internal.document_digest WHERE collection = 'larder';
 UPDATE rag.chunks SET content = 'Tea is poisonous.' WHERE collection = 'larder' AND uri = 'tea';
 UPDATE rag.documents SET content = 'Beans are raw.' WHERE source = 'files';
 SELECT name, expected, actual, drifted, detail -> 'counts' AS counts
@@ -235,7 +236,7 @@ SELECT content FROM rag.chunks WHERE collection = 'larder' AND uri = 'tea';
 
 -- changed settings of the collection: the next run splits and embeds again, without drift in
 -- between
-UPDATE rag.collections SET chunk_size = 20 WHERE name = 'larder';
+UPDATE rag_internal.collection SET chunk_size = 20 WHERE name = 'larder';
 \set source recipes
 :check;
 SELECT rag_sync('recipes') AS run \gset
@@ -274,9 +275,9 @@ SET client_min_messages = notice;
 UPDATE rag.documents SET title = 'x' WHERE source = 'notes' AND uri LIKE '%/3';
 SELECT drift_policy FROM rag.sources WHERE name = 'notes';
 SELECT drifted FROM rag_check_drift('notes');
-UPDATE rag.source SET drift_policy = 'manual' WHERE name = 'notes';
+UPDATE rag_internal.source SET drift_policy = 'manual' WHERE name = 'notes';
 SELECT drifted FROM rag_check_drift('notes');
-UPDATE rag.source SET drift_policy = 'ignore' WHERE name = 'notes';
+UPDATE rag_internal.source SET drift_policy = 'ignore' WHERE name = 'notes';
 SELECT drifted FROM rag_check_drift('notes');
 SELECT count(*) FROM rag.runs WHERE trigger = 'drift';
 SET client_min_messages = warning;
@@ -287,8 +288,8 @@ CREATE ROLE drift_reader IN ROLE rag_reader;
 CREATE ROLE drift_nobody;
 SET ROLE drift_reader;
 SELECT * FROM rag_check_drift('notes'); :sqlstate
-SELECT * FROM rag.document_digests; :sqlstate
-SELECT * FROM rag.drifted_documents('larder', 'notes'); :sqlstate
+SELECT * FROM rag_internal.document_digest; :sqlstate
+SELECT * FROM rag_internal.drifted_documents('larder', 'notes'); :sqlstate
 SET ROLE drift_nobody;
 SELECT * FROM rag_check_drift('notes'); :sqlstate
 RESET ROLE;
@@ -298,7 +299,7 @@ DROP ROLE drift_nobody;
 -- kept documents have no source until a later source of the same name indexes them; others are
 -- forgotten
 SELECT rag_drop_source('files');
-SELECT count(*) FROM rag.document_digests WHERE source = 'files';
+SELECT count(*) FROM rag_internal.document_digest WHERE source = 'files';
 SELECT rag_create_source('files', 'folder', jsonb_build_object('path', :'folder'), 'larder');
 \set source files
 :check;
@@ -309,17 +310,18 @@ SELECT expected, actual, drifted FROM rag_check_drift('files');
 -- source
 DELETE FROM rag.documents WHERE source IN ('files', 'recipes')
     AND (title = 'Pie' OR uri LIKE '%/beans.md');
-SELECT m.source, count(*) FROM rag.document_digests m LEFT JOIN rag.documents d USING (document_id)
+SELECT m.source, count(*) FROM rag_internal.document_digest m LEFT JOIN rag.documents d
+    USING (document_id)
     WHERE m.collection = 'larder' AND d IS NULL GROUP BY 1 ORDER BY 1;
 SELECT rag_create_collection('pantry');
 SELECT rag_alter_source('files', collection => 'pantry');
 SELECT rag_sync('files') AS run \gset
 :did;
-SELECT collection, count(*) FROM rag.document_digests WHERE source = 'files' GROUP BY 1;
+SELECT collection, count(*) FROM rag_internal.document_digest WHERE source = 'files' GROUP BY 1;
 SELECT rag_alter_source('files', collection => 'larder');
 SELECT rag_drop_source(name, keep_documents => false) FROM rag.sources WHERE collection = 'larder'
     ORDER BY name;
-SELECT count(*) FROM rag.document_digests WHERE collection IN ('larder', 'pantry');
+SELECT count(*) FROM rag_internal.document_digest WHERE collection IN ('larder', 'pantry');
 SELECT rag_drop_collection('larder'), rag_drop_collection('pantry');
 \! rm -r $folder
 DROP SCHEMA larder CASCADE;

@@ -159,7 +159,7 @@ SELECT rag_update_document(document_id, title => 'A title') FROM rag.documents
 WHERE collection = 'positions';
 SELECT pipeline('t1', 'text');
 SELECT rag_drop_collection('positions');
-SELECT count(*) FROM rag.planned_hash;
+SELECT count(*) FROM rag_internal.planned_hash;
 
 -- Ids of an application are any texts, and are kept. A document_id may stand for the uri in plans.
 SELECT rag_create_collection('texts');

@@ -137,7 +137,7 @@ FROM unnest(ARRAY[1, 0.9, 0.89, 0.7, 0.69, 0.5, 0.49, 0, NULL]) AS score;
 
 -- The default model begins near 0. With another one the cosine counts from its baseline on.
 SELECT embedding_baseline < 0.1 AS near_0 FROM rag.collections WHERE name = 'fleet';
-UPDATE rag.collections SET embedding_baseline = 0.25 WHERE name = 'fleet';
+UPDATE rag_internal.collection SET embedding_baseline = 0.25 WHERE name = 'fleet';
 SELECT bool_and(abs(score - (0.7 * greatest((vector_score - 0.25) / 0.75, 0)
                              + 0.3 * keyword_score)) < 1e-9) AS is_sum, count(*)
 FROM rag_search('oil for the gearbox', 'fleet');

@@ -160,7 +160,7 @@ SELECT rag_index_knowledge(1); :sqlstate
 SELECT knowledge_id FROM rag_create_knowledge(8, 'Web', 'http://127.0.0.1:1/a.md');
 RESET ROLE;
 -- an item of an earlier version, or of a role whose right was revoked
-UPDATE rag.knowledge SET uri = :'secret' WHERE knowledge_id = 8;
+UPDATE rag_internal.knowledge_item SET uri = :'secret' WHERE knowledge_id = 8;
 SELECT rag_index_knowledge(8); :sqlstate
 SELECT rag_index_all_knowledge('pending') AS summary \gset
 SELECT :'summary'::jsonb -> 'results' -> 0 -> 'error' AS error;

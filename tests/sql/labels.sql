@@ -42,7 +42,8 @@ SELECT rag_sync('notes') AS run \gset
 BEGIN;
 UPDATE rag.documents SET category = NULL, tags = NULL WHERE source = 'notes';
 UPDATE rag.chunks SET category = NULL, tags = NULL WHERE collection = 'labels';
-UPDATE rag.document_digests m SET digest = d.digest FROM rag.compute_document_digests('labels') d
+UPDATE rag_internal.document_digest m SET digest = d.digest
+    FROM rag_internal.compute_document_digests('labels') d
     WHERE d.document_id = m.document_id;
 UPDATE rag.chunks SET content = 'Changed.' WHERE collection = 'labels' AND title = 'Tea';
 COMMIT;

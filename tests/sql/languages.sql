@@ -55,7 +55,8 @@ SELECT count(*) > 0 AS found FROM rag_search('–', 'mixed');
 SELECT text_config, documents, round(average_length::numeric, 1) AS average_length
     FROM rag_bm25_info((SELECT i.indexrelid FROM pg_index i
         JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-        WHERE a.amname = 'rag_bm25' AND i.indrelid = (SELECT format('rag.%I', partition)::regclass
+        WHERE a.amname = 'rag_bm25'
+            AND i.indrelid = (SELECT format('rag_internal.%I', partition)::regclass
             FROM rag.collections WHERE name = 'mixed')));
 
 -- other metadata do not make a document forget its language

@@ -22,8 +22,8 @@ UPDATE measured_rows SET body = body || ' Often.';
 SELECT rag_sync('measured') IS NOT NULL AS synced;
 SELECT rag_sync('measured') IS NOT NULL AS synced;
 CREATE TABLE before_deletion AS SELECT * FROM measured WHERE name LIKE 'rag_run%_total';
-WITH deleted AS (DELETE FROM rag.run WHERE source = 'measured'
-    AND run_id < (SELECT max(run_id) FROM rag.run WHERE source = 'measured') RETURNING 1)
+WITH deleted AS (DELETE FROM rag_internal.run WHERE source = 'measured'
+    AND run_id < (SELECT max(run_id) FROM rag_internal.run WHERE source = 'measured') RETURNING 1)
 SELECT count(*) FROM deleted;
 SELECT count(*) FROM rag.runs WHERE source = 'measured';
 SELECT count(*) AS metrics, count(*) FILTER (WHERE abs(m.value - b.value) < 1e-9) AS equal
@@ -42,14 +42,14 @@ RESET ROLE;
 SELECT rag_grant_collection('measured', 'regress_metrics', 'read');
 SET ROLE regress_metrics;
 SELECT DISTINCT name FROM rag.metrics WHERE labels ->> 'collection' = 'measured' ORDER BY 1;
-SELECT count(*) FROM rag.run_total;
+SELECT count(*) FROM rag_internal.run_total;
 RESET ROLE;
 REVOKE ALL ON measured FROM regress_metrics;
 SELECT rag_revoke_collection('measured', 'regress_metrics', NULL);
 DROP ROLE regress_metrics;
 SELECT rag_drop_source('measured', keep_documents => false);
 SELECT name, value FROM measured WHERE labels ? 'source';
-SELECT count(*) FROM rag.run_total WHERE source = 'measured';
+SELECT count(*) FROM rag_internal.run_total WHERE source = 'measured';
 DROP VIEW measured;
 DROP TABLE measured_rows;
 SELECT rag_drop_collection('measured');
@@ -105,12 +105,12 @@ SELECT name, labels FROM rag.metrics GROUP BY name, labels HAVING count(*) > 1;
 CREATE ROLE regress_operations;
 GRANT rag_reader TO regress_operations;
 SET ROLE regress_operations;
-SELECT collection, count(*) FROM rag.operation_statistics() WHERE collection ~ 'operated'
+SELECT collection, count(*) FROM rag_internal.operation_statistics() WHERE collection ~ 'operated'
     OR collection IS NULL GROUP BY 1;
 RESET ROLE;
 SELECT rag_grant_collection('operated', 'regress_operations', 'read');
 SET ROLE regress_operations;
-SELECT collection, count(*) FROM rag.operation_statistics() WHERE collection ~ 'operated'
+SELECT collection, count(*) FROM rag_internal.operation_statistics() WHERE collection ~ 'operated'
     OR collection IS NULL GROUP BY 1 ORDER BY 1;
 RESET ROLE;
 SELECT rag_revoke_collection('operated', 'regress_operations', NULL);

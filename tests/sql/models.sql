@@ -47,7 +47,7 @@ SELECT rag_create_model('team/wrong', 'chat', 'openai', '{"base_url": "https://h
 SELECT rag_drop_secret('llm'); :sqlstate
 SELECT rag_create_secret('named', 'x-of-a-test');
 SELECT rag_drop_secret('named', key => 'api'); :sqlstate
-DELETE FROM rag.secret WHERE name = 'llm'; :sqlstate
+DELETE FROM rag_internal.secret WHERE name = 'llm'; :sqlstate
 
 -- Change and drop.
 SELECT rag_alter_model('small', '{"base_url": "https://llm.example.org/v2", "model": "small-2"}');
@@ -85,8 +85,8 @@ SET ROLE regress_model_reader;
 SELECT name, may_use FROM rag.models;
 SELECT rag_test_model('mine'); :sqlstate
 SELECT rag_create_model('mine2', 'chat', 'openai', '{}'); :sqlstate
-SELECT * FROM rag.model; :sqlstate
-SELECT * FROM rag.model_grant; :sqlstate
+SELECT * FROM rag_internal.model; :sqlstate
+SELECT * FROM rag_internal.model_grant; :sqlstate
 SET ROLE regress_model_owner;
 SELECT rag_grant_model('mine', 'regress_model_reader');
 SELECT rag_grant_model('mine', 'regress_model_reader');
@@ -111,6 +111,7 @@ SET ROLE regress_model_owner;
 SELECT rag_alter_model('mine', owner => 'regress_model_owner'); :sqlstate
 RESET ROLE;
 SELECT rag_drop_model(name) FROM rag.models ORDER BY name;
-SELECT (SELECT count(*) FROM rag.model) AS models, (SELECT count(*) FROM rag.model_grant) AS grants;
+SELECT (SELECT count(*) FROM rag_internal.model) AS models, (SELECT count(*)
+    FROM rag_internal.model_grant) AS grants;
 SELECT rag_drop_secret('named'), rag_drop_secret('mine');
 DROP ROLE regress_model_owner, regress_model_admin, regress_model_reader;

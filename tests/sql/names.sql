@@ -30,10 +30,10 @@ SELECT rag_alter_collection('v1.2', external_id => '');
 SELECT rag_create_collection('KB-1');
 SELECT rag_drop_collection('KB-1'), rag_drop_collection('own-id');
 -- where both exist already, there is no choice
-UPDATE rag.collections SET external_id = 'kb_123' WHERE name = 'v1.2';
+UPDATE rag_internal.collection SET external_id = 'kb_123' WHERE name = 'v1.2';
 SELECT rag_stats('kb_123');
 SELECT rag_retrieve('{"knowledge_id": "kb_123", "query": "text"}');
-UPDATE rag.collections SET external_id = NULL WHERE name = 'v1.2';
+UPDATE rag_internal.collection SET external_id = NULL WHERE name = 'v1.2';
 -- all functions know both
 SELECT success FROM rag_add_document('By id.', 'note:2', collection => 'Wissen: #17 / "b"');
 SELECT content FROM rag_search('id', 'Wissen: #17 / "b"', 1);

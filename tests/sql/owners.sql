@@ -69,11 +69,11 @@ SELECT rag_drop_secret('oven');
 
 -- a restored dump finds roles by name; a row has no owner if the role does not exist
 SET check_function_bodies = off;
-INSERT INTO rag.secret (name, owner, owner_id) VALUES ('known', 'regress_own_chef', 1),
+INSERT INTO rag_internal.secret (name, owner, owner_id) VALUES ('known', 'regress_own_chef', 1),
     ('unknown', 'regress_own_nobody', 'regress_own_chef'::regrole);
 RESET check_function_bodies;
 SELECT name, owner, owner_id = 'regress_own_chef'::regrole AS is_chefs, owner_id = 0 AS is_nobodys
-    FROM rag.secret ORDER BY name;
+    FROM rag_internal.secret ORDER BY name;
 SET ROLE regress_own_chef;
 SELECT rag_drop_secret('known', if_exists => true), rag_drop_secret('unknown'); :sqlstate
 RESET ROLE;

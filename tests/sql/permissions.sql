@@ -35,7 +35,7 @@ SELECT * FROM rag_split('pay'); :sqlstate
 SELECT rag_stats('staff'); :sqlstate
 SELECT rag_create_collection('mine'); :sqlstate
 SELECT count(*) FROM rag.chunks; :sqlstate
-SELECT count(*) FROM rag.rag_kb_staff; :sqlstate
+SELECT count(*) FROM rag_internal.rag_kb_staff; :sqlstate
 SELECT count(*) FROM rag.documents; :sqlstate
 SELECT count(*) FROM rag.sources; :sqlstate
 RESET ROLE;
@@ -65,7 +65,7 @@ SELECT rag_drop_source('mine'); :sqlstate
 SELECT rag_sync('mine'); :sqlstate
 DELETE FROM rag.chunks; :sqlstate
 UPDATE rag.documents SET title = 'Mine'; :sqlstate
-SELECT * FROM rag.source; :sqlstate
+SELECT * FROM rag_internal.source; :sqlstate
 SET rag.model_dir = '/etc'; :sqlstate
 SET rag.model_precision = fp32; :sqlstate
 \set VERBOSITY sqlstate
@@ -83,7 +83,7 @@ SELECT rag_delete_document(document_id) FROM rag.documents WHERE collection = 'm
 SELECT rag_drop_collection('mine');
 -- only functions can write to the catalog
 DELETE FROM rag.chunks; :sqlstate
-INSERT INTO rag.collections (name) VALUES ('mine'); :sqlstate
+INSERT INTO rag_internal.collection (name) VALUES ('mine'); :sqlstate
 -- files of the server require pg_read_server_files, repositories on the server a superuser
 SELECT rag_create_source('mine', 'folder', '{"path": "/etc"}'); :sqlstate
 SELECT rag_create_source('mine', 'markdown', '{"uri": "/etc/passwd"}'); :sqlstate

@@ -64,10 +64,10 @@ CALL rag_rebuild_collection('moving');
 SELECT uri, keyword_score > 0 AS scored
     FROM rag_search('backups', 'moving', top_k => 1, mode => 'keyword');
 -- nothing is left
-SELECT count(*) FROM rag.rebuild;
-SELECT count(*) FROM rag.rebuilt_document;
+SELECT count(*) FROM rag_internal.rebuild;
+SELECT count(*) FROM rag_internal.rebuilt_document;
 SELECT count(*) AS partitions FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-    WHERE nspname = 'rag' AND relname LIKE 'rag\_kb\_moving%' AND relkind = 'r';
+    WHERE nspname = 'rag_internal' AND relname LIKE 'rag\_kb\_moving%' AND relkind = 'r';
 
 -- a source: what a run indexed has not drifted, and the next run has nothing to do
 CREATE TABLE pages (id int PRIMARY KEY, body text);
@@ -78,7 +78,7 @@ SELECT rag_create_source('pages', 'table', '{"relation": "pages"}', 'moving',
 SELECT rag_sync('pages') > 0 AS done;
 SELECT rag_alter_collection('moving', chunk_size => 150);
 CALL rag_rebuild_collection('moving');
-SELECT count(*) AS drifted FROM rag.drifted_documents('moving', 'pages');
+SELECT count(*) AS drifted FROM rag_internal.drifted_documents('moving', 'pages');
 SELECT rag_sync('pages') > 0 AS done;
 SELECT documents_added, documents_updated, documents_unchanged FROM rag.runs
     WHERE source = 'pages' ORDER BY run_id DESC LIMIT 1;
@@ -112,7 +112,7 @@ CALL rag_rebuild_collection('moving');
 SELECT name, index_strategy FROM rag.collections WHERE name IN ('moving', 'other') ORDER BY name;
 SELECT collection, count(DISTINCT document_id) AS documents FROM rag.chunks
     WHERE collection IN ('moving', 'other') GROUP BY 1 ORDER BY 1;
-SELECT count(*) AS drifted FROM rag.drifted_documents('moving', 'pages');
+SELECT count(*) AS drifted FROM rag_internal.drifted_documents('moving', 'pages');
 -- a long name: the relation that is filled first has a shorter one, and does not stay
 SELECT rag_create_collection(repeat('n', 56));
 SELECT success FROM rag_add_document('A long name.', 'long', collection => repeat('n', 56));
@@ -121,7 +121,7 @@ CALL rag_rebuild_collection(repeat('n', 56));
 SELECT collection, count(*) FROM rag.chunks WHERE partition = 'together' GROUP BY 1 ORDER BY 1;
 SELECT rag_drop_collection(repeat('n', 56));
 SELECT relname FROM pg_class
-    WHERE relnamespace = 'rag'::regnamespace AND relname LIKE 'rag\_rebuild\_%';
+    WHERE relnamespace = 'rag_internal'::regnamespace AND relname LIKE 'rag\_rebuild\_%';
 SELECT rag_drop_collection('other');
 SELECT rag_drop_retriever('together');
 
@@ -159,13 +159,14 @@ BEGIN
     PERFORM pg_catalog.nextval('public.attempts');
     RAISE EXCEPTION 'could not serialize access' USING ERRCODE = 'serialization_failure';
 END $$;
-CREATE TRIGGER fail_to_serialize BEFORE UPDATE OF model_fingerprint ON rag.collections
+CREATE TRIGGER fail_to_serialize BEFORE UPDATE OF model_fingerprint
+    ON rag_internal.collection
     FOR EACH ROW EXECUTE FUNCTION fail_to_serialize();
 SET statement_timeout = '1min';
 CALL rag_rebuild_collection('moving'); :sqlstate
 RESET statement_timeout;
 SELECT last_value AS attempts FROM attempts;
-DROP TRIGGER fail_to_serialize ON rag.collections;
+DROP TRIGGER fail_to_serialize ON rag_internal.collection;
 CALL rag_rebuild_collection('moving');
 DROP FUNCTION fail_to_serialize;
 DROP SEQUENCE attempts;

@@ -83,11 +83,11 @@ SELECT count(*) AS differences FROM differences WHERE uri <> 'hand';
 
 -- a bundle of what was renamed
 CREATE TABLE blocks AS SELECT * FROM rag_export_blocks('blue');
-CREATE TABLE digests AS SELECT * FROM rag.document_digests WHERE collection = 'blue';
+CREATE TABLE digests AS SELECT * FROM rag_internal.document_digest WHERE collection = 'blue';
 SELECT rag_drop_collection('blue', with_sources => true);
 SELECT collection FROM rag_import_blocks('blocks', with_sources => true);
 SELECT count(*) AS differences FROM differences WHERE uri <> 'hand';
-SELECT count(*) FROM digests JOIN rag.document_digests d USING (document_id, digest)
+SELECT count(*) FROM digests JOIN rag_internal.document_digest d USING (document_id, digest)
     HAVING count(*) <> (SELECT count(*) FROM digests);
 SELECT rag_sync('docs') > 0 AS docs;
 SELECT count(*) AS differences FROM differences WHERE uri <> 'hand';

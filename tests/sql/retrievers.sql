@@ -57,7 +57,7 @@ SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 8, "ef_cons
 -- Options of the vector index.
 SELECT rag_create_collection('large', retriever => 'plain');
 SELECT count(*) FROM rag_add_document('The first of many.', 'first', collection => 'large');
-INSERT INTO rag.rag_kb_large (collection, uri, title, document_id, document_type, chunk_id,
+INSERT INTO rag_internal.rag_kb_large (collection, uri, title, document_id, document_type, chunk_id,
     chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at, indexed_at,
     start_line, end_line)
 SELECT 'large', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i)::uuid, 0, 0,
@@ -83,7 +83,8 @@ SELECT success, message, storage_type, latency_ms > 0 AS latency
 FROM rag_test_retriever('words');
 SELECT success, message FROM rag_test_retriever('plain', 'team');
 SELECT rag_create_collection('strange', retriever => 'team/plain');
-UPDATE rag.retrievers SET spec = '{"embedding": {"model": "bge-m3"}}' WHERE name = 'team/plain';
+UPDATE rag_internal.retriever SET spec = '{"embedding": {"model": "bge-m3"}}'
+    WHERE name = 'team/plain';
 SELECT success, message FROM rag_test_retriever('plain', 'team');
 SELECT rag_create_collection('stranger', retriever => 'team/plain'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sqlstate

@@ -231,7 +231,7 @@ SELECT suspend, next_scheduled_run > now() AS waits, generation FROM rag.sources
     WHERE name = 'boot';
 -- a run that was missed is not made up for
 SELECT rag_suspend('boot');
-UPDATE rag.source SET next_run = now() - interval '3 days' WHERE name = 'boot';
+UPDATE rag_internal.source SET next_run = now() - interval '3 days' WHERE name = 'boot';
 SELECT rag_resume('boot');
 SELECT next_scheduled_run > now() AS waits FROM rag.sources WHERE name = 'boot';
 -- a source without a schedule that was synced is not synced again

@@ -9,12 +9,13 @@ SELECT name, key, owner = current_user AS mine, kind,
     FROM rag.secrets ORDER BY name, key;
 
 -- storing again replaces the value; the stored form always differs
-SELECT sealed AS before FROM rag.secret_value WHERE name = 'git-host' AND key = 'token' \gset
+SELECT sealed AS before FROM rag_internal.secret_value WHERE name = 'git-host'
+    AND key = 'token' \gset
 SELECT rag_create_secret('git-host', 'canary-token');
 SELECT sealed <> :'before' AS differs, length(sealed) = length(:'before'::bytea) AS same_length,
     updated_at > created_at AS updated
-FROM rag.secret_value WHERE name = 'git-host' AND key = 'token';
-SELECT count(*) FROM rag.secret_value v WHERE v::text ~ 'canary'
+FROM rag_internal.secret_value WHERE name = 'git-host' AND key = 'token';
+SELECT count(*) FROM rag_internal.secret_value v WHERE v::text ~ 'canary'
     OR encode(sealed, 'escape') ~ 'canary';
 
 -- invalid secrets; no message repeats the value
@@ -80,8 +81,8 @@ SELECT rag_create_secret('annas', 'file:/canary'); :sqlstate
 SELECT rag_create_secret('git-host', 'canary'); :sqlstate
 SELECT rag_drop_secret('git-host'); :sqlstate
 SELECT name, key, owner, kind FROM rag.secrets WHERE owner = current_user ORDER BY key;
-SELECT * FROM rag.secret; :sqlstate
-SELECT * FROM rag.secret_value; :sqlstate
+SELECT * FROM rag_internal.secret; :sqlstate
+SELECT * FROM rag_internal.secret_value; :sqlstate
 SELECT rag_rotate_secret_key(); :sqlstate
 SELECT rag_drop_secret_key('0000000000000000'); :sqlstate
 SELECT * FROM rag_secret_keys(); :sqlstate
@@ -158,12 +159,12 @@ SELECT in_file, is_current, encrypted_values FROM rag_secret_keys();
 
 -- a value that was changed or moved is rejected
 BEGIN;
-UPDATE rag.secret_value SET sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)
+UPDATE rag_internal.secret_value SET sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)
     WHERE name = 'git-host' AND key = 'token';
 SELECT rag_rotate_secret_key(); :sqlstate
 ROLLBACK;
 BEGIN;
-UPDATE rag.secret_value v SET sealed = (SELECT sealed FROM rag.secret_value
+UPDATE rag_internal.secret_value v SET sealed = (SELECT sealed FROM rag_internal.secret_value
     WHERE name = v.name AND key = 'token') WHERE key = 'username';
 SELECT rag_rotate_secret_key(); :sqlstate
 ROLLBACK;

@@ -204,7 +204,7 @@ SELECT field, severity
 FROM rag_validate_source('markdown', :'spec', '@never', collection => 'ailing');
 CALL rag_rebuild_collection('ailing');
 SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
-UPDATE rag.collections SET model = 'some-other-model' WHERE name = 'ailing';
+UPDATE rag_internal.collection SET model = 'some-other-model' WHERE name = 'ailing';
 SELECT rag_create_source('other', 'markdown', :'spec', 'ailing', suspend => true);
 SELECT * FROM rag_validate_source('markdown', :'spec', collection => 'ailing');
 SELECT name, c ->> 'status' AS resource_ready

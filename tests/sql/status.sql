@@ -69,23 +69,24 @@ SELECT rag_suspend('larder');
 :status;
 SELECT rag_resume('larder');
 SELECT rag_sync('larder') AS run \gset
-UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
+UPDATE rag_internal.source SET next_run = NULL WHERE name = 'larder';
 SELECT rag_alter_source('larder',
     spec => '{"relation": "larder.stock", "contentColumns": "body", "idColumns": ["id"],
     "metadataColumns": ["id"]}');
-UPDATE rag.source SET next_run = NULL WHERE name = 'larder';
+UPDATE rag_internal.source SET next_run = NULL WHERE name = 'larder';
 :status;
-UPDATE rag.source SET next_run = now() - interval '1 day' WHERE name = 'larder';
+UPDATE rag_internal.source SET next_run = now() - interval '1 day' WHERE name = 'larder';
 SELECT severity, object, problem ~ '^a run was due at .* and has not started$' AS problem, remedy
     FROM rag_status() WHERE object = 'source larder';
 SELECT rag_sync('larder') AS run \gset
 
 -- a collection that was embedded with another model
-UPDATE rag.collections SET model = 'some-other-model' WHERE name = 'larder';
+UPDATE rag_internal.collection SET model = 'some-other-model' WHERE name = 'larder';
 SELECT severity, object, problem, remedy FROM rag_status() WHERE object = 'collection larder';
-UPDATE rag.collections c SET model = d.model FROM rag.collections d WHERE c.name = 'larder'
+UPDATE rag_internal.collection c SET model = d.model FROM rag_internal.collection d
+    WHERE c.name = 'larder'
     AND d.model IS NOT NULL AND d.name <> 'larder';
-UPDATE rag.collections SET model = rag.current_model() WHERE name = 'larder';
+UPDATE rag_internal.collection SET model = rag_internal.current_model() WHERE name = 'larder';
 
 -- visibility
 CREATE ROLE status_reader IN ROLE rag_reader;
@@ -108,7 +109,7 @@ DROP ROLE status_nobody;
 SELECT rag_create_retriever('lost');
 SELECT rag_create_collection('bowl', retriever => 'lost');
 SET session_replication_role = replica;
-DELETE FROM rag.retrievers WHERE name = 'lost';
+DELETE FROM rag_internal.retriever WHERE name = 'lost';
 RESET session_replication_role;
 SELECT name, state, index_strategy FROM rag_collection_status('bowl');
 SELECT * FROM rag_status() WHERE object = 'collection bowl';

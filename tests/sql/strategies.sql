@@ -55,10 +55,10 @@ FROM unnest('{vector,hybrid}'::text[]) AS mode,
     JOIN LATERAL rag_search('where is the harbour', 'red-alone', mode => mode) a USING (rank)
 GROUP BY mode ORDER BY mode;
 -- each has a part of the sizes
-SELECT sum(chunk_bytes + embedding_bytes) BETWEEN pg_table_size('rag."Shared-1"') - 3
-        AND pg_table_size('rag."Shared-1"') AS is_table,
-    sum(index_bytes) BETWEEN pg_indexes_size('rag."Shared-1"') - 9
-        AND pg_indexes_size('rag."Shared-1"') AS is_indexes,
+SELECT sum(chunk_bytes + embedding_bytes) BETWEEN pg_table_size('rag_internal."Shared-1"') - 3
+        AND pg_table_size('rag_internal."Shared-1"') AS is_table,
+    sum(index_bytes) BETWEEN pg_indexes_size('rag_internal."Shared-1"') - 9
+        AND pg_indexes_size('rag_internal."Shared-1"') AS is_indexes,
     count(DISTINCT partition) AS partitions
 FROM rag_collection_status() WHERE retriever = 'shared';
 SELECT count(*) FROM rag_status() WHERE object LIKE 'collection%';
@@ -139,7 +139,7 @@ SELECT name, partition FROM rag.collections WHERE name IN ('first', 'second') OR
 
 -- Names that are in use.
 SELECT rag_create_retriever('taken', '{"storageConfig": {"indexStrategy": {"mode": "fixed",
-    "fixedName": "documents"}}}');
+    "fixedName": "source"}}}');
 SELECT rag_create_collection('taken', retriever => 'taken'); :sqlstate
 -- Names that the partition of another collection or retriever could need.
 SELECT rag_alter_retriever('taken', '{"storageConfig": {"indexStrategy": {"mode": "fixed",
@@ -163,7 +163,7 @@ SET ROLE regress_strategy_reader;
 SELECT DISTINCT collection FROM rag.chunks WHERE partition = 'Shared-1';
 SELECT count(*) FROM rag_search('boats', 'red');
 SELECT count(*) FROM rag_search('boats', 'blue'); :sqlstate
-SELECT count(*) FROM rag."Shared-1"; :sqlstate
+SELECT count(*) FROM rag_internal."Shared-1"; :sqlstate
 -- how frequent words are in the other collections is not told
 SELECT detail FROM rag_explain_search('boats', 'red') WHERE step = 'keyword';
 RESET ROLE;
@@ -175,7 +175,7 @@ DROP ROLE regress_strategy_reader;
 SELECT rag_alter_collection('green', retriever => 'shared');
 SELECT rag_alter_retriever('shared', '{"storageConfig": {"indexStrategy":
     {"mode": "fixed", "fixedName": "Shared-1"}}}');
-INSERT INTO rag."Shared-1" (collection, uri, title, document_id, document_type, chunk_id,
+INSERT INTO rag_internal."Shared-1" (collection, uri, title, document_id, document_type, chunk_id,
     chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at, indexed_at,
     start_line, end_line)
 SELECT 'green', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i)::uuid, 0, 0,
@@ -206,9 +206,9 @@ SELECT collection, count(*) FROM rag.chunks WHERE partition = 'Shared-1' AND col
     GROUP BY 1;
 SELECT count(*) FROM rag.documents WHERE collection = 'blue';
 SELECT rag_drop_collection('red');
-SELECT to_regclass('rag."Shared-1"') IS NOT NULL AS exists;
+SELECT to_regclass('rag_internal."Shared-1"') IS NOT NULL AS exists;
 SELECT rag_drop_collection('green');
-SELECT to_regclass('rag."Shared-1"') IS NOT NULL AS exists;
+SELECT to_regclass('rag_internal."Shared-1"') IS NOT NULL AS exists;
 -- a number is never used again
 CREATE TEMP TABLE numbers AS SELECT max(serial) AS last FROM rag.collections;
 SELECT rag_create_collection('once');
@@ -217,5 +217,6 @@ SELECT rag_create_collection('again');
 SELECT c.serial > n.last + 1 AS is_new FROM rag.collections c, numbers n WHERE c.name = 'again';
 SELECT count(rag_drop_collection(name)) FROM rag.collections WHERE name <> 'default';
 SELECT count(*) FROM pg_inherits
-    WHERE inhparent = 'rag.chunks'::regclass AND inhrelid::regclass::text <> 'rag.rag_kb_default';
+    WHERE inhparent = 'rag.chunks'::regclass
+        AND inhrelid::regclass::text <> 'rag_internal.rag_kb_default';
 SELECT count(rag_drop_retriever(name)) FROM rag.retrievers WHERE name <> 'default';

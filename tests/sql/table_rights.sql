@@ -218,13 +218,14 @@ SELECT rag_create_source('notes', 'table',
 GRANT ALL ON public.regress_other TO regress_tab_ada;
 SET ROLE regress_tab_ada;
 CREATE TRIGGER rag_i_notes AFTER INSERT ON public.regress_other REFERENCING NEW TABLE AS rag_new
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed('notes', '1', 'id', 'body'); :sqlstate
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.table_changed('notes', '1', 'id', 'body');
+        :sqlstate
 RESET ROLE;
 -- triggers of a superuser's record nothing for a source that does not read the table
 CREATE TRIGGER rag_i_notes AFTER INSERT ON public.regress_other REFERENCING NEW TABLE AS rag_new
-    FOR EACH STATEMENT EXECUTE FUNCTION rag.table_changed('notes', '1', 'id', 'body');
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.table_changed('notes', '1', 'id', 'body');
 INSERT INTO public.regress_other VALUES (1, 'Other.');
-SELECT count(*) AS queued FROM rag.table_changes;
+SELECT count(*) AS queued FROM rag_internal.table_change;
 -- they do not belong to the source: it neither waits for their table nor drops them
 SELECT rag_alter_source('notes',
     spec => '{"relation": "public.regress_notes", "sync": "trigger", "filter": {"id": 1}}');
@@ -240,7 +241,7 @@ DROP TRIGGER rag_i_notes ON public.regress_other;
 CREATE FUNCTION regress_shape(shape text, what text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE pg_catalog.format($t$CREATE TRIGGER shape %s
-    EXECUTE FUNCTION rag.table_changed('notes', '1', 'id', 'body')$t$, shape);
+    EXECUTE FUNCTION rag_internal.table_changed('notes', '1', 'id', 'body')$t$, shape);
     EXECUTE what;
     RAISE 'nothing was refused';
 EXCEPTION WHEN others THEN
@@ -274,19 +275,19 @@ SELECT shape, regress_shape(shape, what) FROM (VALUES
     ('INSTEAD OF UPDATE ON public.regress_view FOR EACH ROW', $$UPDATE public.regress_view
     SET body = 'b'$$)) AS s (shape, what);
 CREATE TRIGGER shape AFTER TRUNCATE ON public.regress_other FOR EACH STATEMENT
-    EXECUTE FUNCTION rag.table_changed();
+    EXECUTE FUNCTION rag_internal.table_changed();
 TRUNCATE public.regress_other; :sqlstate
 DROP TRIGGER shape ON public.regress_other;
 CREATE TRIGGER shape AFTER TRUNCATE ON public.regress_other FOR EACH STATEMENT
-    EXECUTE FUNCTION rag.table_changed('notes', '7', 'id');
+    EXECUTE FUNCTION rag_internal.table_changed('notes', '7', 'id');
 TRUNCATE public.regress_other; :sqlstate
 DROP TRIGGER shape ON public.regress_other;
 CREATE CONSTRAINT TRIGGER shape AFTER UPDATE ON public.regress_other DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION rag.table_changed('notes', '1', 'id');
+    FOR EACH ROW EXECUTE FUNCTION rag_internal.table_changed('notes', '1', 'id');
 UPDATE public.regress_other SET body = 'c'; :sqlstate
 DROP TRIGGER shape ON public.regress_other;
-SELECT rag.table_changed(); :sqlstate
-SELECT count(*) AS queued FROM rag.table_changes;
+SELECT rag_internal.table_changed(); :sqlstate
+SELECT count(*) AS queued FROM rag_internal.table_change;
 
 DROP FUNCTION regress_shape;
 DROP VIEW public.regress_view, public.regress_list, public.regress_evil, public.regress_nested;

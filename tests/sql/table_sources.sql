@@ -114,17 +114,17 @@ SELECT rag_create_source('notes', 'table', '{"relation": "blog.notes", "sync": "
 SELECT tgname, tgenabled FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass ORDER BY 1;
 \set source notes
 INSERT INTO blog.notes SELECT i, 'Note ' || i FROM generate_series(1, 5) i;
-SELECT source, octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT source, octet_length(keys) AS bytes FROM rag_internal.table_change;
 SELECT rag_sync('notes') AS run \gset
 :did;
-SELECT count(*) FROM rag.table_changes;
+SELECT count(*) FROM rag_internal.table_change;
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- changes of unused columns are not recorded
 UPDATE blog.notes SET views = views + 1;
-SELECT count(*) FROM rag.table_changes;
+SELECT count(*) FROM rag_internal.table_change;
 UPDATE blog.notes SET body = body || CASE WHEN id = 3 THEN '!' ELSE '' END;
-SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT octet_length(keys) AS bytes FROM rag_internal.table_change;
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- unless a trigger sets a used column
@@ -133,7 +133,7 @@ CREATE FUNCTION blog.shout() RETURNS trigger LANGUAGE plpgsql AS $$
 CREATE TRIGGER shout BEFORE UPDATE ON blog.notes FOR EACH ROW EXECUTE FUNCTION blog.shout();
 UPDATE blog.notes SET views = 0 WHERE id = 2;
 DROP TRIGGER shout ON blog.notes;
-SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT octet_length(keys) AS bytes FROM rag_internal.table_change;
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- changes that do not fit into work_mem are all recorded, and unchanged rows are detected
@@ -143,11 +143,11 @@ INSERT INTO blog.notes SELECT 1000 + i, repeat('The same long note. ', 20)
 SELECT rag_sync('notes') AS run \gset
 :did;
 UPDATE blog.notes SET body = body || CASE WHEN id = 1003 THEN '!' ELSE '' END WHERE id > 1000;
-SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT octet_length(keys) AS bytes FROM rag_internal.table_change;
 SELECT rag_sync('notes') AS run \gset
 :did;
 UPDATE blog.notes SET id = id + 1000 WHERE id > 1000;
-SELECT octet_length(keys) AS bytes FROM rag.table_changes;
+SELECT octet_length(keys) AS bytes FROM rag_internal.table_change;
 DELETE FROM blog.notes WHERE id > 2010;
 RESET work_mem;
 SELECT rag_sync('notes') AS run \gset
@@ -157,7 +157,7 @@ SELECT rag_sync('notes') AS run \gset
 -- a rollback records nothing, and neither does a statement without rows
 BEGIN; UPDATE blog.notes SET body = 'x'; ROLLBACK;
 DELETE FROM blog.notes WHERE id > 100;
-SELECT count(*) FROM rag.table_changes;
+SELECT count(*) FROM rag_internal.table_change;
 -- keys that are exchanged
 BEGIN; UPDATE blog.notes SET id = -1 WHERE id = 1; UPDATE blog.notes SET id = 1 WHERE id = 2;
 UPDATE blog.notes SET id = 2 WHERE id = -1; COMMIT;
@@ -201,13 +201,13 @@ ALTER TABLE blog.notes ENABLE TRIGGER USER;
 SELECT rag_sync('notes') AS run \gset
 :did;
 -- the trigger never fails a statement: without its queue it raises a warning
-ALTER TABLE rag.table_changes RENAME TO hidden;
+ALTER TABLE rag_internal.table_change RENAME TO hidden;
 INSERT INTO blog.notes VALUES (11, 'Note eleven');
-ALTER TABLE rag.hidden RENAME TO table_changes;
+ALTER TABLE rag_internal.hidden RENAME TO table_change;
 -- a renamed column: the next run reads the table completely and names the column
 ALTER TABLE blog.notes RENAME body TO text;
 UPDATE blog.notes SET text = 'Note 9' WHERE id = 9;
-SELECT keys IS NULL AS everything FROM rag.table_changes;
+SELECT keys IS NULL AS everything FROM rag_internal.table_change;
 \set VERBOSITY sqlstate
 SELECT rag_sync('notes');
 \set VERBOSITY default
@@ -233,13 +233,14 @@ CREATE TABLE blog.notes (id int PRIMARY KEY, body text);
 SELECT rag_create_source('notes', 'table', '{"relation": "blog.notes", "sync": "trigger"}'),
     rag_create_source('notes2', 'table', '{"relation": "blog.notes", "sync": "trigger"}');
 INSERT INTO blog.notes VALUES (1, 'One.');
-SELECT source FROM rag.table_changes ORDER BY 1;
+SELECT source FROM rag_internal.table_change ORDER BY 1;
 SELECT rag_drop_source('notes');
 SELECT tgname FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass ORDER BY 1;
-SELECT source FROM rag.table_changes ORDER BY 1;
+SELECT source FROM rag_internal.table_change ORDER BY 1;
 SELECT rag_drop_source('notes2');
-SELECT count(*) AS triggers, (SELECT count(*) FROM rag.table_changes) AS queued, (SELECT count(*)
-    FROM rag.table_state) AS states FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass;
+SELECT count(*) AS triggers, (SELECT count(*) FROM rag_internal.table_change)
+    AS queued, (SELECT count(*)
+    FROM rag_internal.table_state) AS states FROM pg_trigger WHERE tgrelid = 'blog.notes'::regclass;
 
 -- views, materialized views, partitioned tables
 CREATE VIEW blog.digest AS SELECT id % 3 AS third, id, body AS text FROM blog.notes;
@@ -357,8 +358,8 @@ SELECT rag_drop_source('private', keep_documents => false);
 SET ROLE regress_rag_writer;
 SELECT rag_create_source('private', 'table',
     '{"relation": "blog.private", "titleColumn": "tenant", "sync": "trigger"}');
-SELECT * FROM rag.table_changes; :sqlstate
-SELECT * FROM rag.table_state; :sqlstate
+SELECT * FROM rag_internal.table_change; :sqlstate
+SELECT * FROM rag_internal.table_state; :sqlstate
 RESET ROLE;
 SELECT rag_sync('private') AS run \gset
 -- a row that the owner can no longer see is no longer a document
@@ -376,7 +377,7 @@ SET ROLE regress_rag_app;
 INSERT INTO blog.private VALUES (3, 'x', 'From an application.');
 CREATE TEMPORARY TABLE mine (id int);
 CREATE TRIGGER t AFTER INSERT ON mine FOR EACH STATEMENT
-    EXECUTE FUNCTION rag.table_changed('private', '1', 'id'); :sqlstate
+    EXECUTE FUNCTION rag_internal.table_changed('private', '1', 'id'); :sqlstate
 DROP TABLE mine;
 RESET ROLE;
 SELECT rag_sync('private') AS run \gset

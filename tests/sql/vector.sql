@@ -52,7 +52,7 @@ CREATE TABLE wrong (embedding rag_types.vector(three)); :sqlstate
 -- binary form ------------------------------------------------------------
 -- dimensions and a zero as 16-bit integers, then 32-bit floats, in network byte order
 
-SELECT rag.vector_send('[1,-2.5]');
+SELECT rag_internal.vector_send('[1,-2.5]');
 CREATE TEMP TABLE original AS
     SELECT i AS id, ARRAY[i, -i / 3.0, i * 1e10]::real[]::rag_types.vector AS embedding
     FROM generate_series(1, 1000) AS i;

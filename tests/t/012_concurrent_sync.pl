@@ -76,7 +76,7 @@ like(stored($node, 'fresh'),
 # another first writer has locked the row so, and will not wait for this one
 $node->safe_psql('postgres', "SELECT rag_create_collection('empty')");
 my $writer = session($node);
-$writer->query("BEGIN; SELECT FROM rag.collections WHERE name = 'empty' FOR KEY SHARE");
+$writer->query("BEGIN; SELECT FROM rag_internal.collection WHERE name = 'empty' FOR KEY SHARE");
 is( ask($node,
 		"SET lock_timeout = '10s';
 		SELECT success FROM rag_add_document('The first text.', 'first', collection => 'empty')"),

@@ -329,7 +329,8 @@ is( $node->safe_psql(
 	'a new collection can use another model');
 is( ask($node,
 		"SELECT n.model = s.model, n.model_identity = s.model_identity
-			FROM rag.collections n, rag.collections s WHERE n.name = 'new' AND s.name = 'small'"
+			FROM rag_internal.collection n, rag_internal.collection s
+			WHERE n.name = 'new' AND s.name = 'small'"
 	),
 	't|f',
 	'a new collection records another model of the same name');

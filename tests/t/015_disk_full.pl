@@ -108,7 +108,7 @@ $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
 	RAISE 'could not extend file "base/1/2": No space left on device' USING ERRCODE = 'disk_full';
 END$$;
-CREATE TRIGGER no_space BEFORE UPDATE ON rag.run FOR EACH ROW
+CREATE TRIGGER no_space BEFORE UPDATE ON rag_internal.run FOR EACH ROW
 WHEN (NEW.phase IN ('Completed', 'Failed')) EXECUTE FUNCTION no_space();
 SQL
 error_like(
@@ -117,7 +117,7 @@ error_like(
 	'could not store how the run of source "docs" ended: could not extend file',
 	'The run has ended',
 	'a sync ends even if its end cannot be recorded');
-$node->safe_psql('postgres', 'DROP TRIGGER no_space ON rag.run');
+$node->safe_psql('postgres', 'DROP TRIGGER no_space ON rag_internal.run');
 sync_ok($node, 'docs', 'the next sync succeeds after a run whose end could not be recorded');
 
 # a single document

@@ -24,15 +24,17 @@ $node->safe_psql(
 	"spec": {"description": "x"}}');
 	SELECT rag_create_collection('third', retriever => 'another');
 	SELECT rag_create_knowledge(8, 'Nothing', '/nonexistent/file');
-	UPDATE rag.collections SET description = 'changed' WHERE name = 'default'});
+	UPDATE rag_internal.collection SET description = 'changed' WHERE name = 'default'});
 
-my @tables =
-  qw(retrievers collections source run run_error documents chunks document_digests knowledge);
+my @tables = (
+	qw(rag.documents rag.chunks),
+	map { "rag_internal.$_" }
+	  qw(retriever collection source run run_error document_digest knowledge_item));
 my $all = join ' UNION ALL ', map {
 	"SELECT '$_', count(*), md5(string_agg(t::text, chr(10) ORDER BY t::text COLLATE \"C\"))
-		FROM rag.$_ t"
+		FROM $_ t"
 } @tables;
-$all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag.run_id";
+$all .= " UNION ALL SELECT 'run_id', last_value, is_called::text FROM rag_internal.run_id";
 my $search =
   "SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata FROM rag_search('when is bread baked')
 	UNION ALL SELECT rank, score::numeric(8, 6), uri, chunk_id, metadata
@@ -50,13 +52,15 @@ sub is_restored
 	is($node->safe_psql($database, $search),
 		$before{$search}, "$how: a search returns the same rows");
 	error_like(
-		run_sql($node, "DELETE FROM rag.collections WHERE name = 'second'", database => $database),
+		run_sql($node, "DELETE FROM rag_internal.collection
+			WHERE name = 'second'", database => $database),
 		'23503',
 		'delete on table "collections"',
 		undef,
 		"$how: a referenced collection cannot be deleted");
 	error_like(
-		run_sql($node, "UPDATE rag.source SET collection = 'nowhere'", database => $database),
+		run_sql($node, "UPDATE rag_internal.source
+			SET collection = 'nowhere'", database => $database),
 		'23503',
 		'update on table "source"',
 		undef,
@@ -132,7 +136,7 @@ for my $format (qw(custom plain directory inserts))
 
 # -- the extension is dropped and created again
 $node->safe_psql('from_custom', 'DROP EXTENSION rag CASCADE');
-is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_namespace WHERE nspname = 'rag'"),
+is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'rag%'"),
 	'0', 'DROP EXTENSION leaves no schema');
 is($node->safe_psql('from_custom', "SELECT count(*) FROM pg_proc WHERE proname LIKE 'rag%'"),
 	'0', 'DROP EXTENSION leaves no functions');

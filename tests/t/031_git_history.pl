@@ -220,7 +220,7 @@ step('a force-push after which the old commits are gone', '0 1 1 7 0 1 1');
 # -- other filters
 $node->safe_psql(
 	'postgres',
-	qq{UPDATE rag.source SET spec = jsonb_set(spec, '{excludePaths}', '["guide/"]')
+	qq{UPDATE rag_internal.source SET spec = jsonb_set(spec, '{excludePaths}', '["guide/"]')
 	WHERE kind = 'git'}
 );
 step('other filters', '2 0 1 7 0 2 2');

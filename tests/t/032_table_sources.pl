@@ -86,7 +86,8 @@ for (@writers)
 sync_ok($node, $_) for qw(scanned noted);
 is(differences($_, 'items'), '0', "$_: the documents are the rows after one more sync")
   for qw(scanned noted);
-is(ask($node, 'SELECT count(*) FROM rag.table_changes'), '0', 'no change is left in the queue');
+is(ask($node, 'SELECT count(*)
+    FROM rag_internal.table_change'), '0', 'no change is left in the queue');
 sync_ok($node, 'noted');
 is(did('noted'), '0 0 0 0 0', 'a sync without changes reads nothing');
 
@@ -134,7 +135,7 @@ $node->safe_psql('postgres', 'SELECT pg_cancel_backend(' . $sync->backend . ')')
 isnt($sync->finish->{rc}, 0, 'a sync of a table can be cancelled');
 thaw($embed);
 await('its run has ended', sub { ask($node, 'SELECT count(*) FROM rag.progress') eq '0' });
-cmp_ok(ask($node, 'SELECT count(*) FROM rag.table_changes'),
+cmp_ok(ask($node, 'SELECT count(*) FROM rag_internal.table_change'),
 	'>', 0, 'a cancelled sync keeps the queue');
 sync_ok($node, 'noted');
 is(differences('noted', 'items'), '0', 'the next sync indexes what the cancelled sync did not');
@@ -171,7 +172,7 @@ for my $when ('between syncs', 'during a sync')
 		await('the run is there', sub { ask($node, 'SELECT count(*) FROM rag.progress') });
 	}
 	$node->safe_psql('postgres', 'SELECT pg_switch_wal()');
-	my $queued = $node->safe_psql('postgres', 'SELECT count(*) FROM rag.table_changes');
+	my $queued = $node->safe_psql('postgres', 'SELECT count(*) FROM rag_internal.table_change');
 	$node->kill9;
 	await(
 		'all processes of the server have ended',
@@ -180,11 +181,11 @@ for my $when ('between syncs', 'during a sync')
 		});
 	unlink $node->data_dir . '/postmaster.pid', $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->start;
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag.table_changes'),
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag_internal.table_change'),
 		$queued, "$when: the queue survives a crash");
 	sync_ok($node, 'noted', "$when: the next sync succeeds");
 	is(differences('noted', 'items'), '0', "$when: the documents are the rows after the next sync");
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag.table_changes'),
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag_internal.table_change'),
 		'0', "$when: the queue is empty after the next sync");
 }
 

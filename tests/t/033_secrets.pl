@@ -262,7 +262,7 @@ is(IPC::Run::run([ 'pg_dump', @connect, '--file', $dump, 'postgres' ], '2>', \$e
 is_deeply(found($dump), [], 'a dump does not contain the value');
 like(
 	slurp_file($dump),
-	qr/^COPY rag\.secret_value [^;]*;\n(?:.*\n)*?.*\\\\x01/m,
+	qr/^COPY rag_internal\.secret_value [^;]*;\n(?:.*\n)*?.*\\\\x01/m,
 	'a dump contains the encrypted value');
 $node->safe_psql('postgres', 'CHECKPOINT');
 $node->backup('base');

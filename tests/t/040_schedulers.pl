@@ -199,10 +199,10 @@ subtest 'the clock was set back' => sub {
 	await_scheduled($node, 'first postgres', 'nothing is due');
 	my $next = q{SELECT string_agg(name || CASE WHEN next_run < now() + interval '25 hours'
 		AND next_run > now() THEN ' soon' ELSE ' late' END, ', ' ORDER BY name)
-		FROM rag.source WHERE name IN ('hourly', 'daily')};
+		FROM rag_internal.source WHERE name IN ('hourly', 'daily')};
 	is(run_in('postgres', $next), 'daily soon, hourly soon', 'both sources are planned');
 	run_in('postgres',
-		"UPDATE rag.source SET next_run = next_run + interval '2 days'
+		"UPDATE rag_internal.source SET next_run = next_run + interval '2 days'
 			WHERE name IN ('hourly', 'daily')");
 	RagWorkers::await_value(sub { run_in('postgres', $next) }, 'daily soon, hourly soon',
 		'their next runs are computed again');
@@ -216,7 +216,8 @@ subtest 'the clock was set back' => sub {
 	is(run_in('postgres', "SELECT phase FROM rag.sources WHERE name = 'gone'"),
 		'Retrying', 'it will be retried');
 	run_in('postgres',
-		"UPDATE rag.source SET retry_at = retry_at + interval '2 days' WHERE name = 'gone'");
+		"UPDATE rag_internal.source SET retry_at = retry_at + interval '2 days'
+			WHERE name = 'gone'");
 	await_run(
 		'postgres', 'gone',
 		"phase = 'Failed' AND trigger = 'retry' AND attempt = 2",
@@ -228,7 +229,8 @@ subtest 'the clock was set back' => sub {
 	my $row = q{SELECT severity, object, problem FROM rag_status() WHERE problem LIKE '%clock%'};
 	is(run_in('postgres', $row), '', 'rag_status() tells nothing of a clock that is right');
 	run_in('postgres',
-		"UPDATE rag.run SET queued_at = queued_at + interval '2 days' WHERE source = 'hourly'");
+		"UPDATE rag_internal.run SET queued_at = queued_at + interval '2 days'
+			WHERE source = 'hourly'");
 	is(run_in('postgres', $row),
 		'notice|server|the clock was set back: runs have begun in the future',
 		'rag_status() tells that the clock was set back');

@@ -19,7 +19,7 @@ sub create_source
 	$node->safe_psql(
 		'postgres', "BEGIN; SELECT rag_create_collection('c-$name');
 		SELECT rag_create_source('$name', 'folder', '{\"path\": \"$folder{$name}\"}', 'c-$name');
-		UPDATE rag.source SET drift_policy = '$policy' WHERE name = '$name'; COMMIT");
+		UPDATE rag_internal.source SET drift_policy = '$policy' WHERE name = '$name'; COMMIT");
 	await(
 		"$name is indexed",
 		sub {
@@ -92,7 +92,7 @@ $node->safe_psql(
 		WHERE c ->> 'type' = 'AutoIndexerDriftDetected';
 		RETURN NULL;
 	END $$;
-	CREATE TRIGGER see AFTER UPDATE OF conditions ON rag.source FOR EACH ROW
+	CREATE TRIGGER see AFTER UPDATE OF conditions ON rag_internal.source FOR EACH ROW
 	WHEN (NEW.conditions <> OLD.conditions) EXECUTE FUNCTION see()}
 );
 
@@ -223,7 +223,8 @@ is(runs('ignore'), '1', 'drift_policy ignore: no run follows a check');
 # -- rag_suspend stops checks, rag_resume starts them again
 create_source('resting', 'auto');
 await_condition('resting', 'False', 'NoDrift');
-$node->safe_psql('postgres', "UPDATE rag.source SET suspend = true WHERE name = 'resting'");
+$node->safe_psql('postgres', "UPDATE rag_internal.source SET suspend = true
+    WHERE name = 'resting'");
 # only one check runs at a time, so an earlier check ends before the next one of another source
 await_check('manual');
 my $checked =
@@ -238,7 +239,8 @@ is(run_sql($node, "SELECT drifted FROM rag_check_drift('resting')")->{out},
 	't', 'rag_check_drift checks a suspended source');
 is(runs('resting'), '1', 'no run of a suspended source follows a check');
 my $since = now_seen();
-$node->safe_psql('postgres', "UPDATE rag.source SET suspend = false WHERE name = 'resting'");
+$node->safe_psql('postgres', "UPDATE rag_internal.source SET suspend = false
+    WHERE name = 'resting'");
 await_reason('resting', 'Reindexed', $since);
 is( $node->safe_psql(
 		'postgres',
@@ -338,8 +340,9 @@ my $logged = -s $node->logfile;
 # removes earlier results, which the test would see otherwise
 $node->safe_psql(
 	'postgres', "SELECT rag_check_drift('manual');
-	ALTER FUNCTION rag.drifted_documents(text, text) RENAME TO hidden;
-	UPDATE rag.source SET drift_checked_at = now() - interval '2 hours' WHERE name = 'manual'");
+	ALTER FUNCTION rag_internal.drifted_documents(text, text) RENAME TO hidden;
+	UPDATE rag_internal.source SET drift_checked_at = now() - interval '2 hours'
+		WHERE name = 'manual'");
 configure($node, 'rag.drift_check_interval', '3601');
 like(await_condition('manual', 'Unknown', 'CheckFailed'),
 	qr/drifted_documents/, 'a failed check reports the reason');
@@ -355,16 +358,18 @@ ok( RagTest::wait_until(
 			  /Check of source "manual" could not be carried out/;
 		}),
 	'the log reports a failed check');
-$node->safe_psql('postgres', 'ALTER FUNCTION rag.hidden(text, text) RENAME TO drifted_documents');
+$node->safe_psql('postgres', 'ALTER FUNCTION rag_internal.hidden(text, text) RENAME TO drifted_documents');
 
 # -- a long check can be cancelled, and delays no other source
 $node->safe_psql(
 	'postgres',
-	q{CREATE TABLE gate (); ALTER FUNCTION rag.drifted_documents(text, text) RENAME TO hidden;
-	CREATE FUNCTION rag.drifted_documents(of_collection text, of_source text)
+	q{CREATE TABLE gate (); ALTER FUNCTION rag_internal.drifted_documents(text, text) RENAME TO
+		hidden;
+	CREATE FUNCTION rag_internal.drifted_documents(of_collection text, of_source text)
 	RETURNS TABLE (document_id uuid, uri text, kind text, entry jsonb, is_stored boolean)
 	LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3600); END $$;
-	UPDATE rag.source SET drift_checked_at = now() - interval '2 hours' WHERE name = 'manual'});
+	UPDATE rag_internal.source SET drift_checked_at = now() - interval '2 hours'
+		WHERE name = 'manual'});
 configure($node, 'rag.drift_check_interval', '3600');
 my $checking =
   "SELECT pid FROM pg_stat_activity WHERE backend_type = 'rag runner' AND wait_event = 'PgSleep'";
@@ -382,7 +387,8 @@ ok(RagTest::wait_until(sub { await_condition('manual', 'Unknown', 'CheckFailed')
 	'a cancelled check reports the cancellation');
 $node->safe_psql(
 	'postgres',
-	"UPDATE rag.source SET timeout = '1 second', drift_checked_at = now() - interval '2 hours',
+	"UPDATE rag_internal.source
+		SET timeout = '1 second', drift_checked_at = now() - interval '2 hours',
 	conditions = '[]' WHERE name = 'manual'");
 configure($node, 'rag.drift_check_interval', '3601');
 like(await_condition('manual', 'Unknown', 'CheckFailed'),

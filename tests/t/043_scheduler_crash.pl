@@ -64,7 +64,8 @@ subtest 'SIGKILL of the postmaster' => sub {
 		});
 	$node->safe_psql(
 		'postgres',
-		"UPDATE rag.source SET next_run = now() - interval '10 hours' WHERE name = 'missed';
+		"UPDATE rag_internal.source SET next_run = now() - interval '10 hours'
+			WHERE name = 'missed';
 		ALTER SYSTEM RESET rag.scheduler; SELECT pg_switch_wal()");
 	$node->kill9;
 	await('all processes of the server have ended', sub { !server_processes($node) });

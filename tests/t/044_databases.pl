@@ -75,7 +75,7 @@ sub is_synced
 	await_true(
 		$node,
 		$database,
-		"bool_and(phase = 'Completed') AND NOT EXISTS (SELECT FROM rag.run
+		"bool_and(phase = 'Completed') AND NOT EXISTS (SELECT FROM rag_internal.run
 		WHERE phase IN ('Pending', 'Running')) FROM rag.sources",
 		"$name: the sources are synced");
 	return runs_are_consistent($node, $database, $name);
@@ -263,7 +263,7 @@ subtest 'pg_restore while a scheduler is running' => sub {
 		my @restore = ('pg_restore', @connect, '--exit-on-error', '--dbname', 'restored', $file);
 		is(IPC::Run::run(\@restore, '>', \$out, '2>', \$err), 1, "pg_restore succeeds: $n")
 		  or diag($err);
-		my $last = run_in('restored', 'SELECT last_value FROM rag.run_id');
+		my $last = run_in('restored', 'SELECT last_value FROM rag_internal.run_id');
 		await_true(
 			$node,
 			'restored',

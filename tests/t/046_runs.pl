@@ -74,7 +74,7 @@ subtest 'failed runs are retried' => sub {
 	is(status('scheduled', "next_scheduled_run > now()"),
 		't', 'the next scheduled run is in the future');
 	ask($node,
-		"UPDATE rag.source SET next_run = clock_timestamp(), retry_at = clock_timestamp()
+		"UPDATE rag_internal.source SET next_run = clock_timestamp(), retry_at = clock_timestamp()
 		WHERE name = 'scheduled'"
 	);
 	wake_scheduler();

@@ -124,7 +124,7 @@ sub now { return $node->safe_psql('postgres', 'SELECT clock_timestamp()') }
 sub make_due
 {
 	my $moment = now();
-	in_all("UPDATE rag.source SET next_run = '$moment'");
+	in_all("UPDATE rag_internal.source SET next_run = '$moment'");
 	$node->reload;
 	return $moment;
 }

@@ -48,7 +48,7 @@ source_becomes($_, 'phase', 'Completed', "$_ is synced") for qw(locked beside);
 
 subtest 'a drift check of a source whose row is locked' => sub {
 	# it is due first, and the check cannot be recorded
-	sql(q{UPDATE rag.source SET drift_checked_at = CASE name
+	sql(q{UPDATE rag_internal.source SET drift_checked_at = CASE name
 	WHEN 'locked' THEN '2000-01-01'::timestamptz ELSE '2001-01-01' END;
 		DELETE FROM rag.documents WHERE source = 'beside'});
 	$session->query(q{BEGIN; SELECT rag_alter_source('locked', max_retries => 5)});
@@ -163,8 +163,9 @@ subtest 'a query that began before a run ended' => sub {
 	RagHold::hold('ending');
 	create_held('ending');
 	source_becomes('ending', 'phase', 'Running', 'a run is in progress when the query begins');
-	is( sql(q{SELECT count(*) FROM rag.source_locks() WHERE purpose = rag.lock_purpose('sync')
-			AND source_hash = rag.source_hash('ending')}),
+	is( sql(q{SELECT count(*) FROM rag_internal.source_locks()
+		WHERE purpose = rag_internal.lock_purpose('sync')
+			AND source_hash = rag_internal.source_hash('ending')}),
 		'1',
 		'a runner holds the lock of its source');
 	$session->query('SELECT pg_advisory_lock(2)');
@@ -221,9 +222,11 @@ subtest 'rag_sync and drift checks of the same source' => sub {
 	# a run that is queued meanwhile, for example by its schedule
 	$session->query(q{BEGIN; SELECT rag_check_drift('free')});
 	my $run = $session->query(q{SELECT run_id FROM rag.runs LIMIT 0});
-	sql(q{INSERT INTO rag.run (run_id, source, collection, trigger, attempt, generation, phase)
-		SELECT nextval('rag.run_id'), name, collection, 'schedule', 1, generation, 'Pending'
-		FROM rag.source WHERE name = 'free'}
+	sql(q{INSERT INTO rag_internal.run (run_id, source, collection, trigger, attempt, generation,
+		phase)
+		SELECT nextval('rag_internal.run_id'), name, collection, 'schedule', 1, generation,
+			'Pending'
+		FROM rag_internal.source WHERE name = 'free'}
 	);
 	$syncing = start_sql($node, q{SELECT rag_sync('free')});
 	$syncing->await_waiting;
@@ -283,7 +286,7 @@ subtest 'a schedule that cannot be evaluated' => sub {
 		'zoned', 'scheduled, next_scheduled_run IS NOT NULL',
 		't|t', 'a source with a schedule is scheduled');
 	sql(q{ALTER DATABASE postgres SET timezone = '100';
-	UPDATE rag.source SET next_run = now() WHERE name = 'zoned'; SELECT pg_reload_conf()}
+	UPDATE rag_internal.source SET next_run = now() WHERE name = 'zoned'; SELECT pg_reload_conf()}
 	);
 	my $why = q{(SELECT c ->> 'reason' FROM jsonb_array_elements(conditions) c
 		WHERE c ->> 'type' = 'AutoIndexerScheduled')};
@@ -291,7 +294,8 @@ subtest 'a schedule that cannot be evaluated' => sub {
 		'zoned', "scheduled, next_scheduled_run, $why",
 		'f||InvalidSchedule', 'a source whose schedule cannot be evaluated reports the reason');
 	create_folder('beside-it', q{, schedule => '@every 1h'});
-	sql(q{UPDATE rag.source SET next_run = now() WHERE name = 'beside-it'; SELECT pg_reload_conf()}
+	sql(q{UPDATE rag_internal.source SET next_run = now() WHERE name = 'beside-it';
+		SELECT pg_reload_conf()}
 	);
 	source_becomes('beside-it', 'phase', 'Completed', 'other sources are synced meanwhile');
 	is(sql(q{SELECT action FROM rag_apply_manifest(rag_get_manifest('AutoIndexer',
@@ -334,10 +338,11 @@ subtest 'rag_resume and rag_drop_source use the definition after waiting for a l
 	sql(q{CREATE ROLE editor IN ROLE rag_reader; CREATE ROLE other IN ROLE rag_reader});
 	create_folder('given');
 	source_becomes('given', 'phase', 'Completed', 'a source is synced before its owner changes');
-	sql(q{UPDATE rag.source SET owner = 'editor', owner_id = 'editor'::regrole WHERE name = 'given'}
+	sql(q{UPDATE rag_internal.source SET owner = 'editor', owner_id = 'editor'::regrole
+		WHERE name = 'given'}
 	);
 	$session->query(
-		q{BEGIN; UPDATE rag.source SET owner = 'other', owner_id = 'other'::regrole
+		q{BEGIN; UPDATE rag_internal.source SET owner = 'other', owner_id = 'other'::regrole
 		WHERE name = 'given'}
 	);
 	my $former = start_sql($node, q{SET ROLE editor; SELECT rag_drop_source('given')});

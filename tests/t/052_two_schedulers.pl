@@ -84,14 +84,14 @@ subtest 'two schedulers of one database' => sub {
 	freeze_asleep($first);
 	$end->(worker($node, 'launcher'));
 	$node->safe_psql('second', 'CREATE EXTENSION rag');
-	await_true($node, 'second', 'rag.has_scheduler()',
+	await_true($node, 'second', 'rag_internal.has_scheduler()',
 		'a new launcher starts schedulers of other databases');
 	is($schedulers->('true'), $first, 'a new launcher does not replace a frozen scheduler');
 	is( ask($node, "SELECT count(*) FROM pg_locks WHERE pid = $first AND granted
 			AND locktype = 'advisory' AND objsubid = 3
-			AND classid::bigint = rag.scheduler_lock_key()"),
+			AND classid::bigint = rag_internal.scheduler_lock_key()"),
 		'1',
-		'a scheduler holds the lock that rag.scheduler_lock_key() identifies');
+		'a scheduler holds the lock that rag_internal.scheduler_lock_key() identifies');
 	thaw($first);
 
 	# two schedulers start before either is known: both wait for the check that the extension exists
@@ -103,7 +103,7 @@ subtest 'two schedulers of one database' => sub {
 	my $both = await('a second scheduler, of a launcher that does not know the first',
 		sub { my $found = $schedulers->("wait_event_type = 'Lock'"); $found =~ / / && $found });
 	like($both, qr/^(?:$second \d+|\d+ $second)$/, 'two schedulers of one database can start');
-	my $before = ask($node, 'SELECT max(run_id) FROM rag.run');
+	my $before = ask($node, 'SELECT max(run_id) FROM rag_internal.run');
 	$gate->query('COMMIT');
 	await('one of them ends', sub { $schedulers->('true') !~ / / });
 

@@ -245,7 +245,7 @@ subtest 'a locked row of a source' => sub {
 	$session->query("BEGIN; SELECT rag_alter_source('locked', max_retries => 5)");
 	# as if the source had been due before; the row is locked now
 	$session->query(
-		"ROLLBACK; UPDATE rag.source SET next_run = clock_timestamp()
+		"ROLLBACK; UPDATE rag_internal.source SET next_run = clock_timestamp()
 		WHERE name IN ('locked', 'beside')"
 	);
 	$session->query("BEGIN; SELECT rag_alter_source('locked', max_retries => 5)");

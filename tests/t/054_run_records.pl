@@ -111,7 +111,7 @@ subtest 'conditions of a source' => sub {
 	my $then = '2001-02-03T04:05:06Z';
 	my $age = sub {
 		ask($node,
-			"UPDATE rag.source
+			"UPDATE rag_internal.source
 			SET conditions = (SELECT jsonb_agg(c || '{\"lastTransitionTime\": \"$then\"}'
 			ORDER BY n)
 		FROM jsonb_array_elements(conditions) WITH ORDINALITY AS e (c, n))

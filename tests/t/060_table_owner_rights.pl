@@ -173,21 +173,21 @@ is( IPC::Run::run(
 is( $node->safe_psql(
 		'restored',
 		"SELECT relation_id = 'recipes'::regclass AND relation_owner_id = 'cook'::regrole
-			AND owner_id = 'cook'::regrole FROM rag.source"
+			AND owner_id = 'cook'::regrole FROM rag_internal.source"
 	),
 	't',
 	'a restored source has the relation and the owner with the same names');
 is( $node->safe_psql(
 		'restored',
 		"SELECT string_agg(name || ' ' || (owner_id = 'cook'::regrole) || ' ' || (owner_id = 0),
-			', ' ORDER BY name) FROM rag.secret"
+			', ' ORDER BY name) FROM rag_internal.secret"
 	),
 	'left false true, oven true false',
 	'a restored secret has no owner if the role does not exist');
 is( $node->safe_psql(
 		'restored',
 		"INSERT INTO recipes VALUES (2, 'Cake is baked at noon.');
-			SELECT count(*) FROM rag.table_changes"
+			SELECT count(*) FROM rag_internal.table_change"
 	),
 	'1',
 	'triggers of a restored source record changes before its first run');
@@ -198,7 +198,7 @@ is( $node->safe_psql(
 		"SELECT string_agg(title, ', ' ORDER BY uri) FROM rag.documents WHERE source = 'recipes'"),
 	'recipes 1, recipes 2',
 	'the first run of a restored source reads the whole table');
-$node->safe_psql('restored', "UPDATE rag.source SET relation_id = NULL");
+$node->safe_psql('restored', "UPDATE rag_internal.source SET relation_id = NULL");
 error_like(
 	run_sql($node, "SELECT rag_sync('recipes')", database => 'restored'),
 	'55000',

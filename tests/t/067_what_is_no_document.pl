@@ -109,7 +109,7 @@ for my $source (qw(folder git))
 		),
 		'0',
 		"$source: a search does not find removed documents");
-	is(ask($node, "SELECT count(*) FROM rag.document_digests WHERE source = '$source'"),
+	is(ask($node, "SELECT count(*) FROM rag_internal.document_digest WHERE source = '$source'"),
 		'1', "$source: one digest is stored");
 	is(ask($node, "SELECT drifted FROM rag_check_drift('$source')"),
 		'f', "$source: rag_check_drift finds no drift");

@@ -130,7 +130,7 @@ subtest 'a run that has lost its process' => sub {
 		'a lost run is the last run');
 	await('the scheduler has ended it',
 		sub { run_row($node, 'main', "errors -> 0 ->> 'hint' IS NOT NULL") eq 't' });
-	is(run_row($node, 'main', 'errors -> 0 @> rag.lost_run_error()'),
+	is(run_row($node, 'main', 'errors -> 0 @> rag_internal.lost_run_error()'),
 		't', 'the recorded error of a lost run is that of the views');
 	RagHold::release('main');
 	sql(q{SELECT rag_resume('main')});

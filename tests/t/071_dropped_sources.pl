@@ -64,7 +64,7 @@ subtest 'documents that are kept after their source was dropped' => sub {
 		$ids,
 		'kept documents have the same ids');
 	is(found('when is bread baked?', 'kept'), 'Bread', 'a search finds kept documents');
-	is(sql(q{SELECT count(*) FROM rag.document_digests WHERE collection = 'kept'}),
+	is(sql(q{SELECT count(*) FROM rag_internal.document_digest WHERE collection = 'kept'}),
 		'0', 'kept documents have no digests');
 
 	create('k', $second, 'kept');

@@ -26,7 +26,7 @@ await_scheduled(
 	'all databases get a scheduler, and idle schedulers end');
 
 subtest 'sources of all databases are due at once' => sub {
-	$node->safe_psql($_, 'UPDATE rag.source SET next_run = now()') for @databases;
+	$node->safe_psql($_, 'UPDATE rag_internal.source SET next_run = now()') for @databases;
 	for my $database (@databases)
 	{
 		await_true(
@@ -61,7 +61,7 @@ subtest 'due times survive a crash of the server' => sub {
 	rename $node->logfile, $node->logfile . '.before';
 	$node->start;
 	await_scheduled($node, join(' ', @databases), 'all databases get a scheduler after a crash');
-	$node->safe_psql('db7', 'UPDATE rag.source SET next_run = now()');
+	$node->safe_psql('db7', 'UPDATE rag_internal.source SET next_run = now()');
 	await_true(
 		$node, 'db7',
 		"count(*) = 2 FROM rag.runs WHERE trigger = 'schedule' AND phase = 'Completed'",
@@ -81,7 +81,7 @@ subtest 'commands on databases that nobody may be connected to' => sub {
 		"bool_and(phase = 'Completed') FROM rag.runs",
 		'CREATE DATABASE from another template succeeds');
 	$session->query('ROLLBACK');
-	await_true($node, 'db1', 'rag.has_scheduler()', 'all databases get schedulers again');
+	await_true($node, 'db1', 'rag_internal.has_scheduler()', 'all databases get schedulers again');
 };
 
 $node->stop;

@@ -93,7 +93,8 @@ subtest 'sessions that call rag_sync in a loop' => sub {
 		$node, 'postgres',
 		"count(*) > 2 FROM rag.runs WHERE source LIKE 'looped-%' AND phase = 'Completed'",
 		'sessions that call rag_sync in a loop use all free slots');
-	$node->safe_psql('postgres', "UPDATE rag.source SET next_run = now() WHERE name = 'due'");
+	$node->safe_psql('postgres', "UPDATE rag_internal.source SET next_run = now()
+		WHERE name = 'due'");
 	phase_becomes('postgres', 'due', 'Completed', 'a scheduled run gets a slot');
 	$_->finish for @loops;
 	my $after = $node->safe_psql(

@@ -48,7 +48,7 @@ subtest 'a table with triggers is synced automatically' => sub {
 	cmp_ok($node->safe_psql('postgres', q{SELECT count(*) FROM rag.runs WHERE trigger = 'change'}),
 		'<=', 6, 'many small transactions need few runs');
 	all_runs_ended($node, 'postgres', 'no run is active in the end');
-	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag.table_changes'),
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM rag_internal.table_change'),
 		'0', 'no change is left in the queue');
 
 	$node->safe_psql('postgres',

@@ -18,13 +18,13 @@ sync_ok($node, 'notes', 'a document');
 $node->safe_psql(
 	'postgres', q{
 	SELECT setseed(0.5);
-	INSERT INTO rag.rag_kb_big
+	INSERT INTO rag_internal.rag_kb_big
 	SELECT c.collection, c.partition, NULL, 'made:' || i, c.title, gen_random_uuid(), i,
 		c.document_type, 'made',
 	       c.tags, gen_random_uuid(), 0, 0, 'made ' || i, '{}',
 	       array(SELECT random() - 0.5 + 0 * i FROM generate_series(1, 384))::rag_types.vector,
 	       gen_random_uuid(), now(), now(), 1, 1
-	FROM rag.rag_kb_big AS c, generate_series(1, 3500) AS i});
+	FROM rag_internal.rag_kb_big AS c, generate_series(1, 3500) AS i});
 write_file("$folder/backups.txt", 'Backups are taken every night.');
 sync_ok($node, 'notes', 'a sync that makes the indexes');
 
@@ -36,7 +36,7 @@ my $exact =
   q{SET enable_indexscan = off; SELECT string_agg(chunk_id::text, ' ' ORDER BY distance, chunk_id)
 		FROM (
 	SELECT chunk_id, embedding <=> (SELECT rag_embed('how often are keys rotated?')) AS distance
-	FROM rag.rag_kb_big ORDER BY 2, 1 LIMIT 30) b};
+	FROM rag_internal.rag_kb_big ORDER BY 2, 1 LIMIT 30) b};
 my $expected = $node->safe_psql('postgres', $exact);
 is($node->safe_psql('postgres', $status), 'ready', 'the index is correct before it is damaged');
 is(ask($node, "SELECT has_vector_index FROM rag_collection_status('big')"),
@@ -79,11 +79,11 @@ sub searches
 }
 
 my $hint =
-  qr/HINT:  .*The next sync rebuilds the index.*run REINDEX TABLE rag.rag_kb_big/;
+  qr/HINT:  .*The next sync rebuilds the index.*run REINDEX TABLE rag_internal.rag_kb_big/;
 my $warning = qr/WARNING:  an index of collection "big" is corrupted.*$hint/s;
 
 # -- the index on the embeddings
-damage('rag.rag_kb_big_embedding_idx');
+damage('rag_internal.rag_kb_big_embedding_idx');
 is($node->safe_psql('postgres', $status),
 	'ready', 'corruption that no statement has met is not reported');
 my ($result, $out, $err) = $node->psql('postgres', "BEGIN READ ONLY; $search; COMMIT");
@@ -109,7 +109,7 @@ my $damaged = q{SELECT string_agg(labels ->> 'collection', ' ') FROM rag.metrics
 is($node->safe_psql('postgres', $damaged), 'big', 'rag.metrics reports the collection');
 is( $node->safe_psql(
 		'postgres',
-		"SELECT count(*) FROM rag.damage WHERE relation = 'rag.rag_kb_big_embedding_idx'"
+		"SELECT count(*) FROM rag.damage WHERE relation = 'rag_internal.rag_kb_big_embedding_idx'"
 	),
 	'1',
 	'rag_collection_status reports only the corrupted index');
@@ -119,23 +119,24 @@ is($node->safe_psql('postgres', "SELECT count(*) FROM rag_search('what is made?'
 sync_ok($node, 'notes', 'the next sync succeeds with a corrupted index');
 is($node->safe_psql('postgres', $status), 'ready', 'the next sync rebuilds the index');
 is( $node->safe_psql(
-		'postgres', q{SELECT count(*) FROM rag_check_index('rag.rag_kb_big_embedding_idx')}),
+		'postgres', q{SELECT count(*)
+			FROM rag_check_index('rag_internal.rag_kb_big_embedding_idx')}),
 	'0',
 	'the rebuilt index is correct');
 is($node->safe_psql('postgres', $damaged), '', 'rag.metrics reports nothing after that');
 searches('after the sync', qr/^$/);
 
 # -- its first page, and REINDEX
-damage('rag.rag_kb_big_embedding_idx', 0);
+damage('rag_internal.rag_kb_big_embedding_idx', 0);
 searches('the first page of it', $warning);
 is($node->safe_psql('postgres', $status),
 	'damaged', 'rag_collection_status reports no corruption after the rebuild');
-$node->safe_psql('postgres', 'REINDEX TABLE rag.rag_kb_big');
+$node->safe_psql('postgres', 'REINDEX TABLE rag_internal.rag_kb_big');
 is($node->safe_psql('postgres', $status), 'ready', 'REINDEX rebuilds the index');
 searches('after REINDEX', qr/^$/);
 
 # -- a B-tree whose first page the planner reads, and a write
-damage('rag.rag_kb_big_pkey', 0, 1);
+damage('rag_internal.rag_kb_big_pkey', 0, 1);
 searches('the first page of a B-tree', $warning);
 is($node->safe_psql('postgres', $status),
 	'damaged', 'rag_collection_status reports no corruption after REINDEX');
@@ -153,7 +154,7 @@ is( $node->safe_psql(
 	'a search finds the added document');
 
 # -- changed metadata of a document
-damage('rag.rag_kb_big_pkey', 0, 1);
+damage('rag_internal.rag_kb_big_pkey', 0, 1);
 is( $node->safe_psql(
 		'postgres',
 		q{SELECT rag_update_document(document_id, title => 'Laptops') FROM rag.documents
@@ -167,7 +168,7 @@ is($node->safe_psql('postgres', q{SELECT title FROM rag.chunks WHERE uri = 'lapt
 
 # -- corruption that a sync meets first
 $expected = $node->safe_psql('postgres', $exact);
-damage('rag.rag_kb_big_embedding_idx');
+damage('rag_internal.rag_kb_big_embedding_idx');
 write_file("$folder/lunch.txt", 'Lunch is at noon.');
 sync_ok($node, 'notes', 'a sync that meets the corruption succeeds');
 is( $node->safe_psql(
@@ -178,12 +179,13 @@ is( $node->safe_psql(
 is($node->safe_psql('postgres', $status),
 	'ready', 'a sync that meets the corruption rebuilds the index');
 is( $node->safe_psql(
-		'postgres', q{SELECT count(*) FROM rag_check_index('rag.rag_kb_big_embedding_idx')}),
+		'postgres', q{SELECT count(*)
+			FROM rag_check_index('rag_internal.rag_kb_big_embedding_idx')}),
 	'0',
 	'the index rebuilt by the sync is correct');
 
 # -- the table: all of its blocks but the first, so that every search meets one
-damage('rag.rag_kb_big');
+damage('rag_internal.rag_kb_big');
 error_like(
 	run_sql($node, $search),
 	'XX001',

@@ -18,7 +18,8 @@ sql(
 	q{SELECT setseed(0.5);
 	CREATE FUNCTION words(n int) RETURNS text LANGUAGE sql AS $$
 		SELECT string_agg('w' || floor(exp(random() * ln(400))), ' ') FROM generate_series(1, n) $$;
-	INSERT INTO rag.rag_kb_big (collection, uri, title, document_id, document_type, category,
+	INSERT INTO rag_internal.rag_kb_big (collection, uri, title, document_id, document_type,
+		category,
 		chunk_id,
 		chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
 		indexed_at, start_line, end_line)
@@ -239,7 +240,7 @@ $node->restart;
 
 my $index = sql(q{SELECT indexrelid::regclass FROM pg_index
 	JOIN pg_class AS i ON i.oid = indexrelid JOIN pg_am AS a ON a.oid = i.relam
-	WHERE indrelid = 'rag.rag_kb_big'::regclass AND a.amname = 'rag_bm25'});
+	WHERE indrelid = 'rag_internal.rag_kb_big'::regclass AND a.amname = 'rag_bm25'});
 my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$index')");
 sql('CHECKPOINT');
 $node->stop;

@@ -20,7 +20,7 @@ my $chunks = "SELECT count(*) || ' ' || count(DISTINCT document_id) FROM rag.chu
 	WHERE collection = 'books'";
 my $found = "SELECT uri FROM rag_search('bread', 'books', top_k => 1, mode => 'keyword')";
 my $relations = "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-	WHERE nspname = 'rag' AND relkind = 'r' AND relname ~ '^rag_(kb|rebuild)_books'";
+	WHERE nspname = 'rag_internal' AND relkind = 'r' AND relname ~ '^rag_(kb|rebuild)_books'";
 
 # Starts a rebuild that waits for the engine.
 sub waiting_rebuild
@@ -81,7 +81,7 @@ is(ask($node, "SELECT count(*) FROM rag.chunks WHERE uri = 'rolls'"),
 is(ask($node, "SELECT max(length(content)) <= 80 FROM rag.chunks WHERE collection = 'books'
 		AND uri <> 'rolls'"), 't', 'the chunks have the new size');
 is(ask($node, $relations), '1', 'nothing is left of the former storage');
-is(ask($node, 'SELECT count(*) FROM rag.rebuild'), '0', 'no rebuild is left');
+is(ask($node, 'SELECT count(*) FROM rag_internal.rebuild'), '0', 'no rebuild is left');
 
 # a long transaction that reads chunks: the rebuild gives up, and the next one only replaces
 $node->append_conf('postgresql.conf', "rag.lock_timeout = '1s'");
@@ -128,7 +128,8 @@ for my $case (
 	$reader->query('BEGIN');
 	$reader->query("SELECT $call");
 	is( ask($node, q{SELECT mode FROM pg_locks WHERE locktype = 'object' AND objsubid = 1
-			AND classid = 'rag.collections'::regclass AND objid = rag.source_hash('one')::oid}),
+			AND classid = 'rag_internal.collection'::regclass
+				AND objid = rag_internal.source_hash('one')::oid}),
 		'ShareLock', "a session that $what is among the writers");
 	my $rebuild = start_sql($node, "CALL rag_rebuild_collection('one')");
 	await('the rebuild waits', sub { ask($node, q{SELECT count(*) FROM pg_locks

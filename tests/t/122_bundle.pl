@@ -20,13 +20,16 @@ my $catalog = q{
 	UNION ALL SELECT 'trigger', tgname FROM pg_trigger
 	UNION ALL SELECT 'type', typname FROM pg_type WHERE typname !~ '^_?pg_toast'
 	UNION ALL SELECT 'statistics', coalesce(collection, '-') FROM rag.search_stats
-	UNION ALL SELECT 'operations', collection FROM rag.operation_statistics()
+	UNION ALL SELECT 'operations', collection FROM rag_internal.operation_statistics()
 	WHERE collection IS NOT NULL
 	UNION ALL SELECT 'rows', t || ' ' || (xpath('/row/n/text()', query_to_xml(
-		format('SELECT count(*) AS n FROM rag.%I', t), false, true, '')))[1]::text
-	FROM unnest(ARRAY['collections', 'collection_grant', 'source', 'run', 'run_error', 'run_total',
-		'documents', 'chunks', 'document_digests', 'knowledge', 'content_change',
-		'embedding_place', 'table_changes', 'table_state', 'secret']) AS t
+		'SELECT count(*) AS n FROM ' || t, false, true, '')))[1]::text
+	FROM unnest(ARRAY['rag.documents', 'rag.chunks', 'rag_internal.collection',
+		'rag_internal.collection_grant', 'rag_internal.source', 'rag_internal.run',
+		'rag_internal.run_error', 'rag_internal.run_total', 'rag_internal.document_digest',
+		'rag_internal.knowledge_item', 'rag_internal.content_change',
+		'rag_internal.embedding_place', 'rag_internal.table_change', 'rag_internal.table_state',
+		'rag_internal.secret']) AS t
 	ORDER BY 1, 2};
 my $files = sub {
 	return join "\n", sort grep { !/^pg_rag\/(work|model_folders)/ }
@@ -38,11 +41,12 @@ my $rows = sub {
 	my ($collection) = @_;
 	return $sql->(
 		qq{SELECT to_jsonb(d) FROM rag.documents d WHERE collection = '$collection' ORDER BY 1;
-		SELECT to_jsonb(c) - 'embedding', encode(rag.vector_send(embedding), 'hex')
+		SELECT to_jsonb(c) - 'embedding', encode(rag_internal.vector_send(embedding), 'hex')
 		FROM rag.chunks c WHERE collection = '$collection' ORDER BY 1;
-		SELECT to_jsonb(d) FROM rag.document_digests d WHERE collection = '$collection' ORDER BY 1;
+		SELECT to_jsonb(d) FROM rag_internal.document_digest d WHERE collection = '$collection'
+			ORDER BY 1;
 		SELECT to_jsonb(k) FROM rag.knowledge k WHERE collection = '$collection' ORDER BY 1;
-		SELECT to_jsonb(c) - '{serial,updated_at,imported}'::text[] FROM rag.collections c
+		SELECT to_jsonb(c) - '{serial,updated_at,imported}'::text[] FROM rag_internal.collection c
 			WHERE name = '$collection';
 		SELECT to_jsonb(s) FROM rag_search('bread', '$collection', top_k => 5) s}
 	);
@@ -160,7 +164,7 @@ is( $sql->(
 			WHERE collection = 'other' AND former_source IS NOT NULL GROUP BY 1}),
 	'oven|2',
 	'without sources, documents are those of a former source');
-is($sql->(q{SELECT count(*) FROM rag.document_digests WHERE collection = 'other'}),
+is($sql->(q{SELECT count(*) FROM rag_internal.document_digest WHERE collection = 'other'}),
 	'0', 'and have no digests');
 
 # -- a failed export leaves nothing

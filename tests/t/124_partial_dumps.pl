@@ -49,10 +49,10 @@ $node->safe_psql('app', q{SELECT rag_revoke_collection('default', 'rag_reader')}
 my @collections = qw(default second third);
 my $definitions = q{SELECT string_agg(c::text, chr(10) ORDER BY name) FROM (
 	SELECT name, owner, owner_id, retriever, text_config, model_identity, partition, created_at
-	FROM rag.collections) AS c};
+	FROM rag_internal.collection) AS c};
 my $grants = q{SELECT string_agg(g::text, ' ' ORDER BY g::text) FROM rag.collection_grants g};
 my $indexes = q{SELECT string_agg(indexdef, chr(10) ORDER BY indexdef) FROM pg_indexes
-	WHERE schemaname = 'rag' AND tablename LIKE 'rag\_kb\_%'};
+	WHERE schemaname = 'rag_internal' AND tablename LIKE 'rag\_kb\_%'};
 sub contents { return join "\n", map { stored($node, $_, $_[0]) } @collections }
 my %before = map { $_ => $node->safe_psql('app', $_) } $definitions, $grants, $indexes;
 my $contents = contents('app');
@@ -136,7 +136,7 @@ is(as_app('whole', 'INSERT INTO own VALUES (2) RETURNING id'),
 SKIP:
 {
 	skip 'pg_dump --extension came with PostgreSQL 14', 1 if $node->pg_version < 14;
-	dump_and_restore('one_schema', [], [qw(--format=custom --schema=rag --extension=rag)],
+	dump_and_restore('one_schema', [], [qw(--format=custom --schema=rag* --extension=rag)],
 		\@pg_restore);
 	is_restored('one_schema');
 }

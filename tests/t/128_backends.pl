@@ -105,7 +105,7 @@ for my $backend (@backends)
 	is( $sql->(
 			qq{SELECT string_agg(DISTINCT a.amname, ' ') FROM pg_class c
 				JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-			WHERE i.indrelid = 'rag."rag_kb_$backend->{name}"'::regclass
+			WHERE i.indrelid = 'rag_internal."rag_kb_$backend->{name}"'::regclass
 				AND a.amname IN ('hnsw', 'rag_hnsw')}),
 		$backend->{index},
 		"$backend->{name}: the partition has the index of its type");
@@ -150,6 +150,6 @@ $node->append_conf('postgresql.conf', 'rag.scheduler = on');
 $node->reload;
 $sql->(q{SELECT rag_drop_collection(c.name) FROM rag.collections c
 	JOIN rag.retrievers r ON r.name = c.retriever WHERE r.name ~ '^(qdrant|elastic)'});
-$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM rag.storage_removal')
+$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM rag_internal.storage_removal')
   || die 'the servers were not told';
 done_testing();

@@ -170,7 +170,7 @@ $sql->(qq{SELECT rag_create_secret('other', '$key')});
 $retriever->('aside', qq({"type": "qdrant", "url": "$url", "apiKeyRef": {"name": "other"}}));
 $sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(1, 'a', axis(1))), 'aside')});
 $written->('aside');
-$sql->(q{DELETE FROM rag.secret_value WHERE name = 'other'});
+$sql->(q{DELETE FROM rag_internal.secret_value WHERE name = 'other'});
 like(
 	$sql->(q{SELECT string_agg(format('%s %s', collection, error), E'\n' ORDER BY collection)
 		FROM rag_sync_storage()}),
@@ -187,7 +187,7 @@ is($sql->(q{SELECT found('docs', axis(4), 1)}),
 RagVectors::fail_next($url, status => 503, times => 1000);
 $sql->(q{SELECT rag_upsert_chunks(jsonb_build_array(chunk(5, 'e', axis(5))), 'docs')});
 await('the failure is recorded',
-	sub { $sql->(q{SELECT count(*) FROM rag.storage_delay WHERE collection = 'docs'}) });
+	sub { $sql->(q{SELECT count(*) FROM rag_internal.storage_delay WHERE collection = 'docs'}) });
 like(
 	$sql->(q{SELECT state, detail FROM rag_collection_status('docs')}),
 	qr{^syncing\|storage "qdrant" does not have .* 1 document; .* Qdrant at \Q$url\E has failed},
@@ -212,7 +212,7 @@ $written->('docs');
 is($sql->(q{SELECT documents_pending, server_chunks = chunks FROM rag_sync_storage('docs')}),
 	'0|t', 'all documents are written to another server');
 await('the former one cannot be told to delete them',
-	sub { $sql->(q{SELECT error ~ 'could not reach Qdrant' FROM rag.storage_removal
+	sub { $sql->(q{SELECT error ~ 'could not reach Qdrant' FROM rag_internal.storage_removal
 		WHERE collection = 'docs'}) eq 't' });
 my $former = q{SELECT problem, remedy FROM rag_status() WHERE object = 'retriever docs'};
 like(
@@ -242,7 +242,7 @@ like(
 	'a NOTICE names what is given up');
 is($given_up->{out}, '0|', 'a collection whose former server is given up has no error');
 is($sql->($former), '', 'rag_status() has no row of a server that was given up');
-my $removals = q{FROM rag.storage_removal WHERE collection IN ('docs', 'papers')};
+my $removals = q{FROM rag_internal.storage_removal WHERE collection IN ('docs', 'papers')};
 is($sql->("SELECT count(*) $removals"),
 	'0', 'a former server that was given up is not asked again');
 
@@ -361,7 +361,7 @@ $sql->(q{BEGIN; SELECT rag_upsert_chunks(jsonb_build_array(
 await(
 	'it is refused',
 	sub {
-		$sql->(q{SELECT count(*), count(error) FROM rag.storage_change
+		$sql->(q{SELECT count(*), count(error) FROM rag_internal.storage_change
 			WHERE collection = 'docs'}) eq '1|1';
 	});
 like(
@@ -378,12 +378,12 @@ $sql->(q{SELECT rag_drop_source('files'); SELECT rag_drop_collection('docs')});
 await(
 	'the index is deleted',
 	sub {
-		$sql->(q{SELECT count(*) = 0 FROM rag.storage_removal
+		$sql->(q{SELECT count(*) = 0 FROM rag_internal.storage_removal
 			WHERE spec #>> '{storageConfig,type}' = 'elasticsearch'}) eq 't';
 	});
 ok(RagVectors::requests($other)->{'DELETE rag_kb_docs'},
 	'a collection that is dropped is deleted at its server');
-is($sql->('SELECT count(*) FROM rag.storage_change'), '0', 'and nothing is left to write');
+is($sql->('SELECT count(*) FROM rag_internal.storage_change'), '0', 'and nothing is left to write');
 unlike($node->safe_psql('postgres', 'TABLE rag.retrievers') . slurp_file($node->logfile),
 	qr/\Q$key\E/, 'the key is in no table of settings and not in the log');
 done_testing();

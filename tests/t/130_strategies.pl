@@ -107,7 +107,7 @@ is(places(), 'a:-:0 b:rag_documents:1 c:-:0 d:-:0', 'partitions are the same aft
 $node->safe_psql('postgres', join ';', map { add($_, "The colour of $_ is red.") } qw(a c d));
 $node->safe_psql(
 	'postgres', q{
-	INSERT INTO rag.rag_documents (collection, uri, title, document_id, document_type, chunk_id,
+	INSERT INTO rag_internal.rag_documents (collection, uri, title, document_id, document_type, chunk_id,
 		chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
 		indexed_at, start_line, end_line)
 	SELECT 'd', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i)::uuid, 0, 0,
@@ -122,7 +122,7 @@ is(ask($node, $indexed), 'a b c d', 'all collections of a large partition have i
 my $path = $node->data_dir . '/'
   . $node->safe_psql('postgres', q{SELECT pg_relation_filepath(c.oid) FROM pg_class c
 		JOIN pg_am m ON m.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-		WHERE i.indrelid = 'rag.rag_documents'::regclass AND m.amname = 'rag_bm25'});
+		WHERE i.indrelid = 'rag_internal.rag_documents'::regclass AND m.amname = 'rag_bm25'});
 $node->safe_psql('postgres', 'CHECKPOINT');
 $node->stop;
 open my $file, '+<:raw', $path or die "$path: $!";

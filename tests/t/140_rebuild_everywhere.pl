@@ -54,7 +54,7 @@ is($sql->($storage), 'x', 'texts are compressed again');
 # -- into a partition that others may join: the first one brings its indexes, and others join them
 my $indexes = q{SELECT string_agg(DISTINCT a.amname, ' ' ORDER BY a.amname), count(*)
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-	WHERE i.indrelid = 'rag.together'::regclass};
+	WHERE i.indrelid = 'rag_internal.together'::regclass};
 $sql->(
 	q{SELECT rag_create_retriever('together',
 		'{"storageConfig": {"indexStrategy": {"mode": "fixed", "fixedName": "together"}}}');
@@ -62,7 +62,7 @@ $sql->(
 	CALL rag_rebuild_collection('large')});
 is($sql->($contents), $before, 'all chunks are in a shared partition');
 is($sql->(q{SELECT partition, has_vector_index, state FROM rag_collection_status('large')}),
-	'rag.together|t|ready', 'which has the index of vectors at once');
+	'rag_internal.together|t|ready', 'which has the index of vectors at once');
 my $of_first = $sql->($indexes);
 like($of_first, qr/rag_bm25 rag_hnsw/, 'and that of words');
 is($sql->($nearest), $found, 'searches find the same');
@@ -77,12 +77,12 @@ is($sql->(q{SELECT uri FROM rag_search('milk', 'small', top_k => 1)}), 'milk',
 $sql->(q{SELECT rag_alter_collection('large', text_config => 'english', retriever => 'default');
 	CALL rag_rebuild_collection('large')});
 is($sql->(q{SELECT partition, has_vector_index, state FROM rag_collection_status('large')}),
-	'rag.rag_kb_large|t|ready', 'the first one leaves again');
+	'rag_internal.rag_kb_large|t|ready', 'the first one leaves again');
 is($sql->($contents), $before, 'with all its chunks');
 $sql->(q{SELECT rag_alter_collection('small', chunk_size => 90);
 	CALL rag_rebuild_collection('small')});
 is($sql->(q{SELECT partition, chunk_count, state FROM rag_collection_status('small')}),
-	'rag.together|1|ready', 'the last one in it is rebuilt');
+	'rag_internal.together|1|ready', 'the last one in it is rebuilt');
 is($sql->(q{SELECT uri FROM rag_search('milk', 'small', mode => 'keyword')}),
 	'milk', 'and searched by words');
 
@@ -126,9 +126,9 @@ $copy->(q{CALL rag_rebuild_collection('books')});
 is(stored($node, 'books', 'copy'), stored($node, 'books'), 'which does the same there');
 is( $copy->(
 		q{SELECT state FROM rag_collection_status('books');
-		SELECT count(*) FROM rag.rebuild;
+		SELECT count(*) FROM rag_internal.rebuild;
 		SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-			WHERE nspname = 'rag' AND relkind = 'r' AND relname ~ '^rag_rebuild_'}),
+			WHERE nspname = 'rag_internal' AND relkind = 'r' AND relname ~ '^rag_rebuild_'}),
 	"ready\n0\n0",
 	'nothing is left of the interrupted one');
 $sql->('DROP DATABASE copy');
@@ -183,7 +183,7 @@ $sql->(
 my $other = $sql->(q{SELECT partition FROM rag.collections WHERE name = 'other'});
 my $reader = session($node);
 $reader->query("BEGIN");
-$reader->query("LOCK TABLE rag.$other IN SHARE UPDATE EXCLUSIVE MODE");
+$reader->query("LOCK TABLE rag_internal.$other IN SHARE UPDATE EXCLUSIVE MODE");
 my $rebuilt = run_sql($node,
 	q{SET rag.lock_timeout = '10s'; CALL rag_rebuild_collection('own')});
 is($rebuilt->{rc}, 0, 'a rebuild does not wait for a VACUUM of another collection')

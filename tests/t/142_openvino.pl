@@ -44,7 +44,8 @@ $node->safe_psql('postgres', qq{SELECT rag_create_collection('docs');
 	CREATE TABLE one AS SELECT rag_embed('$question') AS embedding});
 run_sql($node, "SELECT rag_sync('docs')");
 is(runtime(), 'onnxruntime', 'ONNX Runtime computes the model');
-my $fingerprint = ask($node, "SELECT model_fingerprint FROM rag.collections WHERE name = 'docs'");
+my $fingerprint = ask($node,
+	"SELECT model_fingerprint FROM rag_internal.collection WHERE name = 'docs'");
 
 # -- the other runtime
 use_runtime('openvino');
@@ -60,7 +61,8 @@ if ($is_installed)
 	is( ask($node, "SELECT phase, documents_updated, documents_unchanged, chunks_embedded
 			FROM rag.runs ORDER BY run_id DESC LIMIT 1"),
 		'Completed|1|1|1', 'a sync embeds only what has changed');
-	is(ask($node, "SELECT model_fingerprint FROM rag.collections WHERE name = 'docs'"),
+	is(ask($node,
+	"SELECT model_fingerprint FROM rag_internal.collection WHERE name = 'docs'"),
 		$fingerprint, 'the fingerprint is the same');
 	is( ask($node, "SELECT content FROM rag_search('$question', 'docs', mode => 'vector',
 			top_k => 1)"),

@@ -44,7 +44,8 @@ sub table_of
 {
 	my ($collection) = @_;
 	return $node->safe_psql('postgres',
-		"SELECT format('rag.%I', partition) FROM rag.collections WHERE name = '$collection'");
+		"SELECT format('rag_internal.%I', partition) FROM rag.collections
+			WHERE name = '$collection'");
 }
 
 my $state = q{SELECT state FROM rag_collection_status('dam')};
@@ -61,7 +62,7 @@ sub toast_of
 
 # -- the keyword index: keyword searches stay keyword searches
 my $expected = $node->safe_psql('postgres', $keyword);
-damage('rag.rag_kb_dam_expr_idx');
+damage('rag_internal.rag_kb_dam_expr_idx');
 my ($result, $out, $err) = $node->psql('postgres', $keyword);
 is($out, $expected, 'a keyword search over the table returns what the index did');
 like($err, qr/WARNING:.*the search read the table/, 'it warns about the index');
@@ -72,7 +73,7 @@ my $added =
 $node->safe_psql('postgres', q{SELECT rag_create_collection('fresh1')});
 create_folder_source($node, 'fresh1', $folder, 'fresh1');
 sync_ok($node, 'fresh1', 'a sync into an empty collection while another is damaged');
-$node->safe_psql('postgres', 'REINDEX TABLE rag.rag_kb_dam');
+$node->safe_psql('postgres', 'REINDEX TABLE rag_internal.rag_kb_dam');
 is($node->safe_psql('postgres', $state), 'ready', 'REINDEX heals it');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM rag.damage'),
 	'0', 'the mark is deleted when marks are read');
@@ -188,10 +189,10 @@ my $reads = q{SELECT count(*) FROM (SELECT * FROM rag_status()) s,
 	(SELECT count(*) FROM rag_collection_status()) c};
 my @relations = split /\n/, $node->safe_psql('postgres', q{
 	SELECT concat_ws(' ', c.oid::regclass, c.relkind, t.oid::regclass) FROM pg_class c
-	LEFT JOIN pg_index i ON i.indexrelid = c.oid AND c.relnamespace = 'rag'::regnamespace
+	LEFT JOIN pg_index i ON i.indexrelid = c.oid AND c.relnamespace <> 'pg_toast'::regnamespace
 	JOIN pg_class t ON t.oid = coalesce(i.indrelid, c.oid) AND c.relkind IN ('r', 'i')
 		OR t.reltoastrelid = c.oid
-	WHERE t.relnamespace = 'rag'::regnamespace
+	WHERE t.relnamespace IN ('rag'::regnamespace, 'rag_internal'::regnamespace)
 	  AND pg_relation_size(c.oid) > 0
 	  AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = t.oid)
 	ORDER BY c.relkind = 'r', c.relname <> 'documents', 1});
@@ -211,11 +212,11 @@ for my $line (@relations)
 	my ($relation, $kind, $table) = split ' ', $line;
 	damage($relation);
 	my $is_documents = $relation =~ /^rag\.documents/;
-	my $problem = "page of \"" . ($relation =~ s/^rag\.//r) . "\"";
+	my $problem = "page of \"" . ($relation =~ s/^rag(_internal)?\.//r) . "\"";
 	(undef, undef, $problem) =
 	  $node->psql('postgres', "SELECT count(*) FROM $table t WHERE t::text <> ''")
 	  if $kind ne 'i';
-	my $explained = "FROM rag.explain_damage(\$\$$problem\$\$)";
+	my $explained = "FROM rag_internal.explain_damage(\$\$$problem\$\$)";
 	my $remedy = $node->safe_psql('postgres', "SELECT remedy $explained");
 	my $named = $kind eq 'i' ? $relation : $table;
 	like($remedy, qr/\Q$named\E/, "$relation: the remedy names $named");
@@ -235,7 +236,7 @@ $node->safe_psql(
 	'postgres', q{
 	CREATE ROLE forger IN ROLE rag_reader;
 	SET ROLE forger;
-	SELECT rag.explain_damage('invalid page of "documents"')});
+	SELECT rag_internal.explain_damage('invalid page of "documents"')});
 is($node->safe_psql('postgres', "SELECT count(*) FROM rag.damage WHERE relation = 'rag.documents'"),
 	'0', 'a text marks nothing');
 

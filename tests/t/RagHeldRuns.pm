@@ -142,7 +142,7 @@ sub is_well
 	await_true(
 		$node,
 		'postgres',
-		"bool_and(phase = 'Completed') AND NOT EXISTS (SELECT FROM rag.run
+		"bool_and(phase = 'Completed') AND NOT EXISTS (SELECT FROM rag_internal.run
 		WHERE phase IN ('Pending', 'Running')) FROM rag.sources WHERE name IN ('docs', 'other')",
 		"$name: the work is completed automatically");
 	is(stored($node), $clean, "$name: the stored documents are those of an undisturbed sync");

@@ -201,8 +201,8 @@ sub failures
 			END IF;
 			RETURN NULL;
 		END$$});
-	my @tables = qw(documents content_change);
-	$test->query("CREATE TRIGGER zz_full AFTER INSERT OR UPDATE OR DELETE ON rag.$_
+	my @tables = qw(rag.documents rag_internal.content_change);
+	$test->query("CREATE TRIGGER zz_full AFTER INSERT OR UPDATE OR DELETE ON $_
 		FOR EACH STATEMENT EXECUTE FUNCTION probe.full('$_')") for @tables;
 	my %way = (
 		'rolled back' => sub { return "BEGIN; $_[0]; ROLLBACK" },
@@ -227,7 +227,7 @@ sub failures
 		push @wrong, map { "$operation->{name}, $way: $_" } $test->wrong($name),
 		  $test->chance(3) ? $test->wrong_answers($c) : ();
 	}
-	$test->query("DROP TRIGGER zz_full ON rag.$_") for @tables;
+	$test->query("DROP TRIGGER zz_full ON $_") for @tables;
 	result($test, 'P4: failures in ' . @names . ' collections change nothing', @wrong);
 	return;
 }

@@ -105,7 +105,7 @@ sub make_due
 {
 	my ($column, @names) = @_;
 	my $list = join ', ', map { "'$_'" } @names;
-	ask($node, "UPDATE rag.source SET $column = clock_timestamp() WHERE name IN ($list)");
+	ask($node, "UPDATE rag_internal.source SET $column = clock_timestamp() WHERE name IN ($list)");
 	return wake_scheduler();
 }
 sub wake_scheduler { return ask($node, 'SELECT pg_reload_conf()') }

@@ -39,7 +39,8 @@ sub worker
 		"there is a $kind",
 		sub {
 			my $pid = ask($node, $query);
-			$look->query('UPDATE rag.source SET name = name WHERE false') if $look && !$pid;
+			$look->query('UPDATE rag_internal.source SET name = name
+				WHERE false') if $look && !$pid;
 			return $pid;
 		});
 }
@@ -74,7 +75,8 @@ sub await_scheduled
 	my $all = join ' ', sort split / /, $databases;
 	my $kept = sub {
 		join ' ',
-		  sort grep { run_sql($node, 'SELECT rag.has_scheduler()', database => $_)->{out} eq 't' }
+		  sort grep { run_sql($node, 'SELECT rag_internal.has_scheduler()', database => $_)->{out}
+		  	eq 't' }
 		  split / /, $databases;
 	};
 	return await_value(sub { workers($node) . ": " . $kept->() }, "rag launcher -: $all", $name);
@@ -162,7 +164,7 @@ sub all_runs_ended
 	my ($node, $database, $name) = @_;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return await_true($node, $database,
-		"NOT EXISTS (SELECT FROM rag.run WHERE phase IN ('Pending', 'Running'))", $name);
+		"NOT EXISTS (SELECT FROM rag_internal.run WHERE phase IN ('Pending', 'Running'))", $name);
 }
 
 # Checks that no two runs of a source overlapped. Runs that never started are left out.
@@ -173,7 +175,7 @@ sub runs_never_overlap
 	return is(
 		$node->safe_psql(
 			$database,
-			"SELECT count(*) FROM rag.run a JOIN rag.run b ON a.source = b.source
+			"SELECT count(*) FROM rag_internal.run a JOIN rag_internal.run b ON a.source = b.source
 				AND a.run_id < b.run_id
 			AND a.started_at IS NOT NULL AND b.started_at IS NOT NULL
 			AND tstzrange(a.started_at, a.finished_at) && tstzrange(b.started_at, b.finished_at)"),
@@ -189,7 +191,7 @@ sub runs_are_consistent
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	is( $node->safe_psql(
 			$database,
-			"SELECT count(*) FROM rag.run WHERE phase NOT IN ('Completed', 'Failed')
+			"SELECT count(*) FROM rag_internal.run WHERE phase NOT IN ('Completed', 'Failed')
 				OR finished_at IS NULL"
 		),
 		'0',

@@ -125,7 +125,7 @@ BEGIN
         (SELECT md5(string_agg(d::text, '|' ORDER BY d.document_id)) FROM rag.documents d
          WHERE d.collection = name),
         (SELECT c::text FROM rag.collections c WHERE c.name = digest.name),
-        (SELECT md5(string_agg(d::text, '|' ORDER BY d::text)) FROM rag.document_digests d
+        (SELECT md5(string_agg(d::text, '|' ORDER BY d::text)) FROM rag_internal.document_digest d
          WHERE d.collection = name)));
 END $$;
 
@@ -138,9 +138,9 @@ BEGIN
     FOR place IN
         SELECT a.attrelid::regclass AS relation, a.attname
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE c.relnamespace = 'rag'::regnamespace AND c.relkind IN ('r', 'p')
-          AND NOT c.relispartition AND a.atttypid = 'text'::regtype AND a.attnum > 0
-          AND NOT a.attisdropped
+        WHERE c.relnamespace IN ('rag'::regnamespace, 'rag_internal'::regnamespace)
+          AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+          AND a.atttypid = 'text'::regtype AND a.attnum > 0 AND NOT a.attisdropped
           AND a.attname IN ('collection', 'source', 'name', 'former_source', 'partition')
     LOOP
         EXECUTE format('SELECT count(*) FROM %s WHERE %I = ANY ($1)',

@@ -84,7 +84,7 @@ pub struct Chunk {
     pub metadata: String,
 }
 
-/// A knowledge item: a row of `rag.knowledge` without its owner.
+/// A knowledge item: a row of `rag_internal.knowledge_item` without its owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnowledgeItem {
@@ -106,7 +106,7 @@ pub struct KnowledgeItem {
     pub indexed_at: Option<String>,
 }
 
-/// What a run has indexed: a row of `rag.document_digests`.
+/// What a run has indexed: a row of `rag_internal.document_digest`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digest {

@@ -322,7 +322,7 @@ fn in_text_order(text: &str, comparison: Comparison, given: &str) -> String {
 }
 
 /// The last part of the uri as people read it.
-const DECODED_FILE_NAME: &str = "rag.uri_file_name(c.uri)";
+const DECODED_FILE_NAME: &str = "rag_internal.uri_file_name(c.uri)";
 
 /// The last part of the uri, as it is.
 const FILE_NAME: &str = "pg_catalog.regexp_replace(c.uri, '^.*[/#]', '')";

@@ -206,7 +206,7 @@ fn the_retriever_of_the_proposal_needs_references_to_secrets() {
 fn the_built_in_retriever_passes() {
     let catalog = include_str!("../../../sql/catalog.sql");
     let (_, insert) = catalog
-        .split_once("INSERT INTO rag.retrievers (name, spec) VALUES ('default', '")
+        .split_once("INSERT INTO rag_internal.retriever (name, spec) VALUES ('default', '")
         .unwrap();
     let (spec, _) = insert.split_once("')").unwrap();
     let spec: Value = serde_json::from_str(spec).unwrap();

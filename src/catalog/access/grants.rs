@@ -43,8 +43,8 @@ pub fn grant(
         forget_dropped_roles(collection)?;
         execute(
             // pgrx passes InvalidOid as NULL
-            "INSERT INTO rag.collection_grant (collection, role, role_id, privilege)
-             VALUES ($1, $2, coalesce($3, 0::oid), $4)
+            "INSERT INTO rag_internal.collection_grant (collection, role, role_id, privilege)
+          VALUES ($1, $2, coalesce($3, 0::oid), $4)
              ON CONFLICT (collection, role_id, privilege) DO UPDATE SET role = excluded.role",
             &[
                 collection.name.as_str().into(),
@@ -68,8 +68,8 @@ pub fn revoke(
     as_owner(|| {
         forget_dropped_roles(collection)?;
         execute(
-            "DELETE FROM rag.collection_grant
-             WHERE collection = $1 AND role_id = coalesce($2, 0::oid)
+            "DELETE FROM rag_internal.collection_grant
+          WHERE collection = $1 AND role_id = coalesce($2, 0::oid)
                AND (privilege = 'write' OR NOT $3)",
             &[
                 collection.name.as_str().into(),
@@ -84,8 +84,8 @@ pub fn revoke(
 /// Deletes the grants to dropped roles. They have no effect.
 fn forget_dropped_roles(collection: &Collection) -> Result<usize, Error> {
     execute(
-        "DELETE FROM rag.collection_grant g
-         WHERE g.collection = $1 AND g.role_id IS DISTINCT FROM 0
+        "DELETE FROM rag_internal.collection_grant g
+      WHERE g.collection = $1 AND g.role_id IS DISTINCT FROM 0
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
         &[collection.name.as_str().into()],
     )
@@ -95,7 +95,7 @@ fn forget_dropped_roles(collection: &Collection) -> Result<usize, Error> {
 pub fn set_owner(collection: &Collection, owner: &Owner) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.collections SET owner = $2, owner_id = $3 WHERE name = $1",
+            "UPDATE rag_internal.collection SET owner = $2, owner_id = $3 WHERE name = $1",
             &[
                 collection.name.as_str().into(),
                 owner.name.as_str().into(),

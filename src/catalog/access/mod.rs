@@ -87,12 +87,12 @@ pub struct CollectionRights {
 }
 
 impl CollectionRights {
-    /// The columns of `rag.collections AS c` that [`CollectionRights::read`] reads.
+    /// The columns of `rag_internal.collection AS c` that [`CollectionRights::read`] reads.
     pub const COLUMNS: &'static str = "c.owner_id,
-        ARRAY(SELECT g.role_id FROM rag.collection_grant g
+        ARRAY(SELECT g.role_id FROM rag_internal.collection_grant g
               WHERE g.collection = c.name AND g.privilege = 'read'
                 AND g.role_id IS NOT NULL) AS readers,
-        ARRAY(SELECT g.role_id FROM rag.collection_grant g
+        ARRAY(SELECT g.role_id FROM rag_internal.collection_grant g
               WHERE g.collection = c.name AND g.privilege = 'write'
                 AND g.role_id IS NOT NULL) AS writers";
 
@@ -282,15 +282,6 @@ pub fn sees_every_document(collection: &Collection) -> bool {
         )
 }
 
-/// Returns true if the current role sees every document and every knowledge item of a collection.
-pub fn sees_whole(collection: &Collection) -> bool {
-    sees_every_document(collection)
-        && !matches!(
-            row_restriction(table(c"knowledge")),
-            RowRestriction::Policies { .. }
-        )
-}
-
 /// Returns true if the current role sees every row of a table, which may be a partition of
 /// `rag.chunks`.
 pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
@@ -298,7 +289,7 @@ pub fn sees_every_row_of(table: pg_sys::Oid) -> Result<bool, Error> {
         return Ok(true);
     }
     let Some((name, _)) =
-        lookup::relation_name(table).filter(|(_, schema)| *schema == extension::schema())
+        lookup::relation_name(table).filter(|(_, schema)| extension::has_tables(*schema))
     else {
         return Ok(false);
     };
@@ -323,7 +314,7 @@ fn collections(role: pg_sys::Oid, privilege: CollectionPrivilege) -> Result<Vec<
     let all = as_owner(|| {
         query_prepared(
             &format!(
-                "SELECT c.name, {} FROM rag.collections c ORDER BY 1",
+                "SELECT c.name, {} FROM rag_internal.collection c ORDER BY 1",
                 CollectionRights::COLUMNS
             ),
             &[],

@@ -68,10 +68,10 @@ pub fn overview(collection: &Collection) -> Result<Overview, Error> {
     let statement = format!(
         "SELECT c.external_id, c.description, c.chunk_size, c.chunk_overlap, c.chunk_unit,
                 c.created_at::text AS created_at,
-                greatest(c.updated_at, (SELECT max(g.changed_at) FROM rag.content_change g
+                greatest(c.updated_at, (SELECT max(g.changed_at) FROM rag_internal.content_change g
                                         WHERE g.collection = c.name))::text AS updated_at,
                 now()::text AS now, d.*, k.*
-         FROM rag.collections c,
+         FROM rag_internal.collection c,
               (SELECT count(*) FILTER (WHERE content_hash IS NOT NULL) AS documents,
                       count(*) FILTER (WHERE status = 'error') AS errors,
                       coalesce(sum(octet_length(content)), 0)::int8 AS document_bytes
@@ -276,7 +276,7 @@ impl BundledRows for KnowledgeItem {
                     nullif(array_to_string(paths, E'\\n'), '') AS paths, content_hash,
                     created_at::text AS created_at, last_fetched_at::text AS fetched_at,
                     indexed_at::text AS indexed_at
-             FROM rag.knowledge WHERE collection = {} ORDER BY knowledge_id",
+             FROM rag_internal.knowledge_item WHERE collection = {} ORDER BY knowledge_id",
             literal(collection)
         )
     }
@@ -309,7 +309,7 @@ impl BundledRows for Digest {
         format!(
             "SELECT document_id, source, uri, content_hash, chunk_count,
                     encode(digest, 'hex') AS digest
-             FROM rag.document_digests WHERE collection = {} ORDER BY document_id",
+             FROM rag_internal.document_digest WHERE collection = {} ORDER BY document_id",
             literal(collection)
         )
     }

@@ -1,7 +1,8 @@
 //! Writes the rows of a collection as a bundle has them.
 //!
 //! A bundle could have false embeddings of texts. So other collections take none from a collection
-//! that was imported: see `rag.collections.imported`. No row of `rag.embedding_place` is written.
+//! that was imported: see `rag_internal.collection.imported`. No row of
+//! `rag_internal.embedding_place` is written.
 
 use pgrx::datum::DatumWithOid;
 use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
@@ -54,7 +55,7 @@ fn unnested(from: usize, count: usize) -> String {
 pub fn mark_imported(collection: &str, ids_from: Option<&str>) -> Result<(), Error> {
     exactly(|| {
         execute(
-            "UPDATE rag.collections SET imported = true, ids_from = $2 WHERE name = $1",
+            "UPDATE rag_internal.collection SET imported = true, ids_from = $2 WHERE name = $1",
             &[collection.into(), ids_from.into()],
         )
     })?;
@@ -70,7 +71,7 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
     let taken = exactly(|| {
         execute_returning(
             "SELECT document_id::pg_catalog.text FROM rag.documents
-             WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
+          WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
             &[collection.name.as_str().into(), ids.into()],
             |row| row.required::<String>(1),
         )
@@ -195,7 +196,7 @@ pub fn insert_knowledge(
     owner: &Owner,
 ) -> Result<(), Error> {
     let statement = format!(
-        "INSERT INTO rag.knowledge (
+        "INSERT INTO rag_internal.knowledge_item (
              collection, owner, owner_id, knowledge_id, title, uri, document_type, category, tags,
              paths, status, error, content_hash, created_at, last_fetched_at, indexed_at)
          SELECT $1, $2, $3, k.knowledge_id, k.title, k.uri, k.document_type, k.category, k.tags,
@@ -235,7 +236,7 @@ pub fn insert_knowledge(
 /// A statement fails.
 pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Result<(), Error> {
     let statement = format!(
-        "INSERT INTO rag.document_digests (
+        "INSERT INTO rag_internal.document_digest (
              collection, document_id, source, uri, content_hash, chunk_count, digest)
          SELECT $1, d.* FROM ROWS FROM ({}) AS d",
         unnested(2, 6)
@@ -260,10 +261,10 @@ pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Re
 pub fn digest_all(collection: &Collection) -> Result<(), Error> {
     exactly(|| {
         execute(
-            "INSERT INTO rag.document_digests (
+            "INSERT INTO rag_internal.document_digest (
                  document_id, collection, source, uri, content_hash, chunk_count, digest)
              SELECT d.document_id, $1, d.source, d.uri, d.content_hash, d.chunk_count, d.digest
-             FROM rag.compute_document_digests($1) AS d WHERE d.source IS NOT NULL",
+             FROM rag_internal.compute_document_digests($1) AS d WHERE d.source IS NOT NULL",
             &[collection.name.as_str().into()],
         )
     })?;
@@ -290,18 +291,18 @@ pub fn restore_times(collection: &Collection, times: &CollectionTimes<'_>) -> Re
     };
     exactly(|| {
         execute(
-            "UPDATE rag.collections
-             SET created_at = $2::pg_catalog.timestamptz, updated_at = $3::pg_catalog.timestamptz
+            "UPDATE rag_internal.collection
+          SET created_at = $2::pg_catalog.timestamptz, updated_at = $3::pg_catalog.timestamptz
              WHERE name = $1",
             &args(),
         )?;
         execute(
-            "DELETE FROM rag.content_change WHERE collection = $1",
+            "DELETE FROM rag_internal.content_change WHERE collection = $1",
             &args()[..1],
         )?;
         execute(
-            "INSERT INTO rag.content_change (collection, changed_at)
-             VALUES ($1, $2::pg_catalog.timestamptz)",
+            "INSERT INTO rag_internal.content_change (collection, changed_at)
+          VALUES ($1, $2::pg_catalog.timestamptz)",
             &[collection.name.as_str().into(), times.updated_at.into()],
         )
     })?;

@@ -294,9 +294,11 @@ pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
 
 /// Returns the names of the collections that the caller may read.
 fn names() -> Result<Vec<String>, Error> {
-    query_prepared("SELECT name FROM rag.collections ORDER BY 1", &[], |row| {
-        row.required(1)
-    })
+    query_prepared(
+        "SELECT name FROM rag.collections ORDER BY 1",
+        &[],
+        |row| row.required(1),
+    )
 }
 
 /// The numbers of documents, errors and chunks of a collection, and the size of its texts.

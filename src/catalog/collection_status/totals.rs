@@ -46,7 +46,7 @@ const SHARES: &str = "
     SELECT k.name, (coalesce(pg_catalog.sum(d.chunk_count), 0) / nullif(pg_catalog.sum(
                coalesce(pg_catalog.sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
                0))::pg_catalog.float8
-    FROM rag.collections k LEFT JOIN rag.documents d ON d.collection = k.name
+    FROM rag_internal.collection k LEFT JOIN rag.documents d ON d.collection = k.name
     WHERE k.index_strategy <> 'per_dataset'
       AND k.partition IN (SELECT p.partition FROM partition p)
     GROUP BY k.name, k.partition";
@@ -63,11 +63,12 @@ fn statement(only: &str, shares: &str) -> String {
                     c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid,
                     p.reltoastrelid, coalesce(r.storage_type, 'hnsw') AS storage_type,
                     coalesce(r.index_mode, 'per_dataset') AS index_mode, r.index_options
-             FROM rag.collections c LEFT JOIN rag.retrievers r ON r.name = c.retriever
+             FROM rag_internal.collection c LEFT JOIN rag_internal.retriever r
+                 ON r.name = c.retriever
              LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
-                 AND p.relnamespace = 'rag'::pg_catalog.regnamespace
+                 AND p.relnamespace = 'rag_internal'::pg_catalog.regnamespace
              {only}),
-         damage AS MATERIALIZED (SELECT * FROM rag.damaged_relations()),
+         damage AS MATERIALIZED (SELECT * FROM rag_internal.damaged_relations()),
          share (name, of_partition) AS (
              {shares}),
          relation (name, oid, part) AS (
@@ -97,7 +98,7 @@ fn statement(only: &str, shares: &str) -> String {
              FROM file f GROUP BY f.name)
          SELECT c.name, c.embedding_dimension, c.created_at,
                 greatest(c.updated_at,
-                         (SELECT pg_catalog.max(x.changed_at) FROM rag.content_change x
+                         (SELECT pg_catalog.max(x.changed_at) FROM rag_internal.content_change x
                           WHERE x.collection = c.name)) AS updated_at,
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
                 c.retriever, c.external_id, c.model, c.model_fingerprint, c.model_precision,
@@ -106,7 +107,7 @@ fn statement(only: &str, shares: &str) -> String {
                 coalesce(c.index_strategy, c.index_mode) AS index_strategy,
                 CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
-                     THEN pg_catalog.format('rag.%I', c.partition) END AS partition,
+                     THEN pg_catalog.format('rag_internal.%I', c.partition) END AS partition,
                 EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
                         WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
                 OR coalesce(b.is_running, false) AS is_building,
@@ -131,11 +132,11 @@ fn statement(only: &str, shares: &str) -> String {
                  JOIN pg_catalog.pg_am a ON a.oid = n.relam
                  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                    AND a.amname IN ('rag_hnsw', 'hnsw')) AS vector_index_method,
-                (SELECT pg_catalog.count(*) FROM rag.storage_change s
+                (SELECT pg_catalog.count(*) FROM rag_internal.storage_change s
                  WHERE s.collection = c.name) AS untold,
                 coalesce(
-                    (SELECT d.error FROM rag.storage_delay d WHERE d.collection = c.name),
-                    (SELECT s.error FROM rag.storage_change s
+                    (SELECT d.error FROM rag_internal.storage_delay d WHERE d.collection = c.name),
+                    (SELECT s.error FROM rag_internal.storage_change s
                      WHERE s.collection = c.name AND s.error IS NOT NULL LIMIT 1))
                     AS untold_error,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
@@ -145,8 +146,8 @@ fn statement(only: &str, shares: &str) -> String {
          FROM partition c LEFT JOIN files f ON f.name = c.name
               LEFT JOIN share s ON s.name = c.name
               LEFT JOIN (SELECT k.collection,
-                                rag.is_in_progress(k.collection, 'rebuild') AS is_running
-                         FROM rag.rebuild k) b ON b.collection = c.name"
+                                rag_internal.is_in_progress(k.collection, 'rebuild') AS is_running
+                         FROM rag_internal.rebuild k) b ON b.collection = c.name"
     )
 }
 

@@ -57,7 +57,7 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
             claim_external_id(id, None)?;
         }
         let retrievers = query(
-            "SELECT 1 FROM rag.retrievers WHERE name = $1",
+            "SELECT 1 FROM rag_internal.retriever WHERE name = $1",
             &[new.retriever.into()],
             |_| Ok(()),
         )?;
@@ -65,7 +65,7 @@ pub fn create_if_missing(new: NewCollection<'_>) -> Result<bool, Error> {
             return Err(retrievers::missing(new.retriever));
         }
         let made = execute(
-            "INSERT INTO rag.collections (
+            "INSERT INTO rag_internal.collection (
                  name, retriever, chunk_size, chunk_overlap, metadata_whitelist, description,
                  chunk_unit, external_id, owner, owner_id, text_config, title_weight,
                  max_documents, max_bytes, embedding_model)
@@ -114,8 +114,8 @@ pub fn alter(collection: &Collection, changes: &CollectionChanges<'_>) -> Result
             claim_external_id(id, Some(collection))?;
         }
         execute(
-            "UPDATE rag.collections
-             SET description = nullif(coalesce($2, description), ''),
+            "UPDATE rag_internal.collection
+          SET description = nullif(coalesce($2, description), ''),
                  external_id = nullif(coalesce($3, external_id), ''),
                  max_documents = $4, max_bytes = $5, updated_at = pg_catalog.now()
              WHERE name = $1",
@@ -141,8 +141,8 @@ pub fn claim_name(name: &Name, of: Option<&Collection>) -> Result<(), Error> {
     Lock::collection_name(name.as_str()).acquire_for_transaction();
     let others = with_latest_snapshot(|| {
         query(
-            "SELECT FROM rag.collections
-             WHERE external_id = $1 AND name <> $1 AND name IS DISTINCT FROM $2",
+            "SELECT FROM rag_internal.collection
+          WHERE external_id = $1 AND name <> $1 AND name IS DISTINCT FROM $2",
             &[
                 name.as_str().into(),
                 of.map(|collection| collection.name.as_str()).into(),
@@ -171,8 +171,8 @@ fn claim_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
     let own = of.map(|collection| collection.name.as_str());
     let others = with_latest_snapshot(|| {
         query(
-            "SELECT name = $1 FROM rag.collections
-             WHERE (name = $1 OR external_id = $1) AND name IS DISTINCT FROM $2",
+            "SELECT name = $1 FROM rag_internal.collection
+          WHERE (name = $1 OR external_id = $1) AND name IS DISTINCT FROM $2",
             &[id.into(), own.into()],
             |row| row.required::<bool>(1),
         )
@@ -191,7 +191,8 @@ fn claim_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
 pub fn with_server() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT c.name FROM rag.collections c JOIN rag.retrievers r ON r.name = c.retriever
+            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r
+                 ON r.name = c.retriever
              WHERE r.server_url IS NOT NULL
              ORDER BY 1",
             &[],
@@ -247,7 +248,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         // the same statement may have dropped them
         let sources: Vec<String> = with_latest_snapshot(|| {
             query(
-                "SELECT name FROM rag.source WHERE collection = $1 ORDER BY 1",
+                "SELECT name FROM rag_internal.source WHERE collection = $1 ORDER BY 1",
                 &[name.into()],
                 |row| row.required(1),
             )
@@ -279,19 +280,19 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             &[name.into()],
         )?;
         execute(
-            "DELETE FROM rag.document_digests WHERE collection = $1",
+            "DELETE FROM rag_internal.document_digest WHERE collection = $1",
             &[name.into()],
         )?;
         execute(
-            "DELETE FROM rag.knowledge WHERE collection = $1",
+            "DELETE FROM rag_internal.knowledge_item WHERE collection = $1",
             &[name.into()],
         )?;
         execute(
-            "DELETE FROM rag.collection_grant WHERE collection = $1",
+            "DELETE FROM rag_internal.collection_grant WHERE collection = $1",
             &[name.into()],
         )?;
         execute(
-            "DELETE FROM rag.collections WHERE name = $1",
+            "DELETE FROM rag_internal.collection WHERE name = $1",
             &[name.into()],
         )?;
         for noted in [
@@ -301,7 +302,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             "knowledge_run",
         ] {
             execute(
-                &format!("DELETE FROM rag.{noted} WHERE collection = $1"),
+                &format!("DELETE FROM rag_internal.{noted} WHERE collection = $1"),
                 &[name.into()],
             )?;
         }

@@ -1,4 +1,5 @@
-//! `rag.collections`: what a collection is. [`manage`] creates, alters and drops collections.
+//! `rag_internal.collection`: what a collection is. [`manage`] creates, alters and drops
+//! collections.
 
 use rag_definition::{
     Quota,
@@ -74,7 +75,7 @@ pub struct Collection {
     pub rights: CollectionRights,
     /// Changed settings wait for a rebuild: see [`wanted`].
     pub has_wanted: bool,
-    /// See `rag.collections.rebuilds`.
+    /// See `rag_internal.collection.rebuilds`.
     rebuilds: i64,
 }
 
@@ -209,7 +210,7 @@ impl Collection {
     pub fn lock(name: &str) -> Result<Self, Error> {
         as_owner(|| {
             execute(
-                "SELECT FROM rag.collections WHERE name = $1 FOR NO KEY UPDATE",
+                "SELECT FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
                 &[name.into()],
             )
         })?;
@@ -218,7 +219,7 @@ impl Collection {
 
     /// Returns the collections that meet a condition on $1, those with this name first.
     fn query(condition: &str, name: &str) -> Result<Vec<Self>, Error> {
-        Self::query_from("rag.collections c", condition, name)
+        Self::query_from("rag_internal.collection c", condition, name)
     }
 
     /// Returns the collections among the rows of a relation, which is called `c`.
@@ -233,7 +234,7 @@ impl Collection {
                             model_max_tokens, text_config, title_weight,
                             max_documents, max_bytes, serial, partition, index_strategy,
                             embedding_model, wanted IS NOT NULL AS has_wanted, rebuilds,
-                            (SELECT r.spec FROM rag.retrievers r
+                            (SELECT r.spec FROM rag_internal.retriever r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM {relation} WHERE {condition} ORDER BY name = $1 DESC",
                     CollectionRights::COLUMNS
@@ -341,7 +342,7 @@ impl Collection {
             .is_some_and(|stored| stored.fingerprint == model.fingerprint);
         if !same {
             execute(
-                "UPDATE rag.collections SET model = $2, model_fingerprint = $3,
+                "UPDATE rag_internal.collection SET model = $2, model_fingerprint = $3,
                      embedding_dimension = $4, model_identity = $5, embedding_baseline = $6,
                      model_precision = $7, model_max_tokens = $8, updated_at = now()
                  WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
@@ -393,7 +394,7 @@ impl Collection {
     fn check_not_rebuilt(&self) -> Result<(), Error> {
         partitions::join_writers(self.name.as_str());
         let found = execute_prepared(
-            "SELECT rebuilds, serial FROM rag.collections WHERE name = $1 FOR KEY SHARE",
+            "SELECT rebuilds, serial FROM rag_internal.collection WHERE name = $1 FOR KEY SHARE",
             &[self.name.as_str().into()],
             |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
         )?;

@@ -1,4 +1,4 @@
-//! `rag.source`: the definitions of sources, their schedules and their status.
+//! `rag_internal.source`: the definitions of sources, their schedules and their status.
 
 mod view;
 mod write;
@@ -139,7 +139,7 @@ impl Source {
             query(
                 &format!(
                     "SELECT name, coalesce(ids_from, name) AS ids_from, uid, generation, xmin, {}
-                     FROM rag.source WHERE name = $1",
+                  FROM rag_internal.source WHERE name = $1",
                     SourceDefinition::COLUMNS
                 ),
                 &[name.into()],
@@ -200,8 +200,9 @@ pub fn lock(name: &str) -> Result<Option<SourceRow>, Error> {
             &format!(
                 "SELECT name, generation, next_run,
                         last_run_id IS NOT NULL
-                            OR EXISTS (SELECT FROM rag.run r WHERE r.source = s.name) AS has_run, {}
-                 FROM rag.source s WHERE name = $1 FOR NO KEY UPDATE",
+                            OR EXISTS (SELECT FROM rag_internal.run r WHERE r.source = s.name)
+                                AS has_run, {}
+                 FROM rag_internal.source s WHERE name = $1 FOR NO KEY UPDATE",
                 SourceDefinition::COLUMNS
             ),
             &[name.into()],
@@ -227,7 +228,7 @@ pub fn lock(name: &str) -> Result<Option<SourceRow>, Error> {
 pub fn lock_at_once(name: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         execute_returning(
-            "SELECT 1 FROM rag.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT",
+            "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT",
             &[name.into()],
             |_| Ok(()),
         )
@@ -271,8 +272,8 @@ pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
     };
     let found = as_owner(|| {
         query(
-            "SELECT name FROM rag.source
-             WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
+            "SELECT name FROM rag_internal.source
+          WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
                    LIKE $1 || '%'",
             &[hash.into()],
             |row| row.required::<String>(1),
@@ -287,7 +288,7 @@ pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
 pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT owner_id, owner, collection FROM rag.source WHERE name = $1",
+            "SELECT owner_id, owner, collection FROM rag_internal.source WHERE name = $1",
             &[name.into()],
             |row| {
                 Ok((
@@ -304,7 +305,7 @@ pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error
 pub fn ids_from(name: &str) -> Result<String, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT coalesce(ids_from, name) FROM rag.source WHERE name = $1",
+            "SELECT coalesce(ids_from, name) FROM rag_internal.source WHERE name = $1",
             &[name.into()],
             |row| row.required(1),
         )
@@ -317,8 +318,8 @@ pub fn ids_from(name: &str) -> Result<String, Error> {
 pub fn renamed(collection: &str) -> Result<BTreeMap<String, String>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT name, ids_from FROM rag.source
-             WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
+            "SELECT name, ids_from FROM rag_internal.source
+          WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
             &[collection.into()],
             |row| Ok((row.required(1)?, row.required(2)?)),
         )
@@ -330,7 +331,7 @@ pub fn renamed(collection: &str) -> Result<BTreeMap<String, String>, Error> {
 pub fn set_ids_from(name: &str, ids_from: Option<&str>) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET ids_from = $2 WHERE name = $1",
+            "UPDATE rag_internal.source SET ids_from = $2 WHERE name = $1",
             &[name.into(), ids_from.into()],
         )
     })?;
@@ -346,7 +347,7 @@ pub fn has_name(name: &Name) -> Result<bool, Error> {
 pub fn existing(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
     as_owner(|| {
         query(
-            "SELECT uid FROM rag.source WHERE uid = ANY ($1)",
+            "SELECT uid FROM rag_internal.source WHERE uid = ANY ($1)",
             &[uids.to_vec().into()],
             |row| row.required(1),
         )
@@ -359,7 +360,7 @@ pub fn existing(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
 pub fn exists(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         execute_prepared(
-            "SELECT 1 FROM rag.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
+            "SELECT 1 FROM rag_internal.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
             &[source.name.as_str().into(), source.uid.into()],
             |_| Ok(()),
         )
@@ -371,7 +372,7 @@ pub fn exists(source: &Source) -> Result<bool, Error> {
 pub fn with_invalid_schedule() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            r#"SELECT name FROM rag.source
+            r#"SELECT name FROM rag_internal.source
                WHERE NOT suspend AND conditions @>
                    '[{"type": "AutoIndexerScheduled", "reason": "InvalidSchedule"}]'
                        ORDER BY name"#,
@@ -385,8 +386,8 @@ pub fn with_invalid_schedule() -> Result<Vec<String>, Error> {
 pub fn runner_pid(name: &Name) -> Result<Option<i32>, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pid FROM rag.source_locks()
-             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8
+            "SELECT pid FROM rag_internal.source_locks()
+          WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8
                  & 4294967295
                AND pid IN (SELECT pid FROM pg_catalog.pg_stat_activity
                    WHERE backend_type = 'rag runner')",
@@ -401,7 +402,8 @@ pub fn runner_pid(name: &Name) -> Result<Option<i32>, Error> {
 pub fn names_of(collection: Option<&str>) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT name FROM rag.source WHERE collection = coalesce($1, collection) ORDER BY name",
+            "SELECT name FROM rag_internal.source WHERE collection = coalesce($1, collection)
+             ORDER BY name",
             &[collection.into()],
             |row| row.required(1),
         )

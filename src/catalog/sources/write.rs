@@ -58,11 +58,12 @@ pub fn create(
     let created = as_owner(|| {
         execute(
             &format!(
-                "INSERT INTO rag.source (name, {COLUMNS}, next_run, conditions, booted_at, ids_from)
+                "INSERT INTO rag_internal.source (name, {COLUMNS}, next_run, conditions, booted_at,
+                                     ids_from)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-                         $17, $18, rag.merge_conditions('[]', $19),
+                         $17, $18, rag_internal.merge_conditions('[]', $19),
                          pg_catalog.pg_postmaster_start_time(),
-                         CASE WHEN EXISTS (SELECT FROM rag.source s WHERE s.ids_from = $1)
+                         CASE WHEN EXISTS (SELECT FROM rag_internal.source s WHERE s.ids_from = $1)
                               THEN $1 || ' ' || pg_catalog.gen_random_uuid()::pg_catalog.text END)
                  ON CONFLICT DO NOTHING"
             ),
@@ -91,11 +92,11 @@ pub fn update(
     as_owner(|| {
         execute(
             &format!(
-                "UPDATE rag.source SET
+                "UPDATE rag_internal.source SET
                      ({COLUMNS}) = ROW ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                          $15, $16, $17),
                      next_run = $18,
-                     conditions = rag.merge_conditions(conditions, $19),
+                     conditions = rag_internal.merge_conditions(conditions, $19),
                      booted_at = CASE WHEN $20 THEN pg_catalog.pg_postmaster_start_time()
                          ELSE booted_at END,
                      retry_at = CASE WHEN $12 > 0 THEN retry_at END,
@@ -113,8 +114,9 @@ pub fn update(
 pub fn suspend(name: &Name, changes: &ConditionChanges) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET suspend = true, conditions = rag.merge_conditions(conditions,
-             $2) WHERE name = $1",
+            "UPDATE rag_internal.source
+          SET suspend = true, conditions = rag_internal.merge_conditions(conditions, $2)
+             WHERE name = $1",
             &[name.as_str().into(), changes.to_json().into()],
         )
     })?;
@@ -131,11 +133,11 @@ pub fn resume(
 ) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source AS s SET suspend = false, conditions =
-             rag.merge_conditions(conditions, $4),
+            "UPDATE rag_internal.source AS s SET suspend = false, conditions =
+             rag_internal.merge_conditions(conditions, $4),
                  next_run = CASE WHEN $2 THEN $3
                                  WHEN next_run IS NOT NULL OR last_run_id IS NULL
-                                      AND NOT EXISTS (SELECT FROM rag.run r
+                                      AND NOT EXISTS (SELECT FROM rag_internal.run r
                                           WHERE r.source = s.name) THEN pg_catalog.now() END
              WHERE name = $1",
             &[
@@ -153,8 +155,8 @@ pub fn resume(
 pub fn announce_drop(name: &str) -> Result<(), Error> {
     as_owner(|| {
         query(
-            "SELECT rag.announce(pg_catalog.jsonb_build_object('source', $1::pg_catalog.text,
-             'phase', 'Terminating'))::pg_catalog.text",
+            "SELECT rag_internal.announce(pg_catalog.jsonb_build_object(
+                 'source', $1::pg_catalog.text, 'phase', 'Terminating'))::pg_catalog.text",
             &[name.into()],
             |_| Ok(()),
         )
@@ -166,20 +168,20 @@ pub fn announce_drop(name: &str) -> Result<(), Error> {
 pub fn drop(name: &Name) -> Result<Option<pgrx::Uuid>, Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.run_error WHERE source = $1",
+            "DELETE FROM rag_internal.run_error WHERE source = $1",
             &[name.as_str().into()],
         )?;
         execute(
-            "DELETE FROM rag.run WHERE source = $1",
+            "DELETE FROM rag_internal.run WHERE source = $1",
             &[name.as_str().into()],
         )?;
-        // the trigger on rag.run has added these runs
+        // the trigger on rag_internal.run has added these runs
         execute(
-            "DELETE FROM rag.run_total WHERE source = $1",
+            "DELETE FROM rag_internal.run_total WHERE source = $1",
             &[name.as_str().into()],
         )?;
         let deleted = execute_returning(
-            "DELETE FROM rag.source WHERE name = $1 RETURNING uid",
+            "DELETE FROM rag_internal.source WHERE name = $1 RETURNING uid",
             &[name.as_str().into()],
             |row| row.required(1),
         )?;
@@ -193,7 +195,7 @@ pub fn put_notes(name: &str, notes: &Notes) -> Result<bool, Error> {
     parameters.extend(notes::parameters(notes));
     let changed = as_owner(|| {
         execute(
-            "UPDATE rag.source SET display_name = $2, labels = $3, annotations = $4
+            "UPDATE rag_internal.source SET display_name = $2, labels = $3, annotations = $4
              WHERE name = $1 AND (display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4)",
             &parameters,
         )
@@ -205,7 +207,8 @@ pub fn put_notes(name: &str, notes: &Notes) -> Result<bool, Error> {
 pub fn set_conditions(name: &str, changes: &ConditionChanges) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "UPDATE rag.source SET conditions = rag.merge_conditions(conditions, $2)
+            "UPDATE rag_internal.source
+          SET conditions = rag_internal.merge_conditions(conditions, $2)
              WHERE name = $1",
             &[name.into(), changes.to_json().into()],
         )

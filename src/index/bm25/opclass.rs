@@ -27,15 +27,17 @@ pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
         CROSS JOIN (VALUES (1), (2)) AS needed (n)
         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop
             WHERE amopfamily = opcfamily AND amoplefttype = opcintype
-            AND amoprighttype = 'rag.bm25_query'::pg_catalog.regtype AND amopstrategy = n)
+            AND amoprighttype = 'rag_types.bm25_query'::pg_catalog.regtype AND amopstrategy = n)
         UNION ALL
         SELECT 'operator ' || amopopr::pg_catalog.regoperator || ' with strategy ' ||
             amopstrategy || ' is not one of extension rag' FROM class
         JOIN pg_catalog.pg_amop ON amopfamily = opcfamily
         JOIN pg_catalog.pg_operator o ON o.oid = amopopr
         WHERE (amopstrategy, amoppurpose, o.oprcode::pg_catalog.oid) NOT IN (
-            (1, 'o', 'rag.bm25_order(text, rag.bm25_query)'::pg_catalog.regprocedure),
-            (2, 's', 'rag.bm25_matches(text, rag.bm25_query)'::pg_catalog.regprocedure))";
+            (1, 'o', 'rag_internal.bm25_order(text,
+                rag_types.bm25_query)'::pg_catalog.regprocedure),
+            (2, 's', 'rag_internal.bm25_matches(text,
+                rag_types.bm25_query)'::pg_catalog.regprocedure))";
     let read = |row: Row<'_, '_>| row.required(1);
     query_as_caller(statement, &[DatumWithOid::from(class)], read)
 }

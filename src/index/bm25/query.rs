@@ -1,4 +1,4 @@
-//! The type `rag.bm25_query`: the words to search for, and the index that has their
+//! The type `rag_types.bm25_query`: the words to search for, and the index that has their
 //! statistics. It is a composite type of a text and a regclass.
 #![allow(unsafe_code)] // datums
 
@@ -15,7 +15,7 @@ use pgrx::{
 use crate::{
     error::Error,
     index::am::relation::{Value, ValueType},
-    pg::extension::type_of_schema,
+    pg::extension::bm25_query_type,
 };
 
 /// A query of an index.
@@ -50,9 +50,9 @@ unsafe impl<'fcx> ArgAbi<'fcx> for TextArgument<'fcx> {
     }
 }
 
-/// Returns the OID of the type `rag.bm25_query`.
+/// Returns the OID of the type `rag_types.bm25_query`.
 pub fn query_type() -> pg_sys::Oid {
-    type_of_schema(c"bm25_query")
+    bm25_query_type()
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
@@ -153,5 +153,5 @@ macro_rules! maps_to_sql_type {
         }
     };
 }
-maps_to_sql_type!(Bm25Query, "rag.bm25_query");
+maps_to_sql_type!(Bm25Query, "rag_types.bm25_query");
 maps_to_sql_type!(TextArgument<'_>, "text");

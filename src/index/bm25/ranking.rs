@@ -459,7 +459,7 @@ pub fn hides_rows(index: pg_sys::Oid) -> Result<bool, Error> {
         return Ok(false);
     };
     let is_of_rag =
-        lookup::relation_name(table).is_some_and(|(_, schema)| schema == extension::schema());
+        lookup::relation_name(table).is_some_and(|(_, schema)| extension::has_tables(schema));
     if is_of_rag {
         return Ok(!access::sees_every_row_of(table)?);
     }

@@ -142,7 +142,7 @@ unsafe fn query_node(
         let arguments = pg_sys::lappend(arguments, index_node.cast());
         let types = [pg_sys::TEXTOID, pg_sys::REGCLASSOID];
         let call = pg_sys::makeFuncExpr(
-            function_in_schema(c"bm25_query", c"rag", &types)?,
+            function_in_schema(c"bm25_query", c"rag_internal", &types)?,
             query_type,
             arguments,
             no_type,

@@ -5,8 +5,9 @@
 //!                                         └─ remote ──▶ rag-engine call ──┴▶ vectors
 //! ```
 //!
-//! A name is that of a model in `rag.model`, or else of an installed folder. A role that may read
-//! or write a collection needs no right to use its model. Roles that name a model themselves do.
+//! A name is that of a model in `rag_internal.model`, or else of an installed folder. A role that
+//! may read or write a collection needs no right to use its model. Roles that name a model
+//! themselves do.
 
 pub mod cache;
 mod pending;
@@ -40,7 +41,7 @@ use crate::{
 
 /// A model that embeds texts.
 pub struct EmbeddingModel {
-    /// The name in `rag.model`. None: a folder that is installed or set.
+    /// The name in `rag_internal.model`. None: a folder that is installed or set.
     name: Option<String>,
     /// Marks what is cached of it.
     tag: u64,

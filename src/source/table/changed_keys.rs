@@ -324,7 +324,7 @@ impl<'a> KeyWriter<'a> {
 /// # Errors
 /// The bytes were not written for this number of id columns.
 pub fn decode(mut bytes: &[u8], parts: usize) -> Result<Vec<RowKey>, Error> {
-    let damaged = || Error::data_exception("a row of rag.table_changes is corrupted");
+    let damaged = || Error::data_exception("a row of rag_internal.table_change is corrupted");
     let mut keys = vec![];
     while !bytes.is_empty() {
         let key: Option<Vec<String>> = (0..parts)

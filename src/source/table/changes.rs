@@ -1,5 +1,6 @@
-//! `rag.table_changes`, the keys that triggers have recorded, and `rag.table_state`, the sources
-//! for which these keys cover all changes since the last run.
+//! `rag_internal.table_change`, the keys that triggers have recorded, and
+//! `rag_internal.table_state`, the sources for which these keys cover all changes since the last
+//! run.
 
 use std::collections::BTreeSet;
 
@@ -71,7 +72,7 @@ pub fn create_triggers(
             let name = pgrx::spi::quote_identifier(format!("{prefix}{}", source.short()));
             let statement = format!(
                 "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT \
-                 EXECUTE FUNCTION rag.table_changed({})",
+                 EXECUTE FUNCTION rag_internal.table_changed({})",
                 relation.quoted(),
                 arguments.to_sql()
             );
@@ -99,7 +100,7 @@ pub fn has_triggers(
     let found: Vec<i64> = with_safe_search_path(|| {
         query(
             "SELECT count(*) FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure AND tgname
+          WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure AND tgname
                  = ANY ($2::name[])
                AND tgargs = $3 AND tgenabled IN ('O', 'A')
                AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
@@ -125,7 +126,7 @@ fn trigger_oids(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>
     with_safe_search_path(|| {
         query(
             "SELECT oid FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag.table_changed()'::regprocedure
+          WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure
                  AND NOT tgisinternal
                AND substr(tgargs, 1, length($2)) = $2 ORDER BY oid",
             &[relation.into(), argument.into()],
@@ -134,7 +135,8 @@ fn trigger_oids(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>
     })
 }
 
-/// Drops the triggers of a source, and deletes its rows of the queue and of `rag.table_state`.
+/// Drops the triggers of a source, and deletes its rows of the queue and of
+/// `rag_internal.table_state`.
 pub fn remove_tracking(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(), Error> {
     let triggers = relation.map_or(Ok(vec![]), |relation| trigger_oids(source, relation))?;
     for oid in triggers {
@@ -144,11 +146,11 @@ pub fn remove_tracking(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(
     }
     as_owner(|| {
         execute(
-            "DELETE FROM rag.table_changes WHERE source = $1",
+            "DELETE FROM rag_internal.table_change WHERE source = $1",
             &[source.as_str().into()],
         )?;
         execute(
-            "DELETE FROM rag.table_state WHERE source = $1",
+            "DELETE FROM rag_internal.table_state WHERE source = $1",
             &[source.as_str().into()],
         )?;
         Ok(())
@@ -171,7 +173,7 @@ pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, E
         let found = query(
             "SELECT change_id, keys IS NULL, coalesce(pg_catalog.octet_length(keys),
              0)::pg_catalog.int8
-             FROM rag.table_changes WHERE source = $1",
+             FROM rag_internal.table_change WHERE source = $1",
             &[source.into()],
             |row| {
                 Ok((
@@ -189,7 +191,7 @@ pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, E
         }
         let mut keys = BTreeSet::new();
         query(
-            "SELECT keys FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
+            "SELECT keys FROM rag_internal.table_change WHERE source = $1 AND change_id = ANY ($2)",
             &[source.into(), ids.clone().into()],
             |row| {
                 keys.extend(changed_keys::decode(
@@ -210,7 +212,7 @@ pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, E
 pub fn delete_handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.table_changes WHERE source = $1 AND change_id = ANY ($2)",
+            "DELETE FROM rag_internal.table_change WHERE source = $1 AND change_id = ANY ($2)",
             &[source.as_str().into(), ids.to_vec().into()],
         )
     })?;
@@ -222,8 +224,8 @@ pub fn delete_handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
 pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT 1 FROM rag.table_state s
-             WHERE s.source = $1 AND s.definition = $3 AND s.documents =
+            "SELECT 1 FROM rag_internal.table_state s
+          WHERE s.source = $1 AND s.definition = $3 AND s.documents =
                  (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
                      AND d.source = $1)",
             &[source.as_str().into(), collection.into(), definition.into()],
@@ -237,7 +239,7 @@ pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<
 pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "INSERT INTO rag.table_state (source, definition, documents)
+            "INSERT INTO rag_internal.table_state (source, definition, documents)
              SELECT $1, $3, pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
                  AND d.source = $1
              ON CONFLICT (source) DO UPDATE SET definition = excluded.definition,
@@ -252,7 +254,7 @@ pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result
 pub fn set_incomplete(source: &Name) -> Result<(), Error> {
     as_owner(|| {
         execute(
-            "DELETE FROM rag.table_state WHERE source = $1",
+            "DELETE FROM rag_internal.table_state WHERE source = $1",
             &[source.as_str().into()],
         )
     })?;

@@ -1,5 +1,5 @@
-//! The trigger function that records which rows a statement has changed: `rag.table_changed(source,
-//! n, id columns..., columns...)`.
+//! The trigger function that records which rows a statement has changed:
+//! `rag_internal.table_changed(source, n, id columns..., columns...)`.
 //!
 //! Only the extension creates such triggers. A trigger that was created by hand with other
 //! arguments raises an error. A trigger on a relation that the source does not read records
@@ -14,8 +14,8 @@
 //!   bytes of one of these columns differ. Rows that did not fit into work_mem are all recorded,
 //!   unless their keys may have changed. Values stored in TOAST are compared by their pointers
 //!   without being read: an unchanged value keeps its pointer.
-//! * All keys of a statement become one row of `rag.table_changes`. That table has no index, and
-//!   the row is inserted without a plan.
+//! * All keys of a statement become one row of `rag_internal.table_change`. That table has no
+//! index, and the row is inserted without a plan.
 //! * All of this runs in a subtransaction. If it fails, the next run is told to read the whole
 //!   table instead. If even that cannot be recorded, the user gets a WARNING. Only the cancellation
 //!   of a statement is passed on.
@@ -54,7 +54,7 @@ pub unsafe extern "C-unwind" fn rag_table_changed(call: pg_sys::FunctionCallInfo
         if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
             Error::new(
                 PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-                "rag.table_changed() can only be called as a trigger",
+                "rag_internal.table_changed() can only be called as a trigger",
             )
             .raise();
         }
@@ -115,7 +115,8 @@ impl<'a> TriggerCall<'a> {
         }
         Err(Error::new(
             PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-            "rag.table_changed() was called by a trigger that the extension did not create",
+            "rag_internal.table_changed() was called by a trigger that the extension did not \
+             create",
         )
         .hint("Drop the trigger: rag_create_source() creates the triggers that a source needs."))
     }
@@ -195,20 +196,24 @@ fn reads(source: &CStr, relation: pg_sys::Oid) -> Result<bool, Error> {
     }
 }
 
-/// Returns the OID of a relation of schema `rag`.
+/// Returns the OID of a relation of schema `rag_internal`.
 fn find(name: &CStr) -> Result<pg_sys::Oid, Error> {
-    extension::relation(name)
-        .ok_or_else(|| Error::internal(format!("rag.{} has vanished", name.to_string_lossy())))
+    extension::internal_relation(name).ok_or_else(|| {
+        Error::internal(format!(
+            "rag_internal.{} has vanished",
+            name.to_string_lossy()
+        ))
+    })
 }
 
-/// Adds a row to `rag.table_changes` with the keys of a statement. None stands for all rows of the
-/// table.
+/// Adds a row to `rag_internal.table_change` with the keys of a statement. None stands for all
+/// rows of the table.
 fn insert(source: &CStr, keys: Option<&[u8]>) -> Result<(), Error> {
     // SAFETY: a tuple with the columns of the table, which do not change within a version of the
     // extension.
     unsafe {
         let id = next_value(find(c"table_change_id")?);
-        let table = pg_sys::table_open(find(c"table_changes")?, pg_sys::RowExclusiveLock as i32);
+        let table = pg_sys::table_open(find(c"table_change")?, pg_sys::RowExclusiveLock as i32);
         let mut values = [
             pg_sys::Datum::from(id),
             pg_sys::Datum::from(pg_sys::cstring_to_text(source.as_ptr())),

@@ -1,9 +1,9 @@
 //! Storage on another server, Qdrant or Elasticsearch.
 //!
 //! ```text
-//! write ── same transaction ──▶ rag.storage_change ── after the commit ──▶ rag-engine store ──▶ server
+//! write ── same transaction ──▶ rag_internal.storage_change ── after the commit ──▶ rag-engine store ──▶ server
 //! search ──▶ rag-engine store ──▶ server: candidates ──▶ rows of this database: rights, filter, score
-//!        └─▶ documents in rag.storage_change: all of their chunks are candidates
+//!        └─▶ documents in rag_internal.storage_change: all of their chunks are candidates
 //! ```
 //!
 //! Chunks and vectors stay in this database. The server has a copy of the vectors, with labels for
@@ -11,8 +11,8 @@
 //! has: what it names and is no row that the caller may see is left out, and what it does not know
 //! yet is read here. If it is unavailable, searches read this database alone.
 //!
-//! [`changes`] tells the server. A row of `rag.storage_change` stays until the server has the
-//! points of this change. Only one process at a time tells the changes of a collection.
+//! [`changes`] tells the server. A row of `rag_internal.storage_change` stays until the server has
+//! the points of this change. Only one process at a time tells the changes of a collection.
 
 pub mod call;
 pub mod changes;

@@ -242,7 +242,7 @@ pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
     let except: Vec<&str> = except.iter().copied().chain(["partition"]).collect();
     query(
         "SELECT pg_catalog.quote_ident(attname) FROM pg_catalog.pg_attribute
-         WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
+      WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
            AND NOT attname = ANY ($1)
          ORDER BY attnum",
         &[except.into()],
@@ -303,7 +303,7 @@ fn copy_rows(
         true => (
             format!("pg_catalog.jsonb_build_object('language', d.language) || {metadata}"),
             "coalesce(metadata -> 'language',
-                      pg_catalog.to_jsonb(rag.document_language(title, content)))",
+                      pg_catalog.to_jsonb(rag_internal.document_language(title, content)))",
         ),
         false => (metadata.to_owned(), "NULL"),
     };
@@ -339,7 +339,7 @@ fn embed_again(
     let found = execute_returning(
         &format!(
             "SELECT c.document_id, c.chunk_id, c.title, c.content
-             FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
+          FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
             target.present.rows("c.")
         ),
         &[ids(documents).into()],
@@ -372,7 +372,8 @@ fn embed_again(
     if target.gains_languages() {
         others.push((
             "metadata",
-            "pg_catalog.jsonb_build_object('language', rag.document_language(NULL, c.content))
+            "pg_catalog.jsonb_build_object('language', rag_internal.document_language(NULL,
+                c.content))
              || c.metadata",
         ));
     }
@@ -401,7 +402,7 @@ fn embeddings(
     let stored = execute_prepared(
         &format!(
             "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM {}
-             WHERE embedding_key = ANY ($1)",
+          WHERE embedding_key = ANY ($1)",
             relation.qualified()
         ),
         &[keys.into()],

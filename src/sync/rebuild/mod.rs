@@ -9,8 +9,9 @@
 //!
 //! [`step`] does a part of it, which the procedure `rag_rebuild_collection` commits. Searches and
 //! writes use the former storage until the last transaction. Whatever happens, the row in
-//! `rag.rebuild` and the documents in `rag.rebuilt_document` say what is done, and the next rebuild
-//! goes on from there. With other wanted settings or another model ([`target`]) it begins again.
+//! `rag_internal.rebuild` and the documents in `rag_internal.rebuilt_document` say what is done,
+//! and the next rebuild goes on from there. With other wanted settings or another model
+//! ([`target`]) it begins again.
 //!
 //! **What is copied.** Chunks that were made by the wanted settings and model are copied as they
 //! are. Other texts are split again ([`documents`]), and what is not embedded yet is embedded.

@@ -167,7 +167,7 @@ fn replace(
         let relation = &rebuild.relation;
         // writers hold it in share mode: see catalog::partitions
         let former = execute_returning(
-            "SELECT partition FROM rag.collections WHERE name = $1 FOR UPDATE",
+            "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR UPDATE",
             &[name.into()],
             |row| row.get::<String>(1),
         )?;
@@ -262,7 +262,8 @@ fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
 fn move_to_shared(target: &Target, relation: &Partition) -> Result<(), Error> {
     let name = target.wanted().name.as_str();
     execute(
-        "UPDATE rag.collections SET partition = NULL, index_strategy = NULL WHERE name = $1",
+        "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL
+            WHERE name = $1",
         &[name.into()],
     )?;
     wanted::adopt(name)?;
@@ -290,18 +291,19 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
     let relation = rebuild.relation.qualified();
     execute(
         &format!(
-            "DELETE FROM rag.embedding_place p
-             WHERE p.collection = $1
+            "DELETE FROM rag_internal.embedding_place p
+          WHERE p.collection = $1
                AND NOT EXISTS (SELECT FROM {relation} c WHERE c.embedding_key = p.embedding_key)"
         ),
         &[name.into()],
     )?;
     execute(
         &format!(
-            "INSERT INTO rag.embedding_place (embedding_key, collection)
-             SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag.collections k
+            "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
+             SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag_internal.collection k
              WHERE k.name = $1 AND NOT k.imported AND NOT EXISTS (
-                 SELECT FROM rag.embedding_place p WHERE p.embedding_key = c.embedding_key)"
+                 SELECT FROM rag_internal.embedding_place p
+                     WHERE p.embedding_key = c.embedding_key)"
         ),
         &[name.into()],
     )?;
@@ -314,7 +316,8 @@ fn set_model(target: &Target) -> Result<(), Error> {
     let model = &target.indexer.model;
     let are_others = target.changes_chunks() || target.has_new_chunks()?;
     execute(
-        "UPDATE rag.collections SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
+        "UPDATE rag_internal.collection
+         SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
              model_identity = $5, embedding_baseline = $6, model_precision = $7,
              model_max_tokens = $8, rebuilds = rebuilds + $9
          WHERE name = $1",

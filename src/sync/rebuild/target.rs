@@ -108,7 +108,8 @@ impl Target {
     /// Returns true if chunks were copied with changes.
     pub fn has_new_chunks(&self) -> Result<bool, Error> {
         let found = query(
-            "SELECT FROM rag.rebuilt_document WHERE collection = $1 AND digest IS NOT NULL LIMIT 1",
+            "SELECT FROM rag_internal.rebuilt_document WHERE collection = $1 AND digest IS NOT NULL
+             LIMIT 1",
             &[self.wanted().name.as_str().into()],
             |_| Ok(()),
         )?;
@@ -148,7 +149,8 @@ impl Target {
             "SELECT (SELECT pg_catalog.sum(d.chunk_count) FROM rag.documents d
                      WHERE d.collection = $1)::pg_catalog.float8
                     / nullif((SELECT pg_catalog.sum(d.chunk_count)
-                              FROM rag.documents d JOIN rag.collections c ON c.name = d.collection
+                              FROM rag.documents d JOIN rag_internal.collection c
+                                  ON c.name = d.collection
                               WHERE c.partition = $2), 0)",
             &[
                 self.wanted().name.as_str().into(),

@@ -68,7 +68,8 @@ my $kept = q{
 	SELECT uri, score FROM rag_search('word3 cakes', 'second', mode => 'hybrid', top_k => 3);
 	SELECT id FROM item ORDER BY vector <-> '[0.5,0.5,1]', id LIMIT 5;
 	SELECT id, body <@> 'text 77' FROM item ORDER BY body <@> 'text 77' LIMIT 3;
-	SELECT indexdef FROM pg_indexes WHERE schemaname = 'rag' AND tablename ~ '_kb_|^rag_documents'
+	SELECT indexdef FROM pg_indexes
+		WHERE schemaname LIKE 'rag%' AND tablename ~ '_kb_|^rag_documents'
 		ORDER BY 1};
 my %before = (
 	kept => $old->safe_psql('postgres', $kept),

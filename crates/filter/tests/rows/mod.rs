@@ -435,7 +435,7 @@ fn query(i: usize, sql: &Sql) -> String {
             '') \
          FROM pg_temp.chunks AS c WHERE {};\nEXECUTE q{i}{values};\n",
         sql.text
-            .replace("rag.uri_file_name", "pg_temp.uri_file_name")
+            .replace("rag_internal.uri_file_name", "pg_temp.uri_file_name")
     )
 }
 

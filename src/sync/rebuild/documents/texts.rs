@@ -99,7 +99,7 @@ fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Er
     let statement = format!(
         "SELECT d.document_id, d.uri, coalesce(d.title, '') AS title, d.own_title, d.document_type,
                 d.content, d.metadata, d.content_hash,
-                (SELECT s.spec ->> 'path' FROM rag.source s
+                (SELECT s.spec ->> 'path' FROM rag_internal.source s
                  WHERE s.name = d.source AND s.kind = 'folder') AS folder,
                 coalesce({lines}, 0) AS lines_before
          FROM rag.documents d
