@@ -21,7 +21,8 @@ sub peak
 	return slurp_file("/proc/$pid/status") =~ /^VmHWM:\s+(\d+) kB/m ? $1 / 1024 : 0;
 }
 
-# The maximum memory of the engine and the processes that it starts, in MB.
+# The maximum memory of the engine and the processes that it starts, in MB. Pages that several of
+# them share count once.
 my $most = 0;
 
 sub measure
@@ -30,7 +31,9 @@ sub measure
 	for my $pid ($embed, map { (split)[0] } children_of($embed))
 	{
 		$sum +=
-		  (eval { slurp_file("/proc/$pid/status") } // '') =~ /^VmRSS:\s+(\d+) kB/m ? $1 / 1024 : 0;
+		  (eval { slurp_file("/proc/$pid/smaps_rollup") } // '') =~ /^Pss:\s+(\d+) kB/m
+		  ? $1 / 1024
+		  : 0;
 	}
 	$most = $sum if $sum > $most;
 	return;
@@ -64,6 +67,7 @@ is( join(' ', map { $_->{rc} } @results),
 is(join(' ', map { $_->{out} } @results[ 0, 4 ]),
 	'384 60', 'twelve concurrent sessions get complete results');
 cmp_ok($answered, '>', 0, 'another session gets answers meanwhile');
+cmp_ok($most, '>', 50, 'the memory of the engine can be read');
 cmp_ok($most, '<', 1500, 'the memory of the engine stays within its limit');
 is(engine_pid($node, 'embed'), $embed, 'the engine is not restarted under load');
 diag(
