@@ -37,6 +37,7 @@
 //! it where the error is created, or in the table of SQLSTATEs.
 
 mod cause;
+pub mod definition;
 
 use std::time::Duration;
 
@@ -241,6 +242,11 @@ impl Error {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(Code::ERRCODE_INTERNAL_ERROR, message)
+    }
+
+    /// Returns the error for a problem whose message is that of an error.
+    pub fn of_problem(problem: FieldProblem) -> Self {
+        Self::invalid_parameter(problem.message).maybe_hint(problem.hint)
     }
 
     /// Returns the error for an invalid spec. Its DETAIL lists the problems, one on each line.

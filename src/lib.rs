@@ -17,6 +17,7 @@
 //! | [`drift`] | digests of documents, and their check |
 //! | [`answers`] | answers of a chat model from what a search finds |
 //! | [`search`] | search requests |
+//! | [`collection`] | what a collection is: definition, partition, indexes, state |
 //! | [`storage`] | where the vectors of collections are searched |
 //! | [`models`] | models: definitions, calls, embeddings |
 //! | [`index`] | the access methods `rag_hnsw` and `rag_bm25` |
@@ -34,6 +35,7 @@ mod api;
 mod bundle;
 mod catalog;
 mod cluster;
+mod collection;
 mod drift;
 mod engine;
 mod error;

@@ -11,8 +11,9 @@ use crate::{
         self, BlockTable, BundleInfo, BundleSource, CollectionExport, ImportRequest,
         export_to_folder, open_folder,
     },
-    catalog::{access, collections::Collection, damage::explained},
+    catalog::{access, collections::Collection},
     cluster::operation_stats::{CountedOperation, Operation},
+    collection::damage::explained,
     error::Error,
     pg::roles,
 };
@@ -157,14 +158,14 @@ fn rag_bundle_info(
     let bytes = metadata.total_bytes() as i64;
     Ok(TableIterator::once((
         metadata.rag_name,
-        metadata.settings.description,
+        metadata.settings.definition.description,
         metadata.rag_version,
         metadata.format_version as i32,
         metadata.model.map(|model| model.name),
         metadata
             .embedding_dimension
             .map(|dimensions| dimensions as i32),
-        metadata.settings.retriever,
+        metadata.settings.definition.retriever,
         metadata.index_type,
         metadata.document_count as i64,
         metadata.error_count as i64,

@@ -5,26 +5,23 @@ use pgrx::{
     pg_sys::panic::ErrorReport,
 };
 
-use rag_definition::{Quota, name::split};
+use rag_definition::{Unit, collection::CollectionDefinition, name::split};
 use serde_json::Value;
 
 use super::required;
 use crate::{
     catalog::{
-        access, chunks, collection_status,
-        collections::{self, Collection, CollectionChanges, NewCollection},
-        damage::explained,
-        keyword_index,
-        name::{Name, canonical},
-        quotas, sources, whitelist,
+        access, chunks,
+        collections::{self, Collection},
+        name::canonical,
+        sources,
     },
     cluster,
+    collection::{self, damage::explained, placement, status},
     error::Error,
-    models::users,
-    pg::roles::{self, Owner},
     search::retrieval,
     settings,
-    source::{collection::SettingsChanges, drop::drop_sources_of, rename},
+    source::{drop::drop_sources_of, rename},
     types::vector::MAX_DIMENSIONS,
 };
 
@@ -48,22 +45,6 @@ fn rag_create_collection(
     dimensions: pgrx::default!(Option<i32>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_create_collection()", "create a collection")?;
-    let name = Name::collection(required("name", name)?)?;
-    let retriever = required("retriever", retriever)?;
-    let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
-    let metadata_whitelist = metadata_whitelist
-        .map(whitelist::checked)
-        .transpose()?
-        .flatten();
-    let chunk_unit = required("chunk_unit", chunk_unit)?;
-    collections::checked_splitting(chunk_size, chunk_overlap, chunk_unit)?;
-    let owner = match owner {
-        Some(name) => roles::future_owner(name, "collection")?,
-        None => Owner::current()?,
-    };
-    let text_config = keyword_index::qualified_text_config(required("text_config", text_config)?)?;
-    let title_weight = required("title_weight", title_weight)?;
-    keyword_index::check_title_weight(title_weight)?;
     let model = model.map(canonical).filter(|name| !name.is_empty());
     let given = dimensions.map(given_vectors_of).transpose()?;
     if given.is_some() && model.is_some() {
@@ -73,24 +54,22 @@ fn rag_create_collection(
                 .into(),
         );
     }
-    let model = given.as_deref().or(model);
-    users::require_use_of(retriever, model)?;
-    let new = NewCollection {
-        name: &name,
-        external_id,
-        retriever,
-        embedding_model: model,
+    let definition = CollectionDefinition {
+        retriever: required("retriever", retriever)?.to_owned(),
+        embedding_model: given.or(model.map(str::to_owned)),
+        external_id: external_id.map(str::to_owned),
+        description: description.map(str::to_owned),
         chunk_size,
         chunk_overlap,
-        chunk_unit,
-        metadata_whitelist,
-        description,
-        owner: &owner,
-        text_config: &text_config,
-        title_weight,
-        quota: quota(Quota::default(), max_documents, max_bytes)?,
+        chunk_unit: unit(required("chunk_unit", chunk_unit)?)?,
+        metadata_whitelist: super::without_nulls("metadata_whitelist", metadata_whitelist)?,
+        text_config: required("text_config", text_config)?.to_owned(),
+        title_weight: required("title_weight", title_weight)?,
+        max_documents,
+        max_bytes,
     };
-    Ok(collections::create(new)?)
+    collection::create(required("name", name)?, definition, owner)?;
+    Ok(())
 }
 
 fn given_vectors_of(dimensions: i32) -> Result<String, Error> {
@@ -102,8 +81,8 @@ fn given_vectors_of(dimensions: i32) -> Result<String, Error> {
     }
 }
 
-fn quota(quota: Quota, max_documents: Option<i64>, max_bytes: Option<i64>) -> Result<Quota, Error> {
-    quotas::changed(quota, max_documents, max_bytes).map_err(|(_, error)| error)
+fn unit(name: &str) -> Result<Unit, Error> {
+    Unit::parse(name).map_err(Error::of_problem)
 }
 
 #[pg_extern]
@@ -126,35 +105,33 @@ fn rag_alter_collection(
     super::require_writer(c"rag_alter_collection()", "alter a collection")?;
     let collection = Collection::lock(required("name", name)?)?;
     access::require_owner(&collection, "alter collection")?;
-    let metadata_whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
-    let metadata_whitelist = metadata_whitelist.map(whitelist::checked).transpose()?;
-    let text_config = text_config
-        .map(keyword_index::qualified_text_config)
-        .transpose()?;
-    let model = model.map(canonical);
-    if let Some(model) = model.filter(|name| !name.is_empty()) {
-        users::require_use_of(retriever.unwrap_or(&collection.retriever), Some(model))?;
-    }
-    let settings = SettingsChanges {
-        retriever,
-        chunk_size,
-        chunk_overlap,
-        chunk_unit,
-        metadata_whitelist,
-        text_config,
-        title_weight,
-        model,
+    let whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
+    let before = Collection::wanted(collection.name.as_str())?.definition;
+    // an empty text removes a value
+    let text = |text: Option<&str>, before| match text {
+        Some(text) => Some(text.to_owned()).filter(|text| !text.is_empty()),
+        None => before,
     };
-    let changes = CollectionChanges {
-        description,
-        external_id,
-        quota: quota(collection.quota, max_documents, max_bytes)?,
+    // so does a number that is no size
+    let number = |size: Option<i32>, none, before| match size {
+        Some(size) => Some(size).filter(|size| *size != none),
+        None => before,
     };
-    collections::alter(&collection, &changes)?;
-    Ok(crate::source::collection::change_settings(
-        &collection,
-        settings,
-    )?)
+    let definition = CollectionDefinition {
+        retriever: retriever.map_or(before.retriever, str::to_owned),
+        embedding_model: text(model.map(canonical), before.embedding_model),
+        external_id: text(external_id, before.external_id),
+        description: text(description, before.description),
+        chunk_size: number(chunk_size, 0, before.chunk_size),
+        chunk_overlap: number(chunk_overlap, -1, before.chunk_overlap),
+        chunk_unit: chunk_unit.map_or(Ok(before.chunk_unit), unit)?,
+        metadata_whitelist: whitelist.or(before.metadata_whitelist),
+        text_config: text_config.map_or(before.text_config, str::to_owned),
+        title_weight: title_weight.unwrap_or(before.title_weight),
+        max_documents: max_documents.or(before.max_documents),
+        max_bytes: max_bytes.or(before.max_bytes),
+    };
+    Ok(collection::alter(&collection, definition)?)
 }
 
 #[pg_extern]
@@ -178,10 +155,10 @@ fn rag_drop_collection(
             access::require_owner(&collection, "drop collection")?;
             explained(|| {
                 if with_sources {
-                    collections::check_droppable(&collection)?;
+                    collection::drop::check_droppable(&collection)?;
                     drop_sources_of(&collection)?;
                 }
-                collections::drop(&collection)
+                collection::drop(&collection)
             })?;
             cluster::forget_statistics_at_commit(collection.name.as_str());
             Ok(())
@@ -197,7 +174,7 @@ fn rag_drop_collection(
 /// Creates the partition of a collection that comes from a dump. For the trigger of this name.
 #[pg_extern(sql = false)]
 fn create_restored_partition(name: &str) -> Result<(), ErrorReport> {
-    Ok(Collection::get(name)?.restore_partition()?)
+    Ok(placement::restore(&Collection::get(name)?)?)
 }
 
 /// Returns a row for each collection if no name is given.
@@ -245,52 +222,53 @@ fn rag_collection_status(
 > {
     let mut known = None;
     let found = match name {
-        None => collection_status::of_all()?,
+        None => status::of_all()?,
         Some(name) => {
             let collection = super::readable(Some(name))?;
             known = Some(collection.name.to_string());
-            collection_status::of(&collection)?
+            status::of(&collection)?.into_iter().collect()
         }
     };
     let mut sources = sources::by_collection(known.as_deref())?;
-    Ok(TableIterator::new(found.into_iter().map(move |s| {
-        let own = sources.remove(&s.name).unwrap_or_default();
-        let (state, detail) = (s.state().to_string(), s.detail());
-        let (total, chunk_bytes, embedding_bytes) =
-            (s.total_bytes(), s.chunk_bytes(), s.embedding_bytes());
-        let index_type = s.index_type().to_owned();
-        let definition = s.totals.definition;
-        let namespace = split(&definition.retriever).0.to_owned();
+    Ok(TableIterator::new(found.into_iter().map(move |status| {
+        let own = sources.remove(&status.name).unwrap_or_default();
+        let (state, detail) = (status.state().to_owned(), status.detail());
+        let (total, chunk_bytes) = (status.total_bytes(), status.chunk_bytes());
+        let embedding_bytes = status.embedding_bytes();
+        let (has_vector_index, index_type) =
+            (status.has_vector_index(), status.index_type().to_owned());
+        let (counts, figures) = (status.counts, status.figures);
+        let namespace = split(&figures.definition.retriever).0.to_owned();
         (
-            s.name,
-            s.documents > 0,
-            s.documents,
-            s.errors,
-            s.chunks,
-            s.totals.dimensions,
-            s.totals.has_vector_index,
+            status.name,
+            counts.documents > 0,
+            counts.documents,
+            counts.errors,
+            counts.chunks,
+            figures.dimensions,
+            has_vector_index,
             index_type,
-            s.totals.created_at,
-            s.totals.updated_at,
+            figures.created_at,
+            figures.updated_at,
             total,
-            s.text_bytes,
+            counts.text_bytes,
             chunk_bytes,
             embedding_bytes,
-            s.totals.index_bytes,
+            figures.index_bytes,
             state,
             detail,
-            definition.storage_type,
-            s.totals.vector_index_bytes,
-            s.totals.keyword_index_bytes,
-            definition.model,
-            definition.model_fingerprint,
-            definition.model_precision,
-            definition.model_max_tokens,
-            definition.retriever,
+            figures.storage_type,
+            figures.vector_index_bytes,
+            figures.keyword_index_bytes,
+            figures.model,
+            figures.model_fingerprint,
+            figures.model_precision,
+            figures.model_max_tokens,
+            figures.definition.retriever,
             namespace,
-            definition.external_id,
-            definition.index_strategy,
-            definition.partition,
+            figures.definition.external_id,
+            figures.index_strategy,
+            figures.partition,
             JsonB(Value::Array(own)),
         )
     })))

@@ -5,10 +5,8 @@ use rag_protocol::{identity::DocumentId, ingest::LINK_TARGETS};
 
 use super::{parsed, required, without_nulls};
 use crate::{
-    catalog::{
-        collections, document_update::DocumentUpdate, documents::DocumentAttributes,
-        name::canonical,
-    },
+    catalog::{document_update::DocumentUpdate, documents::DocumentAttributes, name::canonical},
+    collection::definition::splitting,
     engine::client::{DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
@@ -270,8 +268,7 @@ fn rag_split(
     ErrorReport,
 > {
     let document_type = Some(document::document_type(document_type)?);
-    let splitting =
-        collections::checked_splitting(Some(chunk_size), Some(chunk_overlap), chunk_unit)?;
+    let splitting = splitting(chunk_size, chunk_overlap, chunk_unit)?;
     let given = document::checked_metadata(metadata.0)?;
     if content.trim().is_empty() {
         return Ok(TableIterator::new(vec![]));

@@ -3,9 +3,7 @@
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
-    catalog::{damage::explained, name::canonical},
-    drift::FollowUp,
-    run::drift_check,
+    catalog::name::canonical, collection::damage::explained, drift::FollowUp, run::drift_check,
     source::manage,
 };
 

@@ -5,11 +5,11 @@ use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorRepo
 use super::required;
 use crate::{
     catalog::name::canonical,
+    collection::retriever,
     error::Error,
     source::{
         drop::drop_source,
         manifest::{self, ManifestKind},
-        retriever,
     },
 };
 

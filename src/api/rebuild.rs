@@ -4,7 +4,7 @@
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
-use crate::{catalog::damage::explained, pg::transaction::require_no_block, sync::rebuild};
+use crate::{collection::damage::explained, pg::transaction::require_no_block, sync::rebuild};
 
 const ACTION: &str = "rebuild a collection";
 

@@ -6,9 +6,9 @@ use rag_definition::{name::split, retriever::RetrieverDefinition};
 use super::{parsed, required};
 use crate::{
     catalog::{access, name::Name, retrievers},
+    collection::retriever::{self, RetrieverChanges, RetrieverTest},
     error::Error,
     pg::{json::JsonbText, roles},
-    source::retriever::{self, RetrieverChanges, RetrieverTest},
 };
 
 fn named(name: Option<&str>, namespace: Option<&str>) -> Result<Name, Error> {

@@ -4,14 +4,14 @@ use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic:
 
 use super::{parsed, required};
 use crate::{
-    catalog::{damage::explained, name::canonical, sources::Source},
-    error::Error,
+    catalog::{name::canonical, sources::Source},
+    collection::damage::explained,
+    error::{Error, definition::DefinitionErrors},
     pg::{json::JsonbText, roles},
     source::{
         alter::alter,
         definition::{self, SourceArguments},
         drop::drop_source,
-        errors::DefinitionErrors,
         rename, timing,
     },
 };

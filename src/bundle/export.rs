@@ -7,16 +7,18 @@ use rag_bundle::{
     KnowledgeItem, Metadata, ModelEntry, Record, Settings, Summing,
     npy::{self, Shape},
 };
+use rag_definition::collection::DEFAULT_RETRIEVER;
 use serde_json::Value;
 
 use crate::{
     catalog::{
         access,
         bundled::{self, OpenRows, Overview},
-        chunks, collection_status,
+        chunks,
         collections::Collection,
         sources,
     },
+    collection::status,
     error::Error,
     source::manifest::{self, ManifestKind},
 };
@@ -25,8 +27,6 @@ use crate::{
 const BLOCK: usize = 1 << 20;
 /// The size of a record without its texts and its embedding, about.
 const RECORD: i64 = 700;
-/// The retriever that every database has.
-const DEFAULT_RETRIEVER: &str = "default";
 
 /// A part of a file. The parts of a file come in their order, between those of others.
 pub struct BundleBlock {
@@ -257,8 +257,8 @@ fn metadata(
     overview: &Overview,
     sources: Vec<String>,
 ) -> Result<Metadata, Error> {
-    let status = collection_status::of(collection)?.into_iter().next();
-    let is_indexed = status.is_some_and(|status| status.totals.has_vector_index);
+    let is_indexed = status::of(collection)?.is_some_and(|status| status.has_vector_index());
+    let definition = &overview.definition;
     let name = collection.name.as_str();
     let model = collection.model.as_ref().map(|model| ModelEntry {
         name: model.name.clone(),
@@ -284,24 +284,16 @@ fn metadata(
         exported_at: overview.now.clone(),
         file_sizes: FileSizes::default(),
         dataset_info: DatasetInfo {
-            dataset_name: overview.external_id.clone().unwrap_or_else(|| name.into()),
+            dataset_name: definition
+                .external_id
+                .clone()
+                .unwrap_or_else(|| name.into()),
             subset: None,
             sources,
         },
         model,
         settings: Settings {
-            retriever: collection.retriever.clone(),
-            embedding_model: collection.embedding_model.clone(),
-            external_id: overview.external_id.clone(),
-            description: overview.description.clone(),
-            chunk_size: overview.chunk_size,
-            chunk_overlap: overview.chunk_overlap,
-            chunk_unit: overview.chunk_unit.clone(),
-            metadata_whitelist: collection.metadata_whitelist.clone(),
-            text_config: collection.text_config.clone(),
-            title_weight: collection.title_weight,
-            max_documents: collection.quota.max_documents,
-            max_bytes: collection.quota.max_bytes,
+            definition: definition.clone(),
             ids_from: Some(collection.ids_from.clone()).filter(|ids| ids != name),
             source_ids_from: sources::renamed(name)?,
         },
@@ -313,11 +305,9 @@ fn metadata(
 /// whose documents are JSON. Secrets are named, without their values.
 fn sources_manifest(collection: &Collection, names: &[String]) -> Result<String, Error> {
     let mut manifests = vec![];
-    if collection.retriever != DEFAULT_RETRIEVER {
-        manifests.push(manifest::get(
-            ManifestKind::Retriever,
-            &collection.retriever,
-        )?);
+    let retriever = &collection.definition.retriever;
+    if retriever != DEFAULT_RETRIEVER {
+        manifests.push(manifest::get(ManifestKind::Retriever, retriever)?);
     }
     for name in names {
         manifests.push(manifest::get(ManifestKind::AutoIndexer, name)?);

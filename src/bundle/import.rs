@@ -19,21 +19,18 @@ use super::{BundleSource, rename::Renaming, retriever};
 use crate::{
     catalog::{
         bundled::{self, CollectionTimes},
-        collections::{self, Collection, NewCollection, StoredModel},
-        keyword_index,
+        collections::{Collection, StoredModel},
         name::Name,
-        quotas,
         sources::{self, Source},
-        whitelist,
     },
+    collection::{self, index, model, quotas},
     engine::client::with_client,
     error::Error,
-    models::{embedding::EmbeddingModel, users},
+    models::embedding::EmbeddingModel,
     pg::{
         disk_space, lock::WriterLock, roles::Owner, security::as_owner, wait::check_for_interrupts,
     },
     source::manifest,
-    storage::index,
     types::vector::OwnedVector,
 };
 
@@ -75,7 +72,7 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
     )?;
     let manifests = read_sources(bundle, &metadata)?;
     retriever::create(
-        &metadata.settings.retriever,
+        &metadata.settings.definition.retriever,
         &manifests,
         request.with_sources,
     )?;
@@ -199,64 +196,40 @@ fn create_sources(
 
 /// Creates the collection with the settings of the bundle, and its partition.
 fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Error> {
-    let stored = &metadata.settings;
-    collections::checked_splitting(stored.chunk_size, stored.chunk_overlap, &stored.chunk_unit)?;
-    let whitelist = stored.metadata_whitelist.clone();
-    let text_config = keyword_index::qualified_text_config(&stored.text_config)?;
-    keyword_index::check_title_weight(stored.title_weight)?;
-    users::require_use_of(&stored.retriever, stored.embedding_model.as_deref())?;
-    let owner = Owner::current()?;
+    let settings = &metadata.settings;
     let is_same_name = name.as_str() == metadata.rag_name;
-    collections::create(NewCollection {
-        name,
-        // it names one collection only
-        external_id: stored.external_id.as_deref().filter(|_| is_same_name),
-        retriever: &stored.retriever,
-        embedding_model: stored.embedding_model.as_deref(),
-        chunk_size: stored.chunk_size,
-        chunk_overlap: stored.chunk_overlap,
-        chunk_unit: &stored.chunk_unit,
-        metadata_whitelist: whitelist.map(whitelist::checked).transpose()?.flatten(),
-        description: stored.description.as_deref(),
-        owner: &owner,
-        text_config: &text_config,
-        title_weight: stored.title_weight,
-        quota: quotas::changed(
-            rag_definition::Quota::default(),
-            stored.max_documents,
-            stored.max_bytes,
-        )
-        .map_err(|(_, error)| error)?,
-    })?;
-    let ids_from = stored.ids_from.as_deref().filter(|_| is_same_name);
+    let mut definition = settings.definition.clone();
+    // it names one collection only
+    definition.external_id = definition.external_id.filter(|_| is_same_name);
+    let collection = collection::create(name.as_str(), definition, None)?;
+    let ids_from = settings.ids_from.as_deref().filter(|_| is_same_name);
     bundled::mark_imported(name.as_str(), ids_from)?;
-    let collection = Collection::get(name.as_str())?;
-    if let Some(model) = &metadata.model {
+    if let Some(entry) = &metadata.model {
         let wanted = EmbeddingModel::usable(collection.wanted_model())?;
         let info = with_client(|client| wanted.describe(client))?;
-        let precision = model.precision.as_deref().and_then(Precision::parse);
+        let precision = entry.precision.as_deref().and_then(Precision::parse);
         // the error names both models
         let mut of_bundle = collection.clone();
         of_bundle.model = Some(StoredModel {
-            name: model.name.clone(),
-            fingerprint: model.fingerprint.clone(),
-            identity: model.identity.clone(),
-            dimensions: model.dimensions as usize,
-            baseline: model.baseline,
+            name: entry.name.clone(),
+            fingerprint: entry.fingerprint.clone(),
+            identity: entry.identity.clone(),
+            dimensions: entry.dimensions as usize,
+            baseline: entry.baseline,
             precision,
-            max_tokens: Some(model.max_tokens as usize),
+            max_tokens: Some(entry.max_tokens as usize),
         });
-        of_bundle.check_model(&info)?;
+        model::check(&of_bundle, &info)?;
         let stored = ModelInfo {
-            name: model.name.clone(),
-            fingerprint: model.fingerprint.clone(),
-            identity: model.identity.clone(),
-            baseline: model.baseline,
+            name: entry.name.clone(),
+            fingerprint: entry.fingerprint.clone(),
+            identity: entry.identity.clone(),
+            baseline: entry.baseline,
             precision,
-            max_tokens: model.max_tokens as usize,
+            max_tokens: entry.max_tokens as usize,
             ..info
         };
-        as_owner(|| collection.prepare_for(&stored))?;
+        as_owner(|| model::prepare_for(&collection, &stored))?;
     }
     Collection::get(name.as_str())
 }

@@ -4,7 +4,7 @@ use pgrx::PgSqlErrorCode;
 use rag_definition::name::split;
 use rag_manifest::Manifest;
 
-use crate::{catalog::retrievers, error::Error, source::retriever};
+use crate::{catalog::retrievers, collection::retriever, error::Error};
 
 /// Creates the retriever of the collection if it does not exist. The caller may not know that
 /// vectors, labels and queries then go to a server that the bundle names, perhaps with a secret of

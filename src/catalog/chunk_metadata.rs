@@ -32,7 +32,7 @@ pub fn chunk_metadata(
     metadata: &Map<String, Value>,
     collection: &Collection,
 ) -> Map<String, Value> {
-    let whitelist = collection.metadata_whitelist.as_deref();
+    let whitelist = collection.definition.metadata_whitelist.as_deref();
     let is_listed = |key: &String| {
         whitelist.map_or(key != LINK_TARGETS, |keys| keys.contains(key))
             || (collection.detects_language() && key == rag_language::KEY)

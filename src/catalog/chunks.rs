@@ -5,14 +5,20 @@ use std::collections::HashMap;
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::{DocumentId, EmbeddingKey};
 
-use super::{access, collections::Collection, digests, documents::StoredDocument, partitions};
+use super::{
+    access,
+    collections::Collection,
+    digests,
+    documents::StoredDocument,
+    partitions::{self, Partition},
+};
 use crate::{
     error::Error,
     pg::{
         guc::with_settings,
         lookup::{self, lock_relation},
         security::{as_owner, with_safe_search_path},
-        spi::{Row, execute_prepared, query, query_as_caller, query_prepared, uuid},
+        spi::{Row, execute, execute_prepared, query, query_as_caller, query_prepared, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -184,6 +190,13 @@ pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
 }
 
 /// Deletes the chunks of some documents. The collection stays recorded for the embeddings in
+/// Deletes all chunks of a collection from its partition. Runs as the extension's owner.
+pub fn delete_all(partition: &Partition, collection: &str) -> Result<(), Error> {
+    let rows = partition.rows(collection, "");
+    execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
+    Ok(())
+}
+
 /// `kept`. `rows` is the condition of the collection's rows.
 fn delete_but(
     collection: &str,

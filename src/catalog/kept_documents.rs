@@ -1,35 +1,39 @@
 //! Documents that dropped sources have left: they have no source, and the name of a former one.
 
 use super::{
-    chunks, damage,
-    documents::{StoredDocument, document_id, ids_by_collection},
+    chunks,
+    documents::{StoredDocument, document_id},
     partitions,
 };
 use crate::{
-    error::{Cause, Error},
+    error::Error,
     pg::{
         security::as_owner,
         spi::{execute, execute_prepared},
-        transaction::subtransaction,
     },
 };
 
-/// Keeps the documents of a dropped source in their collections, without a source.
+/// Leaves the chunks of a source in a collection without a source.
 ///
-/// A later source of the same name does not delete them. A document of any source with the same uri
-/// replaces the kept document. The hash of a kept document is deleted, so that no run takes it for
-/// an unchanged document of its own. Documents that were never indexed are deleted.
+/// # Errors
+/// The chunks are damaged.
+pub fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
+    partitions::join_writers(collection);
+    as_owner(|| {
+        let rows = partitions::rows_of_writer(collection, "")?;
+        let statement = format!(
+            "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
+        );
+        execute(&statement, &[source.into()])?;
+        Ok(())
+    })
+}
+
+/// Leaves the documents of a source without a source, and deletes its digests.
 ///
-/// Where the chunks are damaged, only the documents are changed: the next sync or rebuild makes the
-/// chunks from them.
-pub fn detach(source: &str) -> Result<(), Error> {
-    for collection in ids_by_collection(source, None)?.into_keys() {
-        partitions::join_writers(&collection);
-        match subtransaction(|| detach_chunks(&collection, source)) {
-            Err(error) if error.is(Cause::Corrupt) => damage::mark(&error),
-            detached => detached?,
-        }
-    }
+/// The hash of such a document is deleted, so that no run takes it for an unchanged document of its
+/// own. Documents that were never indexed are deleted.
+pub fn detach_documents(source: &str) -> Result<(), Error> {
     as_owner(|| {
         for statement in [
             "DELETE FROM rag.documents d USING rag_internal.collection c
@@ -42,17 +46,6 @@ pub fn detach(source: &str) -> Result<(), Error> {
         ] {
             execute(statement, &[source.into()])?;
         }
-        Ok(())
-    })
-}
-
-fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
-    as_owner(|| {
-        let rows = partitions::rows_of_writer(collection, "")?;
-        let statement = format!(
-            "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
-        );
-        execute(&statement, &[source.into()])?;
         Ok(())
     })
 }

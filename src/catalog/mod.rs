@@ -6,16 +6,15 @@
 //!
 //! | file | tables, statements |
 //! |---|---|
-//! | [`collections`], [`wanted`] | `rag_internal.collection`, and the settings that wait for a rebuild |
-//! | [`collection_status`] | counts, sizes and states of collections |
+//! | [`collections`] | `rag_internal.collection` |
+//! | [`collection_figures`] | counts and sizes of collections |
 //! | [`access`] | who may read and write a collection: `rag_internal.collection_grant` |
-//! | [`quotas`] | limits of what sources and collections store |
+//! | [`quotas`] | what sources and collections store |
 //! | [`retrievers`] | `rag_internal.retriever` |
-//! | [`partitions`], [`placement`] | the partitions of `rag.chunks`, and which one a collection gets |
-//! | [`keyword_index`] | the keyword index of a partition |
+//! | [`partitions`] | the partitions of `rag.chunks` |
 //! | [`documents`], [`document_update`] | `rag.documents`, and changes of their attributes |
 //! | [`kept_documents`] | documents that dropped sources have left |
-//! | [`chunks`], [`chunk_metadata`], [`whitelist`] | `rag.chunks`, and the metadata that chunks carry |
+//! | [`chunks`], [`chunk_metadata`] | `rag.chunks`, and the metadata that chunks carry |
 //! | [`labels`] | category and tags of documents |
 //! | [`given_chunks`], [`index_state`] | chunks that applications split, and what of them is stored |
 //! | [`digests`] | `rag_internal.document_digest`, for drift checks |
@@ -29,17 +28,16 @@
 //! | [`storage_changes`], [`storage_removals`] | what other servers have not been told yet |
 //! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
-//! | [`corruption`], [`damage`] | corrupted indexes and tables: what happens, and the remedies |
+//! | [`damaged_relations`] | relations by the files and names in errors |
 
 pub mod access;
 pub mod bundled;
 pub mod chunk_metadata;
 pub mod chunks;
-pub mod collection_status;
+pub mod collection_figures;
 pub mod collections;
 pub mod conditions;
-pub mod corruption;
-pub mod damage;
+pub mod damaged_relations;
 pub mod digests;
 pub mod document_update;
 pub mod documents;
@@ -47,7 +45,6 @@ pub mod due;
 pub mod given_chunks;
 pub mod index_state;
 pub mod kept_documents;
-pub mod keyword_index;
 pub mod knowledge;
 pub mod knowledge_runs;
 pub mod labels;
@@ -55,7 +52,6 @@ pub mod models;
 pub mod name;
 pub mod notes;
 pub mod partitions;
-pub mod placement;
 pub mod quotas;
 pub mod rebuilds;
 pub mod renames;
@@ -66,5 +62,3 @@ pub mod sources;
 pub mod stalls;
 pub mod storage_changes;
 pub mod storage_removals;
-pub mod wanted;
-pub mod whitelist;

@@ -5,7 +5,7 @@
 //! the first document is stored.
 //!
 //! A statement reads or writes only one partition if it has [`Partition::rows`] as its condition.
-//! [`super::placement`] chooses the partition of a collection.
+//! The room `collection` chooses the partition of a collection, and creates and drops partitions.
 //!
 //! **Locks.** A transaction that writes chunks locks the row of the collection FOR KEY SHARE before
 //! it reads the name of the partition ([`of_writer`]). A transaction that moves a collection to
@@ -18,7 +18,12 @@
 use std::ffi::CString;
 
 use pgrx::{pg_sys, spi::quote_literal};
+use rag_definition::collection::Layout;
 
+use super::{
+    collections::{DEFINITION_OF_CHUNKS, read_definition},
+    retrievers,
+};
 use crate::{
     error::Error,
     pg::{
@@ -26,7 +31,7 @@ use crate::{
         lock::Lock,
         lookup,
         security::as_owner,
-        spi::{execute, execute_prepared, query, query_prepared},
+        spi::{execute, execute_prepared, execute_returning, query, query_prepared},
     },
 };
 
@@ -76,109 +81,6 @@ impl Partition {
             Some(partition) => partition.rows(collection, alias),
             None => format!("{alias}partition = NULL::pg_catalog.text"),
         }
-    }
-
-    /// Creates the relation with its keys, not attached yet. Runs as the extension's owner.
-    ///
-    /// `rows_of` is the partition that the rows are for: this one, or the one that it becomes by
-    /// [`Partition::become_partition`].
-    ///
-    /// `only` is the collection that has it for itself. Its CHECKs let ATTACH skip its scan, and
-    /// reject vectors of other dimensions, which would make every search fail. They also let the
-    /// planner skip the partition if a statement of a user names another collection. The chunks of
-    /// a collection among others are found by an index.
-    pub fn create_detached(
-        &self,
-        rows_of: &Self,
-        only: Option<&str>,
-        dimensions: usize,
-    ) -> Result<(), Error> {
-        let (partition, name) = (self.qualified(), quote_literal(&rows_of.0));
-        // an id says nothing outside of its collection
-        let (key, of_one) = match only {
-            Some(only) => (
-                "document_id, chunk_id",
-                format!(
-                    "CONSTRAINT partition_collection CHECK (collection = {}),",
-                    quote_literal(only)
-                ),
-            ),
-            None => ("document_id, chunk_id, collection", String::new()),
-        };
-        execute(
-            &format!(
-                "CREATE TABLE {partition} (
-                     LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
-                     PRIMARY KEY ({key}),
-                     CONSTRAINT partition_name CHECK (partition = {name}),
-                     {of_one}
-                     CONSTRAINT embedding_dimensions
-                         CHECK (rag_functions.vector_dims(embedding) = {dimensions}))"
-            ),
-            &[],
-        )?;
-        execute(
-            &format!("ALTER TABLE {partition} ALTER COLUMN partition SET DEFAULT {name}"),
-            &[],
-        )?;
-        execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
-        if only.is_none() {
-            execute(&format!("CREATE INDEX ON {partition} (collection)"), &[])?;
-        }
-        Ok(())
-    }
-
-    /// Says whether PostgreSQL tries to compress the texts of rows that are written from now on.
-    /// Compressed ones stay compressed when rows are copied, and the others have been tried
-    /// already. That takes almost half of the time of a copy.
-    pub fn set_compresses(&self, compresses: bool) -> Result<(), Error> {
-        let storage = if compresses { "EXTENDED" } else { "EXTERNAL" };
-        execute(
-            &format!(
-                "ALTER TABLE {} ALTER COLUMN content SET STORAGE {storage}",
-                self.qualified()
-            ),
-            &[],
-        )?;
-        Ok(())
-    }
-
-    /// Attaches the relation to `rag.chunks`. Runs as the extension's owner.
-    ///
-    /// CREATE TABLE ... PARTITION OF would wait for all transactions that have read `rag.chunks`,
-    /// and they for it.
-    pub fn attach(&self) -> Result<(), Error> {
-        execute(
-            &format!(
-                "ALTER TABLE rag.chunks ATTACH PARTITION {} FOR VALUES IN ({})",
-                self.qualified(),
-                quote_literal(&self.0)
-            ),
-            &[],
-        )?;
-        Ok(())
-    }
-
-    /// Gives the relation, which is not attached, the name of the partition that its rows are for,
-    /// and attaches it. Runs as the extension's owner.
-    pub fn become_partition(&self, of: &Self) -> Result<(), Error> {
-        if self != of {
-            execute(
-                &format!(
-                    "ALTER TABLE {} RENAME TO {}",
-                    self.qualified(),
-                    of.quoted_name()
-                ),
-                &[],
-            )?;
-        }
-        of.attach()
-    }
-
-    /// Drops the relation with all of its chunks. Runs as the extension's owner.
-    pub fn drop(&self) -> Result<(), Error> {
-        execute(&format!("DROP TABLE {}", self.qualified()), &[])?;
-        Ok(())
     }
 }
 
@@ -248,6 +150,69 @@ pub fn of_writer(collection: &str) -> Result<Option<Partition>, Error> {
 pub fn rows_of_writer(collection: &str, alias: &str) -> Result<String, Error> {
     let partition = of_writer(collection)?;
     Ok(Partition::rows_of(partition.as_ref(), collection, alias))
+}
+
+/// Keeps out others that create, join or drop partitions, until the transaction ends. Searches and
+/// writers of documents go on.
+pub fn lock_all() -> Result<(), Error> {
+    // ONLY: a VACUUM of some partition does not matter
+    execute(
+        "LOCK TABLE ONLY rag.chunks IN SHARE UPDATE EXCLUSIVE MODE",
+        &[],
+    )?;
+    Ok(())
+}
+
+/// Returns the partition of a collection that has no chunks yet, as it is now. The row lock
+/// serializes two first writers. They have locked the row FOR KEY SHARE before, so a stronger lock
+/// would make them wait for each other.
+pub fn of_first_writer(collection: &str) -> Result<Option<Partition>, Error> {
+    let found = execute_prepared(
+        "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
+        &[collection.into()],
+        |row| row.get::<String>("partition"),
+    )?;
+    Ok(found.into_iter().flatten().next().map(Partition))
+}
+
+/// A collection among those of a partition, as far as its index is made of it.
+pub struct Member {
+    /// The mode of the strategy that chose the partition.
+    pub mode: String,
+    pub layout: Layout,
+    pub dimensions: Option<i32>,
+}
+
+/// Returns what the other collections are like whose chunks are in a partition, each kind once.
+pub fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
+    execute_returning(
+        &format!(
+            "SELECT DISTINCT c.index_strategy, c.embedding_dimension, c.retriever, r.spec,
+                             {} AS definition
+             FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
+             WHERE c.partition = $1 AND c.name <> $2",
+            *DEFINITION_OF_CHUNKS
+        ),
+        &[partition.name().into(), name.into()],
+        |row| {
+            let spec = row.required::<pgrx::JsonB>("spec")?.0;
+            let retriever = retrievers::definition(&row.required::<String>("retriever")?, &spec)?;
+            Ok(Member {
+                mode: row.required("index_strategy")?,
+                layout: read_definition(&row)?.layout(&retriever),
+                dimensions: row.get("embedding_dimension")?,
+            })
+        },
+    )
+}
+
+/// Records that a collection has no partition. Runs as the extension's owner.
+pub fn forget(collection: &str) -> Result<(), Error> {
+    execute(
+        "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL WHERE name = $1",
+        &[collection.into()],
+    )?;
+    Ok(())
 }
 
 /// Records the partition of a collection, and the mode of the strategy that chose it. Runs as the

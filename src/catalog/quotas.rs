@@ -1,14 +1,13 @@
-//! The most that sources and collections may store.
+//! What sources and collections store, for their quotas.
 
-use std::{cmp::Ordering, collections::HashMap};
+use std::collections::HashMap;
 
-use pgrx::PgSqlErrorCode;
 use rag_definition::Quota;
 use rag_protocol::identity::DocumentId;
 
-use super::{collections::Collection, documents::document_id, sources::Source};
+use super::documents::document_id;
 use crate::{
-    error::{Cause, Error},
+    error::Error,
     pg::{
         security::as_owner,
         spi::{Row, execute_returning},
@@ -23,238 +22,44 @@ pub fn read(row: &Row<'_, '_>) -> Result<Quota, Error> {
     })
 }
 
-/// Returns a quota with the given limits. None keeps a limit, and 0 removes it.
-///
-/// # Errors
-/// A limit is negative. The error has the name of the argument.
-pub fn changed(
-    quota: Quota,
-    max_documents: Option<i64>,
-    max_bytes: Option<i64>,
-) -> Result<Quota, (&'static str, Error)> {
-    let limit = |name, before: Option<i64>, given: Option<i64>| match given {
-        None => Ok(before),
-        Some(limit) => match limit.cmp(&0) {
-            Ordering::Greater => Ok(Some(limit)),
-            Ordering::Equal => Ok(None),
-            Ordering::Less => Err((
-                name,
-                Error::invalid_parameter(format!("{name} must not be negative: {limit}"))
-                    .hint("0 means no limit."),
-            )),
-        },
-    };
-    Ok(Quota {
-        max_documents: limit("max_documents", quota.max_documents, max_documents)?,
-        max_bytes: limit("max_bytes", quota.max_bytes, max_bytes)?,
-    })
+/// What documents of a collection take.
+#[derive(Default)]
+pub struct StoredTexts {
+    /// The number of documents, apart from those of the source.
+    pub documents: i64,
+    /// The size of their texts.
+    pub bytes: i64,
+    /// The sizes of the documents of the source.
+    pub of_source: HashMap<DocumentId, i64>,
 }
 
-/// What a source or a collection stores.
-#[derive(Debug, Clone, Copy, Default)]
-struct Usage {
-    documents: i64,
-    /// The size of the texts.
-    bytes: i64,
-}
-
-impl Usage {
-    fn add(&mut self, bytes: i64) {
-        self.documents += 1;
-        self.bytes += bytes;
-    }
-
-    fn remove(&mut self, bytes: i64) {
-        self.documents -= 1;
-        self.bytes -= bytes;
-    }
-
-    /// # Errors
-    /// More is stored than the quota allows.
-    fn check(self, quota: Quota, what: &str) -> Result<(), Error> {
-        let limits = [
-            (
-                self.documents,
-                quota.max_documents,
-                "documents",
-                "max_documents",
-            ),
-            (self.bytes, quota.max_bytes, "bytes of text", "max_bytes"),
-        ];
-        for (used, limit, unit, argument) in limits {
-            if let Some(limit) = limit.filter(|limit| used > *limit) {
-                return Err(exceeded(what, limit, unit, argument));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn exceeded(what: &str, limit: i64, unit: &str, argument: &str) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-        format!("{what} may have at most {limit} {unit}"),
-    )
-    .detail(format!("The limit is its {argument}."))
-    .hint("Remove documents, or raise the limit.")
-    .because(Cause::Quota)
-}
-
-/// Checks what a collection stores after a write. A concurrent transaction may write meanwhile.
-///
-/// # Errors
-/// More is stored than the quota allows.
-pub fn check(collection: &Collection) -> Result<(), Error> {
-    if collection.quota.is_unlimited() {
-        return Ok(());
-    }
-    let (usage, _) = usage(collection.name.as_str(), None)?;
-    usage.check(collection.quota, &named(collection))
-}
-
-/// Checks a number of documents that are about to be written into a new collection.
-///
-/// # Errors
-/// They are more than its quota allows.
-pub fn check_documents(collection: &Collection, documents: u64) -> Result<(), Error> {
-    let usage = Usage {
-        documents: i64::try_from(documents).unwrap_or(i64::MAX),
-        bytes: 0,
-    };
-    usage.check(collection.quota, &named(collection))
-}
-
-fn named(collection: &Collection) -> String {
-    format!("collection \"{}\"", collection.name)
-}
-
-/// Returns what documents of a collection take, apart from those of a source, and the sizes of the
-/// documents of this source.
-fn usage(
-    collection: &str,
-    source: Option<&str>,
-) -> Result<(Usage, HashMap<DocumentId, i64>), Error> {
+/// Returns what documents of a collection take, with those of a source apart.
+pub fn stored_texts(collection: &str, source: Option<&str>) -> Result<StoredTexts, Error> {
     as_owner(|| {
         let others = execute_returning(
-            "SELECT pg_catalog.count(*), coalesce(pg_catalog.sum(pg_catalog.octet_length(content)),
-                                                  0)::pg_catalog.int8
+            "SELECT count(*) AS documents,
+                    coalesce(sum(octet_length(content)), 0)::int8 AS bytes
              FROM rag.documents
              WHERE collection = $1 AND content IS NOT NULL
                AND ($2 IS NULL OR source IS DISTINCT FROM $2)",
             &[collection.into(), source.into()],
             |row| {
-                Ok(Usage {
-                    documents: row.required(1)?,
-                    bytes: row.required(2)?,
+                Ok(StoredTexts {
+                    documents: row.required("documents")?,
+                    bytes: row.required("bytes")?,
+                    ..Default::default()
                 })
             },
         )?;
         let own = execute_returning(
-            "SELECT document_id, pg_catalog.octet_length(content)::pg_catalog.int8
-          FROM rag.documents
+            "SELECT document_id, octet_length(content)::int8 AS bytes FROM rag.documents
              WHERE collection = $1 AND source = $2 AND content IS NOT NULL",
             &[collection.into(), source.into()],
-            |row| Ok((document_id(&row)?, row.required(2)?)),
+            |row| Ok((document_id(&row)?, row.required("bytes")?)),
         )?;
-        let others = others.into_iter().next().unwrap_or_default();
-        Ok((others, own.into_iter().collect()))
+        Ok(StoredTexts {
+            of_source: own.into_iter().collect(),
+            ..others.into_iter().next().unwrap_or_default()
+        })
     })
-}
-
-/// Counts what a run leaves in a collection: the documents that its source still has, and those of
-/// others. Documents that the source no longer has do not count, because the run deletes them at
-/// its end.
-pub struct Meter {
-    of_source: Quota,
-    of_collection: Quota,
-    source: String,
-    collection: String,
-    /// Documents that were stored before the run, with their sizes.
-    stored: HashMap<DocumentId, i64>,
-    counted: HashMap<DocumentId, i64>,
-    own: Usage,
-    others: Usage,
-}
-
-impl Meter {
-    /// Returns None if there is no quota. A run that `lists_all` reports all documents of the
-    /// source. Otherwise the source keeps those that the run does not report.
-    pub fn start(
-        source: &Source,
-        collection: &Collection,
-        lists_all: bool,
-    ) -> Result<Option<Self>, Error> {
-        if source.quota.is_unlimited() && collection.quota.is_unlimited() {
-            return Ok(None);
-        }
-        let (others, stored) = usage(collection.name.as_str(), Some(source.name.as_str()))?;
-        let mut meter = Self {
-            of_source: source.quota,
-            of_collection: collection.quota,
-            source: format!("source \"{}\"", source.name),
-            collection: named(collection),
-            stored,
-            counted: HashMap::new(),
-            own: Usage::default(),
-            others,
-        };
-        if !lists_all {
-            meter.counted = meter.stored.clone();
-            meter
-                .counted
-                .values()
-                .for_each(|bytes| meter.own.add(*bytes));
-        }
-        Ok(Some(meter))
-    }
-
-    /// Counts a document whose text has a size.
-    ///
-    /// # Errors
-    /// It is too much. Then it is not counted.
-    pub fn count(&mut self, id: DocumentId, bytes: usize) -> Result<(), Error> {
-        let before = self.counted.get(&id).copied();
-        self.set(id, Some(i64::try_from(bytes).unwrap_or(i64::MAX)));
-        let result = self.check();
-        if result.is_err() {
-            self.set(id, before);
-        }
-        result
-    }
-
-    /// Counts a document that stays as it is stored.
-    ///
-    /// # Errors
-    /// It is too much.
-    pub fn keep(&mut self, id: DocumentId) -> Result<(), Error> {
-        self.set(id, self.stored.get(&id).copied());
-        self.check()
-    }
-
-    /// Counts a document no longer.
-    pub fn remove(&mut self, id: DocumentId) {
-        self.set(id, None);
-    }
-
-    fn set(&mut self, id: DocumentId, bytes: Option<i64>) {
-        let before = match bytes {
-            Some(bytes) => self.counted.insert(id, bytes),
-            None => self.counted.remove(&id),
-        };
-        if let Some(before) = before {
-            self.own.remove(before);
-        }
-        if let Some(bytes) = bytes {
-            self.own.add(bytes);
-        }
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        let all = Usage {
-            documents: self.own.documents + self.others.documents,
-            bytes: self.own.bytes.saturating_add(self.others.bytes),
-        };
-        self.own.check(self.of_source, &self.source)?;
-        all.check(self.of_collection, &self.collection)
-    }
 }

@@ -109,16 +109,6 @@ pub fn note_progress(
     Ok(())
 }
 
-/// Forgets a rebuild, and drops what it has built.
-pub fn discard(collection: &str) -> Result<(), Error> {
-    if let Some(rebuild) = find(collection)?
-        && rebuild.relation.oid().is_some()
-    {
-        rebuild.relation.drop()?;
-    }
-    forget(collection)
-}
-
 /// Forgets a rebuild.
 pub fn forget(collection: &str) -> Result<(), Error> {
     for table in ["rebuild", "rebuilt_document"] {

@@ -11,11 +11,11 @@ use crate::{
         spi::{Row, execute, execute_returning, query},
     },
 };
-use rag_definition::{FieldProblem, Notes, SecretRef, name::split, retriever::RetrieverDefinition};
+use rag_definition::{
+    FieldProblem, Notes, SecretRef, collection::DEFAULT_RETRIEVER, name::split,
+    retriever::RetrieverDefinition,
+};
 use serde_json::Value;
-
-/// The retriever that the extension creates. It cannot be dropped.
-const BUILTIN: &str = "default";
 
 #[derive(Debug)]
 pub struct Retriever {
@@ -129,13 +129,6 @@ pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
     })
 }
 
-/// What [`update`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetrieverChange {
-    Changed,
-    Unchanged,
-}
-
 /// Creates a retriever that the current role owns. Returns false if one of the name exists.
 pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Result<bool, Error> {
     let owner = Owner::current()?;
@@ -154,12 +147,8 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     Ok(created > 0)
 }
 
-/// Replaces the settings and metadata of a retriever.
-pub fn update(
-    name: &str,
-    definition: &RetrieverDefinition,
-    notes: &Notes,
-) -> Result<RetrieverChange, Error> {
+/// Replaces the settings and metadata of a retriever. Returns false if they are the same.
+pub fn update(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Result<bool, Error> {
     let mut parameters = vec![name.into(), JsonB(definition.to_json()).into()];
     parameters.extend(notes::parameters(notes));
     let changed = as_owner(|| {
@@ -171,10 +160,7 @@ pub fn update(
             &parameters,
         )
     })?;
-    Ok(match changed {
-        0 => RetrieverChange::Unchanged,
-        _ => RetrieverChange::Changed,
-    })
+    Ok(changed > 0)
 }
 
 /// Drops a retriever, which is locked.
@@ -189,7 +175,7 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
             format!("cannot drop retriever \"{name}\" because {why}"),
         )
     };
-    if name == BUILTIN {
+    if name == DEFAULT_RETRIEVER {
         return Err(refuse("it is the default retriever of collections"));
     }
     let role = roles::current();

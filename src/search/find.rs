@@ -20,8 +20,8 @@ use crate::{
         access::{sees_every_row, sees_partition},
         chunks::as_reader,
         collections::Collection,
-        corruption::IndexUse,
     },
+    collection::{corruption::IndexUse, index},
     error::Error,
     pg::{
         explain::{explain, scans},
@@ -305,8 +305,7 @@ impl Query<'_> {
         // takes as long again.
         let is_complete = self.is_filtered() || 2 * limit > settings::MAX_EF_SEARCH;
         let found = run(is_complete)?;
-        if is_complete || found.len() >= limit || !storage::index::exists(&self.request.collection)
-        {
+        if is_complete || found.len() >= limit || !index::exists(&self.request.collection) {
             return Ok(found);
         }
         run(true)

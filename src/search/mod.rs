@@ -65,9 +65,12 @@ use crate::{
     catalog::{
         chunks::as_reader,
         collections::{Collection, StoredModel},
-        corruption::{IndexUse, search_with_fallback},
     },
     cluster::search_stats::{Counted, SearchRecord},
+    collection::{
+        corruption::{IndexUse, search_with_fallback},
+        model,
+    },
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::transaction::{snapshot_is_fixed, with_latest_snapshot},
@@ -287,7 +290,7 @@ fn embed(
             let model = EmbeddingModel::of_collection(&request.collection)?;
             let text = vec![text.clone().unwrap_or_default()];
             let mut answer = model.embed_now(Priority::Query, Purpose::Query, text)?;
-            request.collection.check_model(&answer.model)?;
+            model::check(&request.collection, &answer.model)?;
             if answer
                 .tokens
                 .iter()

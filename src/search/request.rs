@@ -202,7 +202,7 @@ fn disabled(collection: &Collection, mode: RetrievalMode) -> Error {
     )
     .detail(format!(
         "Retriever \"{}\" enables: {}.",
-        collection.retriever,
+        collection.definition.retriever,
         enabled.join(", ")
     ))
     .hint("Use one of these modes, or enable the mode in the retriever.")

@@ -43,7 +43,7 @@ pub fn knowledge_base(name_or_id: &str) -> Result<Collection, Error> {
 /// # Errors
 /// The retriever does not exist, or is not that of the collection.
 pub fn check_retriever(collection: &Collection, wanted: &str) -> Result<(), Error> {
-    if wanted == collection.retriever {
+    if wanted == collection.definition.retriever {
         return Ok(());
     }
     if retrievers::find(wanted)?.is_none() {
@@ -53,7 +53,7 @@ pub fn check_retriever(collection: &Collection, wanted: &str) -> Result<(), Erro
         PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!(
             "collection \"{}\" has retriever \"{}\", not \"{wanted}\"",
-            collection.name, collection.retriever
+            collection.name, collection.definition.retriever
         ),
     )
     .hint("Name that retriever, or none."))

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::SearchRequest;
 use crate::{
     catalog::chunks::{query_chunks, query_chunks_prepared},
+    collection::index,
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
     pg::spi::{Row, filter_argument, uuid},
@@ -55,7 +56,7 @@ impl Statements<'_> {
         // fetched, so that they can be ordered by their ids. Without an index this would sort all
         // rows completely.
         let collection = &self.request.collection;
-        let order = match (storage::index::exists(collection), &collection.model) {
+        let order = match (index::exists(collection), &collection.model) {
             (true, Some(model)) => {
                 let order =
                     storage::of(collection).order(collection.storage(), model.dimensions)?;

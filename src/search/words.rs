@@ -8,7 +8,8 @@ use rag_pages::Tid;
 
 use super::trace::{Event, Trace};
 use crate::{
-    catalog::{access::sees_partition, collections::Collection, keyword_index},
+    catalog::{access::sees_partition, collections::Collection},
+    collection::keyword_index,
     error::Error,
     index::{
         am::{

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::{
     check::{self, ResolvedSpec, required},
     definition::{BY_SCHEDULE, BY_TRIGGER, SourceArguments, report_collection, report_warnings},
-    errors::DefinitionErrors,
     manage,
     table::{changes, definition::NewTableSource},
     timing::{follows_table, next_time, ready, scheduled, warn_of_idle},
@@ -20,7 +19,7 @@ use crate::{
         sources::{self, RelationIdentity, Source, SourceDefinition, SourceRow},
     },
     cluster::{news, shared},
-    error::Error,
+    error::{Error, definition::DefinitionErrors},
     pg::roles::{self, Owner},
     run::schedule,
     secrets,

@@ -9,21 +9,18 @@ use rag_definition::{
 use rag_schedule::Schedule;
 use serde_json::{Map, Value};
 
-use super::{
-    definition::SourceArguments,
-    errors::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, DefinitionErrors},
-    presence, rights,
-    table::definition::NewTableSource,
-};
+use super::{definition::SourceArguments, presence, rights, table::definition::NewTableSource};
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
         collections::Collection,
         name::Name,
-        quotas,
         sources::{self, DriftPolicy},
     },
-    error::Error,
+    error::{
+        Error,
+        definition::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, DefinitionErrors},
+    },
     pg::{
         roles::{self, Owner},
         transaction::subtransaction,
@@ -207,10 +204,10 @@ pub fn quota(
     arguments: &SourceArguments<'_>,
     errors: &mut DefinitionErrors,
 ) -> Quota {
-    match quotas::changed(quota, arguments.max_documents, arguments.max_bytes) {
+    match quota.changed(arguments.max_documents, arguments.max_bytes) {
         Ok(quota) => quota,
-        Err((argument, error)) => {
-            errors.add(argument, error);
+        Err(problem) => {
+            errors.extend_with_messages([problem]);
             quota
         }
     }

@@ -7,9 +7,9 @@ use rag_definition::FieldProblem;
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
-        collection_status,
         collections::Collection,
     },
+    collection::status,
     error::{Cause, Error},
     pg::transaction::subtransaction,
     settings,
@@ -39,13 +39,13 @@ fn found(name: &str) -> Result<Vec<FieldProblem>, Error> {
         return Ok(vec![]);
     }
     let mut found = vec![];
-    for status in collection_status::of(&collection)? {
-        if let (state @ ("damaged" | "stale"), Some(detail)) = (status.state(), status.detail()) {
-            found.push(problem(
-                format!("collection \"{name}\" is {state}"),
-                sentence(&detail),
-            ));
-        }
+    if let Some(status) = status::of(&collection)?
+        && let (state @ ("damaged" | "stale"), Some(detail)) = (status.state(), status.detail())
+    {
+        found.push(problem(
+            format!("collection \"{name}\" is {state}"),
+            sentence(&detail),
+        ));
     }
     let current = settings::default_model_name();
     if let Some(stored) = &collection.model

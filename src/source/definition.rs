@@ -23,7 +23,6 @@ use serde_json::Value;
 use super::{
     check::{self, ResolvedSpec, required},
     collection_state,
-    errors::DefinitionErrors,
     table::definition::NewTableSource,
     timing::{conditions_of_new, follows_table, tell_first_run, warn_of_idle},
 };
@@ -33,7 +32,7 @@ use crate::{
         sources::{self, SourceDefinition},
     },
     cluster::{news, shared},
-    error::Error,
+    error::{Error, definition::DefinitionErrors},
     pg::roles,
     run::schedule,
     secrets,

@@ -11,9 +11,10 @@ use crate::{
         sources::{self, Source},
     },
     cluster::{lock::Lock, news},
+    collection::damage,
     engine::clones,
-    error::Error,
-    pg::transaction::with_latest_snapshot,
+    error::{Cause, Error},
+    pg::transaction::{subtransaction, with_latest_snapshot},
     run::session,
 };
 
@@ -58,7 +59,7 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
     let relation = row.definition.relation;
     changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
     if matches!(kept, Kept::All) {
-        kept_documents::detach(name)?;
+        detach_documents(name)?;
     } else {
         let except = match kept {
             Kept::Of(collection) => Some(collection),
@@ -75,6 +76,21 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
     }
     news::wake_scheduler_at_commit();
     Ok(true)
+}
+
+/// Keeps the documents of a dropped source in their collections, without a source.
+///
+/// A later source of the same name does not delete them. A document of any source with the same uri
+/// replaces the kept document. Where the chunks are damaged, only the documents are changed: the
+/// next sync or rebuild makes the chunks from them.
+fn detach_documents(source: &str) -> Result<(), Error> {
+    for collection in documents::ids_by_collection(source, None)?.into_keys() {
+        match subtransaction(|| kept_documents::detach_chunks(&collection, source)) {
+            Err(error) if error.is(Cause::Corrupt) => damage::mark(&error),
+            detached => detached?,
+        }
+    }
+    kept_documents::detach_documents(source)
 }
 
 /// Drops the sources that fill a collection, with their documents.

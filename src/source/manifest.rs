@@ -7,51 +7,31 @@
 use std::time::Duration;
 
 use rag_definition::{
-    Quota, SecretRef,
+    SecretRef,
+    collection::CollectionDefinition,
     name::{qualify, split},
     source::{DriftPolicy, SourceSpec},
 };
-use rag_manifest::{AutoIndexer, Manifest, Metadata, Retriever};
+use rag_manifest::{ApplyAction, AutoIndexer, Manifest, Metadata, Retriever};
 use serde_json::{Value, json};
 
 use super::{
     alter,
     definition::{self, SourceArguments},
-    errors::DefinitionErrors,
     manage,
 };
 use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
-        collections::{self, Collection, NewCollection},
-        keyword_index,
-        name::Name,
+        collections::Collection,
         retrievers,
         sources::{self, SourceRow, SourceView},
     },
-    error::Error,
-    models::users,
-    pg::roles::{self, Owner},
+    collection,
+    error::{Error, definition::DefinitionErrors},
+    pg::roles,
     secrets,
 };
-
-/// The result for one document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApplyAction {
-    Created,
-    Configured,
-    Unchanged,
-}
-
-impl ApplyAction {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Configured => "configured",
-            Self::Unchanged => "unchanged",
-        }
-    }
-}
 
 /// A document's kind and name, and the result.
 pub type AppliedManifest = (&'static str, String, ApplyAction);
@@ -136,7 +116,7 @@ pub fn apply_parsed(manifests: Vec<Manifest>) -> Result<Vec<AppliedManifest>, Er
 impl ManifestDocument {
     fn apply(&mut self) {
         let applied = match &self.manifest {
-            Manifest::Retriever(retriever) => super::retriever::apply(retriever).map(Some),
+            Manifest::Retriever(retriever) => collection::retriever::apply(retriever).map(Some),
             Manifest::AutoIndexer(source) => apply_source(source, &mut self.errors),
         };
         // an error of no single field is reported for the name
@@ -194,23 +174,11 @@ fn create_missing_collection(name: &str, retriever: &str) -> Result<(), Error> {
     if Collection::find(name)?.is_some() || retrievers::find(retriever)?.is_none() {
         return Ok(());
     }
-    users::require_use_of(retriever, None)?;
-    let is_made = collections::create_if_missing(NewCollection {
-        name: &Name::collection(name)?,
-        external_id: None,
-        retriever,
-        embedding_model: None,
-        chunk_size: None,
-        chunk_overlap: None,
-        chunk_unit: "characters",
-        metadata_whitelist: None,
-        description: None,
-        text_config: keyword_index::DEFAULT_TEXT_CONFIG,
-        title_weight: keyword_index::DEFAULT_TITLE_WEIGHT,
-        owner: &Owner::current()?,
-        quota: Quota::default(),
-    })?;
-    if is_made {
+    let definition = CollectionDefinition {
+        retriever: retriever.to_owned(),
+        ..Default::default()
+    };
+    if collection::create_if_missing(name, definition, None)?.is_some() {
         pgrx::notice!("collection \"{name}\" was created with retriever \"{retriever}\"");
     }
     Ok(())
@@ -291,12 +259,12 @@ fn check_retriever(source: &AutoIndexer, errors: &mut DefinitionErrors) -> Resul
     }
     let present = Collection::find(name)?
         .filter(|present| access::has_privilege(present, CollectionPrivilege::Read));
-    if let Some(present) = present.filter(|present| present.retriever != retriever) {
+    if let Some(present) = present.filter(|present| present.definition.retriever != retriever) {
         let other = Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!(
                 "collection \"{name}\" has retriever \"{}\", not \"{retriever}\"",
-                present.retriever
+                present.definition.retriever
             ),
         );
         errors.add(

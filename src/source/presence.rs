@@ -11,8 +11,10 @@ use rag_definition::{
 use rag_protocol::network::{AllowedHosts, NOT_PUBLIC_HINT};
 use url::Url;
 
-use super::errors::DefinitionErrors;
-use crate::{error::Error, settings};
+use crate::{
+    error::{Error, definition::DefinitionErrors},
+    settings,
+};
 
 /// The maximum number of warnings.
 const MAX_WARNINGS: usize = 10;

@@ -12,13 +12,14 @@ use super::{
 use crate::{
     catalog::{
         access,
-        collections::{self, Collection},
+        collections::Collection,
         name::{Name, canonical},
-        partitions, rebuilds, renames,
+        partitions, renames,
         sources::{self, Source},
         storage_changes,
     },
     cluster::{self, lock::Lock, news},
+    collection::{self, names, partition},
     error::Error,
     pg::security::as_owner,
 };
@@ -76,7 +77,7 @@ fn hold(source: &Name) -> Result<(), Error> {
 pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     let collection = Collection::lock(name)?;
     access::require_owner(&collection, "rename collection")?;
-    collections::check_renamable(&collection)?;
+    collection::drop::check_renamable(&collection)?;
     let new = Name::collection(new_name)?;
     for source in sources::names_of(Some(name))? {
         hold(&Name::source(&source)?)?;
@@ -93,7 +94,7 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     }
     as_owner(|| {
         partitions::exclude_writers(name)?;
-        collections::claim_name(&new, Some(&collection))?;
+        names::claim(&new, Some(&collection))?;
         if Collection::find(new.as_str())?.is_some() {
             return Err(Error::duplicate(format!(
                 "collection \"{new}\" already exists"
@@ -104,7 +105,7 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
         if now.serial != collection.serial {
             return Err(Collection::missing(name));
         }
-        rebuilds::discard(name)?;
+        partition::discard_rebuild(name)?;
         let has_server = now.storage().server().is_some();
         if has_server {
             storage_changes::release(&now)?;

@@ -8,7 +8,7 @@
 //!
 //! Documents, chunks and vectors are always rows of this database, whatever the type. So rights,
 //! filters and exact scores come from here, and a backend only says which chunks may be the
-//! nearest. [`index`] creates and drops the indexes of a partition.
+//! nearest. The room `collection` creates and drops the indexes of a partition.
 //!
 //! # A new backend
 //!
@@ -18,7 +18,6 @@
 
 mod flat;
 mod hnsw;
-pub mod index;
 mod pgvector;
 pub mod remote;
 

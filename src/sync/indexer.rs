@@ -26,9 +26,9 @@ use crate::{
         chunk_metadata::{chunk_metadata, note_language},
         chunks,
         collections::Collection,
-        corruption,
         documents::{self, DocumentAttributes, StoredChunk, StoredDocument},
     },
+    collection::{corruption, model},
     engine::client::Client,
     error::Error,
     models::embedding::{
@@ -188,7 +188,7 @@ impl Indexer {
         client: &mut Client,
     ) -> Result<Self, Error> {
         let model = embedder.describe(client)?;
-        collection.check_model(&model)?;
+        model::check(&collection, &model)?;
         Ok(Self {
             collection,
             embedder,
@@ -199,7 +199,7 @@ impl Indexer {
     /// Returns the fingerprint of the settings that chunks are made by.
     pub fn chunking(&self) -> String {
         self.collection
-            .splitting
+            .splitting()
             .fingerprint(&self.model.fingerprint)
     }
 
@@ -336,7 +336,7 @@ impl Indexer {
             labels: origin.attributes.labels.or(labels),
         };
         let count = chunks.len();
-        as_owner(|| self.collection.prepare_for(&self.model))?;
+        as_owner(|| model::prepare_for(&self.collection, &self.model))?;
         let added = documents::replace(&StoredDocument {
             id: document.id,
             collection: self.collection.name.as_str(),

@@ -111,7 +111,7 @@ impl IngestFeed {
             specs: vec![source.spec.clone()],
             credentials,
             known,
-            splitting: collection.splitting,
+            splitting: collection.splitting(),
             embedder: &indexer.embedder,
             folder: source.name.short(),
             timeout: source.timeout,

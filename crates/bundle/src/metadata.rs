@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use rag_definition::collection::CollectionDefinition;
 use serde::{Deserialize, Serialize};
 
 use crate::{BundleError, BundleErrorKind, BundleFile, FORMAT, FORMAT_VERSION, FileSum};
@@ -78,23 +79,12 @@ pub struct ModelEntry {
     pub max_tokens: u32,
 }
 
-/// The settings of a collection.
+/// The settings of a collection, and what its ids are made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    pub retriever: String,
-    /// The model that the collection names.
-    pub embedding_model: Option<String>,
-    pub external_id: Option<String>,
-    pub description: Option<String>,
-    pub chunk_size: Option<i32>,
-    pub chunk_overlap: Option<i32>,
-    pub chunk_unit: String,
-    pub metadata_whitelist: Option<Vec<String>>,
-    pub text_config: String,
-    pub title_weight: i32,
-    pub max_documents: Option<i64>,
-    pub max_bytes: Option<i64>,
+    #[serde(flatten)]
+    pub definition: CollectionDefinition,
     /// What ids of documents are made from, if the collection was renamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids_from: Option<String>,

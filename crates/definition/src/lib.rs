@@ -5,16 +5,18 @@
 //! |---|---|
 //! | [`source`] | the kinds of sources and their specs, a file each; the other fields of a source |
 //! | [`retriever`] | the settings of a retriever: methods, storage, index strategy |
+//! | [`collection`] | what a user says of a collection, and what its indexes are made of |
 //! | [`model`] | the settings of a model |
 //! | [`usage`] | counts and limits of calls of models |
 //! | [`name`] | names of objects |
 //! | [`labels`] | category and tags of documents |
 //! | [`spelling`] | hints for misspelled names |
-//! | `quota`, `notes`, `document_type` | limits, metadata, types of documents |
+//! | `quota`, `splitting`, `notes`, `document_type` | limits, sizes of chunks, metadata, types of documents |
 //! | `fields`, `problem` | the reader of JSON, and what it reports |
 //!
 //! Nothing here knows Postgres, and nothing performs I/O.
 
+pub mod collection;
 mod document_type;
 pub mod fields;
 pub mod labels;
@@ -27,6 +29,7 @@ pub mod retriever;
 mod secret;
 pub mod source;
 pub mod spelling;
+mod splitting;
 mod url;
 pub mod usage;
 
@@ -37,4 +40,5 @@ pub use self::{
     problem::{FieldProblem, Problems},
     quota::Quota,
     secret::SecretRef,
+    splitting::{Splitting, Unit},
 };

@@ -52,6 +52,24 @@ pub enum Manifest {
     Retriever(Retriever),
 }
 
+/// What became of a document that was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApplyAction {
+    Created,
+    Configured,
+    Unchanged,
+}
+
+impl ApplyAction {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Configured => "configured",
+            Self::Unchanged => "unchanged",
+        }
+    }
+}
+
 /// A kind of manifest.
 struct ManifestKind {
     name: &'static str,

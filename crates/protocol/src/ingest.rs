@@ -8,6 +8,7 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use rag_definition::{DocumentType, source::SourceSpec};
+pub use rag_definition::{Splitting, Unit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -106,58 +107,6 @@ pub struct Limits {
     pub file_size_bytes: Option<u64>,
     /// Wall-clock time of the whole job, in seconds.
     pub wall_seconds: Option<u64>,
-}
-
-/// How texts are split into chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Splitting {
-    /// Maximum size of a chunk, in units.
-    pub chunk_size: usize,
-    /// Maximum overlap of neighbouring chunks, in units. Less than `chunk_size`.
-    pub chunk_overlap: usize,
-    #[serde(default)]
-    pub unit: Unit,
-}
-
-/// The unit of chunk sizes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Unicode scalar values.
-    #[default]
-    Characters,
-    /// The model's tokens, without the special ones.
-    Tokens,
-}
-
-impl Unit {
-    pub const ALL: [Self; 2] = [Self::Characters, Self::Tokens];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Characters => "characters",
-            Self::Tokens => "tokens",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|unit| unit.name() == name)
-    }
-}
-
-impl Splitting {
-    /// Returns the fingerprint of the settings that determine the chunks of a document. A document
-    /// is processed again when it changes. `model_fingerprint` covers the tokenizer and its limit.
-    pub fn fingerprint(&self, model_fingerprint: &str) -> String {
-        let unit = match self.unit {
-            Unit::Characters => "",
-            Unit::Tokens => " tokens",
-        };
-        format!(
-            "recursive v4 {}/{}{unit} {model_fingerprint}",
-            self.chunk_size, self.chunk_overlap
-        )
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,11 @@
 
 use pgrx::datum::TimestampWithTimeZone;
 use rag_bundle::{Chunk, Digest, Document, KnowledgeItem};
+use rag_definition::collection::CollectionDefinition;
 
 use super::exactly;
 use crate::{
-    catalog::collections::Collection,
+    catalog::collections::{Collection, DEFINITION, read_definition},
     error::Error,
     pg::{
         cursor::Cursor,
@@ -51,11 +52,7 @@ pub struct Overview {
     pub created_at: String,
     pub updated_at: String,
     pub now: String,
-    pub external_id: Option<String>,
-    pub description: Option<String>,
-    pub chunk_size: Option<i32>,
-    pub chunk_overlap: Option<i32>,
-    pub chunk_unit: String,
+    pub definition: CollectionDefinition,
 }
 
 /// Returns what a collection has.
@@ -66,8 +63,7 @@ pub fn overview(collection: &Collection) -> Result<Overview, Error> {
     let (name, rows) = (literal(collection), collection.rows(""));
     // a cursor, so that it sees what the other cursors see
     let statement = format!(
-        "SELECT c.external_id, c.description, c.chunk_size, c.chunk_overlap, c.chunk_unit,
-                c.created_at::text AS created_at,
+        "SELECT {} AS definition, c.created_at::text AS created_at,
                 greatest(c.updated_at, (SELECT max(g.changed_at) FROM rag_internal.content_change g
                                         WHERE g.collection = c.name))::text AS updated_at,
                 now()::text AS now, d.*, k.*
@@ -79,7 +75,8 @@ pub fn overview(collection: &Collection) -> Result<Overview, Error> {
               (SELECT count(*) AS chunks, coalesce(sum(octet_length(content)), 0)::int8
                           AS chunk_bytes
                FROM rag.chunks WHERE {rows}) AS k
-         WHERE c.name = {name}"
+         WHERE c.name = {name}",
+        *DEFINITION
     );
     exactly(|| {
         let cursor = Cursor::open(&statement)?;
@@ -93,11 +90,7 @@ pub fn overview(collection: &Collection) -> Result<Overview, Error> {
                 created_at: row.required("created_at")?,
                 updated_at: row.required("updated_at")?,
                 now: row.required("now")?,
-                external_id: row.get("external_id")?,
-                description: row.get("description")?,
-                chunk_size: row.get("chunk_size")?,
-                chunk_overlap: row.get("chunk_overlap")?,
-                chunk_unit: row.required("chunk_unit")?,
+                definition: read_definition(&row)?,
             })
         })?;
         cursor.close()?;

@@ -1,82 +1,59 @@
-//! `rag_internal.collection`: what a collection is. [`manage`] creates, alters and drops
-//! collections.
+//! `rag_internal.collection`: the row type, and the statements that write it.
+
+use std::sync::LazyLock;
 
 use rag_definition::{
-    Quota,
+    Splitting,
+    collection::CollectionDefinition,
     model::Precision,
     retriever::{OWN_PARTITION, RetrieverDefinition},
 };
-use rag_protocol::{
-    embed::ModelInfo,
-    identity::DocumentId,
-    ingest::{Splitting, Unit},
-};
+use rag_protocol::{embed::ModelInfo, identity::DocumentId};
 
 mod given;
-mod manage;
 mod retriever;
+mod write;
 
 pub use self::given::{given_dimensions, given_vectors};
-pub use self::manage::{
-    CollectionChanges, NewCollection, alter, check_droppable, check_renamable, claim_name, create,
-    create_if_missing, drop, with_server,
+pub use self::write::{
+    OtherUse, adopt_wanted, change, delete, insert, is_external_id_of_another, other_use,
+    set_model, version_of_writer, with_server,
 };
-use super::{
-    access::CollectionRights,
-    keyword_index,
-    name::Name,
-    partitions::{self, Partition},
-    placement, quotas, retrievers, storage_changes, wanted,
-};
+use super::{access::CollectionRights, name::Name, partitions::Partition, retrievers};
 use crate::{
-    error::{Cause, Error},
+    error::Error,
     pg::{
         security::as_owner,
-        spi::{Row, execute, execute_prepared, query_prepared},
+        spi::{Row, execute, query_prepared},
     },
 };
 
-/// Returns the default sizes of a chunk and of the overlap.
-fn default_sizes(unit: Unit) -> (usize, usize) {
-    match unit {
-        Unit::Characters => (1000, 200),
-        Unit::Tokens => (200, 40),
-    }
-}
+/// The relation `c` with the rows of `rag_internal.collection` as they will be after a rebuild: the column
+/// `wanted` has values of other columns, by their names.
+const WANTED: &str = "(SELECT w.* FROM rag_internal.collection k,
+         LATERAL jsonb_populate_record(k, coalesce(k.wanted, '{}')) AS w) AS c";
 
+/// A row: the definition, and what the extension knows of the collection.
 #[derive(Debug, Clone)]
 pub struct Collection {
     pub name: Name,
-    /// The name by which an application knows the collection.
-    pub external_id: Option<String>,
+    /// How the stored chunks were made, and the limits of the collection.
+    pub definition: CollectionDefinition,
+    /// The settings of the retriever.
+    pub settings: RetrieverDefinition,
     /// The name that ids of documents are made from: the first one.
     pub ids_from: String,
     /// Numbers collections in the order of their creation.
     pub serial: i64,
     /// The partition of `rag.chunks` that has the chunks. None until the first document is stored.
     pub partition: Option<Partition>,
-    pub retriever: String,
-    /// The settings of the retriever.
-    pub settings: RetrieverDefinition,
     /// The mode of the strategy that chose the partition.
     pub index_strategy: Option<String>,
-    /// The model that the collection names.
-    pub embedding_model: Option<String>,
-    pub splitting: Splitting,
-    /// The text search configuration of the keyword index, with its schema.
-    pub text_config: String,
-    /// How often the title counts in the keyword index.
-    pub title_weight: i32,
-    /// The metadata keys that chunks carry, or None for all.
-    pub metadata_whitelist: Option<Vec<String>>,
     /// The model of the stored embeddings. None until the first document is stored.
     pub model: Option<StoredModel>,
-    pub quota: Quota,
     pub rights: CollectionRights,
-    /// Changed settings wait for a rebuild: see [`wanted`].
-    pub has_wanted: bool,
     /// See `rag_internal.collection.rebuilds`.
-    rebuilds: i64,
+    pub rebuilds: i64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +112,7 @@ impl Collection {
     /// Returns true if the keyword index has a text search configuration for each document, that of
     /// its language.
     pub fn detects_language(&self) -> bool {
-        self.text_config == rag_language::AUTO
+        self.definition.text_config == rag_language::AUTO
     }
 
     /// # Errors
@@ -163,8 +140,8 @@ impl Collection {
     /// Returns the collection with this name or external id, if there is one.
     ///
     /// # Errors
-    /// One collection has the name, and another the external id. [`manage`] prevents that, but not
-    /// in dumps of older versions. A choice would let the owner of one answer for the other.
+    /// One collection has the name, and another the external id. No call allows that, but dumps of
+    /// older versions may have it. A choice would let the owner of one answer for the other.
     pub fn known_as(name_or_id: &str) -> Result<Option<Self>, Error> {
         let mut known = Self::query("name = $1 OR external_id = $1", name_or_id)?;
         if known.len() > 1 {
@@ -187,15 +164,22 @@ impl Collection {
 
     /// Returns true if this is the name or the external id of the collection.
     pub fn is_known_as(&self, name_or_id: &str) -> bool {
-        self.name.as_str() == name_or_id || self.external_id.as_deref() == Some(name_or_id)
+        self.name.as_str() == name_or_id
+            || self.definition.external_id.as_deref() == Some(name_or_id)
     }
 
-    /// Returns the collection as it will be after a rebuild: see [`wanted`].
+    /// Returns how texts are split.
+    pub fn splitting(&self) -> Splitting {
+        self.definition.splitting()
+    }
+
+    /// Returns the collection as it will be after a rebuild. The columns say how the stored chunks
+    /// were made, and searches and writes go by them. What else is wanted waits for a rebuild.
     ///
     /// # Errors
     /// The collection does not exist.
     pub fn wanted(name: &str) -> Result<Self, Error> {
-        let found = Self::query_from(wanted::RELATION, "c.name = $1", name)?;
+        let found = Self::query_from(WANTED, "c.name = $1", name)?;
         found.into_iter().next().ok_or_else(|| Self::missing(name))
     }
 
@@ -227,16 +211,14 @@ impl Collection {
         as_owner(|| {
             query_prepared(
                 &format!(
-                    "SELECT name, external_id, coalesce(ids_from, name) AS ids_from, retriever,
-                            chunk_size, chunk_overlap, chunk_unit,
-                            metadata_whitelist, model, model_fingerprint, model_identity,
-                            embedding_dimension, embedding_baseline, model_precision,
-                            model_max_tokens, text_config, title_weight,
-                            max_documents, max_bytes, serial, partition, index_strategy,
-                            embedding_model, wanted IS NOT NULL AS has_wanted, rebuilds,
+                    "SELECT name, coalesce(ids_from, name) AS ids_from, retriever, {} AS definition,
+                            model, model_fingerprint, model_identity, embedding_dimension,
+                            embedding_baseline, model_precision, model_max_tokens, serial,
+                            partition, index_strategy, rebuilds,
                             (SELECT r.spec FROM rag_internal.retriever r
                              WHERE r.name = c.retriever) AS retriever_spec, {}
                      FROM {relation} WHERE {condition} ORDER BY name = $1 DESC",
+                    *DEFINITION,
                     CollectionRights::COLUMNS
                 ),
                 &[name.into()],
@@ -246,7 +228,6 @@ impl Collection {
     }
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
-        let unit = unit(&row.required::<String>("chunk_unit")?)?;
         let retriever: String = row.required("retriever")?;
         let settings = match row.get::<pgrx::JsonB>("retriever_spec")? {
             Some(spec) => retrievers::definition(&retriever, &spec.0)?,
@@ -254,162 +235,16 @@ impl Collection {
         };
         Ok(Self {
             name: Name::collection(&row.required::<String>("name")?)?,
-            external_id: row.get("external_id")?,
+            definition: read_definition(row)?,
+            settings,
             ids_from: row.required("ids_from")?,
             serial: row.required("serial")?,
             partition: row.get::<String>("partition")?.map(Partition::new),
-            splitting: splitting(row.get("chunk_size")?, row.get("chunk_overlap")?, unit),
-            retriever,
-            settings,
             index_strategy: row.get("index_strategy")?,
-            embedding_model: row.get("embedding_model")?,
-            text_config: row.required("text_config")?,
-            title_weight: row.required("title_weight")?,
-            metadata_whitelist: row
-                .get("metadata_whitelist")?
-                .filter(|keys: &Vec<String>| !keys.is_empty()),
             model: StoredModel::read(row)?,
-            quota: quotas::read(row)?,
             rights: CollectionRights::read(row)?,
-            has_wanted: row.required("has_wanted")?,
             rebuilds: row.required("rebuilds")?,
         })
-    }
-
-    /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
-    /// different models mean nothing.
-    ///
-    /// The same model with another precision passes: the two are close enough until the next sync
-    /// embeds the documents again. The name of its folder does not matter.
-    ///
-    /// # Errors
-    /// Weights, tokenizer or pooling differ.
-    pub fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
-        let Some(stored) = &self.model else {
-            return Ok(());
-        };
-        if stored.fingerprint == model.fingerprint || stored.identity == model.identity {
-            return Ok(());
-        }
-        let described = |name: &str, dimensions: usize, identity: &str| {
-            format!(
-                "{name} with {dimensions} dimensions (identity {}...)",
-                &identity[..identity.len().min(12)]
-            )
-        };
-        let error = Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!(
-                "collection \"{}\" was embedded with another model",
-                self.name
-            ),
-        )
-        .detail(format!(
-            "The stored embeddings are from {}. The current model is {}. The identity is a hash of \
-             weights, tokenizer and pooling.",
-            described(&stored.name, stored.dimensions, &stored.identity),
-            described(&model.name, model.dimensions, &model.identity),
-        ))
-        .hint(format!(
-            "To embed it by the current model, run CALL rag_rebuild_collection({}). Otherwise \
-             restore the former model (rag.model_dir, or the settings of the model that the \
-             collection names).",
-            pgrx::spi::quote_literal(self.name.as_str())
-        ));
-        Err(error.because(Cause::OtherModel))
-    }
-
-    /// Creates the collection's partition if it does not exist, and stores the model. Runs as the
-    /// extension's owner, in the transaction that writes the collection's documents.
-    ///
-    /// # Errors
-    /// The retriever names another model.
-    pub fn prepare_for(&self, model: &ModelInfo) -> Result<(), Error> {
-        if let Some(wanted) = self.wanted_model().filter(|name| *name != model.name) {
-            return Err(Error::new(
-                pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!(
-                    "collection \"{}\" is for model \"{wanted}\", and not for \"{}\"",
-                    self.name, model.name
-                ),
-            )
-            .hint("Its own setting or its retriever names the model."));
-        }
-        self.check_not_rebuilt()?;
-        let same = self
-            .model
-            .as_ref()
-            .is_some_and(|stored| stored.fingerprint == model.fingerprint);
-        if !same {
-            execute(
-                "UPDATE rag_internal.collection SET model = $2, model_fingerprint = $3,
-                     embedding_dimension = $4, model_identity = $5, embedding_baseline = $6,
-                     model_precision = $7, model_max_tokens = $8, updated_at = now()
-                 WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3",
-                &[
-                    self.name.as_str().into(),
-                    model.name.as_str().into(),
-                    model.fingerprint.as_str().into(),
-                    (model.dimensions as i32).into(),
-                    model.identity.as_str().into(),
-                    model.baseline.into(),
-                    model.precision.map(Precision::name).into(),
-                    (model.max_tokens as i32).into(),
-                ],
-            )?;
-        }
-        self.ensure_partition(model.dimensions)
-    }
-
-    pub fn ensure_partition(&self, dimensions: usize) -> Result<(), Error> {
-        if self.partition_oid().is_none()
-            && let Some(partition) = placement::ensure(self, dimensions)?
-        {
-            if self.methods().uses_keywords() {
-                keyword_index::create(self, &partition)?;
-            }
-            if self.storage().server().is_some() {
-                storage_changes::watch(&partition)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates the partition that the row of the collection names, if it does not exist: the row
-    /// comes from a dump of data alone. Its retriever may not be restored yet, and then counts as
-    /// one without settings.
-    ///
-    /// # Errors
-    /// The text search configuration does not exist.
-    pub fn restore_partition(&self) -> Result<(), Error> {
-        let dimensions = self.model.as_ref().map(|model| model.dimensions);
-        match dimensions.filter(|_| self.partition.is_some()) {
-            Some(dimensions) => as_owner(|| self.ensure_partition(dimensions)),
-            None => Ok(()),
-        }
-    }
-
-    /// Checks that the collection exists, and that chunks made by the settings at hand are still
-    /// what it has. Its storage is not replaced before the transaction ends.
-    fn check_not_rebuilt(&self) -> Result<(), Error> {
-        partitions::join_writers(self.name.as_str());
-        let found = execute_prepared(
-            "SELECT rebuilds, serial FROM rag_internal.collection WHERE name = $1 FOR KEY SHARE",
-            &[self.name.as_str().into()],
-            |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
-        )?;
-        let what = match found.first() {
-            // it was dropped while the writer waited for the lock
-            None => return Err(Self::missing(self.name.as_str())),
-            Some((_, serial)) if *serial != self.serial => "dropped and created again",
-            Some((rebuilds, _)) if *rebuilds != self.rebuilds => "rebuilt",
-            Some(_) => return Ok(()),
-        };
-        Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            format!("collection \"{}\" was {what} meanwhile", self.name),
-        )
-        .hint("Try again. A run of a source is repeated automatically."))
     }
 
     /// Returns the collections whose chunks are in this partition.
@@ -435,54 +270,36 @@ impl Collection {
     }
 }
 
-fn splitting(chunk_size: Option<i32>, chunk_overlap: Option<i32>, unit: Unit) -> Splitting {
-    let (default_size, default_overlap) = default_sizes(unit);
-    let chunk_size = chunk_size.map_or(default_size, |n| n as usize);
-    // a small chunk_size must not conflict with the default overlap
-    let chunk_overlap =
-        chunk_overlap.map_or_else(|| default_overlap.min(chunk_size / 5), |n| n as usize);
-    Splitting {
-        chunk_size,
-        chunk_overlap,
-        unit,
-    }
+/// An expression for the definition of a row `c` of `rag_internal.collection`, as a text of JSON.
+pub static DEFINITION: LazyLock<String> = LazyLock::new(|| definition_of(|_| true));
+
+/// [`DEFINITION`], but only the attributes that describe chunks.
+pub static DEFINITION_OF_CHUNKS: LazyLock<String> =
+    LazyLock::new(|| definition_of(CollectionDefinition::describes_chunks));
+
+fn definition_of(is_part: impl Fn(&str) -> bool) -> String {
+    let names = CollectionDefinition::names().into_iter();
+    let members: Vec<String> = names
+        .filter(|name| is_part(name))
+        .map(|name| format!("'{name}', c.{name}"))
+        .collect();
+    format!("json_build_object({})::text", members.join(", "))
 }
 
-fn unit(name: &str) -> Result<Unit, Error> {
-    Unit::parse(name).ok_or_else(|| {
-        Error::invalid_parameter(format!("unknown chunk_unit \"{name}\"")).hint(format!(
-            "Valid units are {}.",
-            Unit::ALL.map(Unit::name).join(", ")
-        ))
-    })
-}
-
-/// Returns the splitting for a user's `chunk_size`, `chunk_overlap` and `chunk_unit`.
+/// Reads the column `definition`: see [`DEFINITION`].
 ///
 /// # Errors
-/// A value is out of range, or the overlap is not smaller than the chunk.
-pub fn checked_splitting(
-    chunk_size: Option<i32>,
-    chunk_overlap: Option<i32>,
-    chunk_unit: &str,
-) -> Result<Splitting, Error> {
-    let unit = unit(chunk_unit)?;
-    if let Some(n) = chunk_size.filter(|n| !(1..=1_000_000).contains(n)) {
-        return Err(Error::invalid_parameter(format!(
-            "chunk_size must be between 1 and 1000000, not {n}"
-        )));
-    }
-    if let Some(n) = chunk_overlap.filter(|n| *n < 0) {
-        return Err(Error::invalid_parameter(format!(
-            "chunk_overlap must not be negative: {n}"
-        )));
-    }
-    let both = splitting(chunk_size, chunk_overlap, unit);
-    if both.chunk_overlap >= both.chunk_size {
-        return Err(Error::invalid_parameter(format!(
-            "chunk_overlap ({}) must be smaller than chunk_size ({})",
-            both.chunk_overlap, both.chunk_size
-        )));
-    }
-    Ok(both)
+/// Somebody has changed the table by hand.
+pub fn read_definition(row: &Row<'_, '_>) -> Result<CollectionDefinition, Error> {
+    let text: String = row.required("definition")?;
+    let read = serde_json::from_str::<CollectionDefinition>(&text);
+    let definition = read.map_err(|error| {
+        Error::internal(format!("rag_internal.collection has an unknown value: {error}"))
+    })?;
+    Ok(CollectionDefinition {
+        metadata_whitelist: definition
+            .metadata_whitelist
+            .filter(|keys| !keys.is_empty()),
+        ..definition
+    })
 }

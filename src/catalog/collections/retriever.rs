@@ -1,6 +1,9 @@
 //! What a collection has from its retriever.
 
-use rag_definition::retriever::{IndexStrategy, Methods, StorageDefinition};
+use rag_definition::{
+    collection::Layout,
+    retriever::{IndexStrategy, Methods, StorageDefinition},
+};
 
 use super::Collection;
 
@@ -22,7 +25,11 @@ impl Collection {
 
     /// Returns the name of the model that embeds documents and queries. None: the default one.
     pub fn wanted_model(&self) -> Option<&str> {
-        let own = self.embedding_model.as_deref();
-        own.or_else(|| self.settings.model())
+        self.definition.model(&self.settings)
+    }
+
+    /// Returns what the indexes of the chunks are made of.
+    pub fn layout(&self) -> Layout {
+        self.definition.layout(&self.settings)
     }
 }

@@ -97,7 +97,7 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
         return Ok(None);
     };
     // a source's owner may see it without permission to read the collection
-    source.retriever = Collection::get(&source.collection)?.retriever;
+    source.retriever = Collection::get(&source.collection)?.definition.retriever;
     Ok(Some(source))
 }
 

@@ -144,7 +144,7 @@ fn shape(settings: &StorageDefinition, dimensions: usize) -> IndexShape {
 
 /// Returns the retriever of a collection.
 fn retriever_of(collection: &Collection) -> Result<Retriever, Error> {
-    let name = collection.retriever.as_str();
+    let name = collection.definition.retriever.as_str();
     retrievers::find(name)?.ok_or_else(|| retrievers::missing(name))
 }
 

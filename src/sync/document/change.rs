@@ -6,10 +6,10 @@ use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
         collections::Collection,
-        corruption,
         document_update::{self, DocumentUpdate},
         documents,
     },
+    collection::corruption,
     error::Error,
 };
 

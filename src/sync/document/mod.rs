@@ -27,16 +27,14 @@ use super::indexer::{DocumentOrigin, ExtractedDocument, Indexer, PreparedDocumen
 use crate::{
     catalog::{
         collections::Collection,
-        corruption,
         documents::{self, DocumentAttributes},
-        quotas,
     },
     cluster::operation_stats::{CountedOperation, Operation},
+    collection::{corruption, index, quotas},
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
     pg::lock::WriterLock,
-    storage::index,
 };
 
 /// The number of chunks that are embedded together.
@@ -323,7 +321,7 @@ impl NewDocument {
             labels.category,
             labels.tags,
             self.metadata,
-            collection.metadata_whitelist,
+            collection.definition.metadata_whitelist,
         ]);
         let hash = Sha256::new()
             .chain_update(given.to_string())
@@ -348,7 +346,7 @@ impl NewDocument {
         };
         let (tokens, splitting) = (
             indexer.embedder.token_source(),
-            indexer.collection.splitting,
+            indexer.collection.splitting(),
         );
         let (mut content, text) = client.prepare(&tokens, splitting, &unprepared)?;
         if !content.title.own && !is_file {

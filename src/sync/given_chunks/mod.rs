@@ -26,15 +26,15 @@ use crate::{
     catalog::{
         chunk_metadata,
         collections::Collection,
-        corruption, documents,
+        documents,
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
-        partitions, quotas,
+        partitions,
     },
+    collection::{corruption, index, model, quotas},
     engine::client::{Client, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, security::as_owner},
-    storage::index,
     types::vector::OwnedVector,
 };
 
@@ -128,7 +128,7 @@ struct Upsert<'a> {
 impl Upsert<'_> {
     fn write(&self, client: &mut Client, chunks: &[GivenChunk]) -> Result<usize, Error> {
         let (documents, new, replaced) = as_owner(|| {
-            self.collection.prepare_for(&self.indexer.model)?;
+            model::prepare_for(self.collection, &self.indexer.model)?;
             stored::create_index(self.collection)?;
             let documents = self.lock_documents(chunks)?;
             let (new, replaced) = self.missing(chunks)?;

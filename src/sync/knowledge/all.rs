@@ -22,10 +22,10 @@ use super::{
 use crate::{
     catalog::{
         collections::Collection,
-        damage,
         knowledge::{self, KnowledgeItem, Status},
         knowledge_runs,
     },
+    collection::damage,
     engine::client::with_client,
     error::{Cause, Error},
     models::embedding::EmbeddingModel,

@@ -21,9 +21,10 @@ use super::document;
 use crate::{
     catalog::{
         collections::Collection,
-        corruption, document_update, documents,
+        document_update, documents,
         knowledge::{self, KnowledgeItem, KnowledgeKind},
     },
+    collection::corruption,
     error::Error,
     pg::roles::{self, Owner},
     source::rights,

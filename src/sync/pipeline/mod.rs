@@ -35,15 +35,15 @@ use crate::{
     catalog::{
         access::{self, CollectionPrivilege},
         collections::Collection,
-        corruption, damage, documents,
-        quotas::Meter,
+        documents,
         sources::{self, Source},
     },
+    collection::{corruption, damage, index, quotas::Meter},
     engine::{client::Client, clones},
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, transaction::transaction},
-    storage::{index, remote::changes},
+    storage::remote::changes,
 };
 
 /// The number of validators that are stored in one transaction.

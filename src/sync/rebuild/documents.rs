@@ -285,7 +285,7 @@ fn copy_rows(
     method: Method,
     documents: &[&PendingDocument],
 ) -> Result<usize, Error> {
-    let (metadata, join) = match (method, &target.wanted().metadata_whitelist) {
+    let (metadata, join) = match (method, &target.wanted().definition.metadata_whitelist) {
         (Method::Label, Some(_)) => (
             "CASE d.chunking WHEN 'given' THEN c.metadata ELSE
                  (SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
@@ -325,7 +325,7 @@ fn copy_rows(
         &copy_statement(target, relation, &[("metadata", &metadata)], &from)?,
         &[
             ids(documents).into(),
-            target.wanted().metadata_whitelist.clone().into(),
+            target.wanted().definition.metadata_whitelist.clone().into(),
         ],
     )
 }

@@ -44,15 +44,15 @@ use crate::{
     catalog::{
         access,
         collections::Collection,
-        given_chunks, keyword_index,
+        given_chunks,
         partitions::{self, Partition},
-        placement,
         rebuilds::{self, Rebuild, Stage},
     },
     cluster::{
         lock::Lock,
         operation_stats::{CountedOperation, Operation},
     },
+    collection::{index, keyword_index, partition, placement},
     error::Error,
     pg::{
         disk_space,
@@ -60,7 +60,6 @@ use crate::{
         spi::{execute, query},
         transaction::{self, TransactionEnd, snapshot_is_fixed},
     },
-    storage::index,
 };
 
 /// The rebuild that this session does.
@@ -252,7 +251,7 @@ fn advance(
             };
             let last = documents::copy_some(target, &rebuild.relation, after)?;
             if last.is_none() {
-                rebuild.relation.set_compresses(true)?;
+                partition::set_compresses(&rebuild.relation, true)?;
                 rebuilds::set_stage(name, Stage::Index)?;
             }
             Ok(Some(Progress::Copying(last)))
@@ -266,12 +265,12 @@ fn start(target: &Target) -> Result<(), Error> {
     // it is not dropped meanwhile
     partitions::of_writer(name)?.ok_or_else(|| Collection::missing(name))?;
     placement::check_wanted(target.wanted())?;
-    rebuilds::discard(name)?;
+    partition::discard_rebuild(name)?;
     let relation = target.new_relation()?;
-    let partition = target.partition_of(&relation);
+    let rows_of = target.partition_of(&relation);
     let only = (!target.joins_shared()).then_some(name);
-    relation.create_detached(&partition, only, target.indexer.model.dimensions)?;
-    relation.set_compresses(target.changes_texts())?;
+    partition::create_detached(&relation, &rows_of, only, target.indexer.model.dimensions)?;
+    partition::set_compresses(&relation, target.changes_texts())?;
     check_space(target, &relation)?;
     rebuilds::start(name, target.description.clone(), &relation)
 }

@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use pgrx::PgSqlErrorCode;
-use rag_definition::model::Precision;
 use rag_protocol::identity::DocumentId;
 
 use super::{documents, lacks_index, target::Target};
 use crate::{
     catalog::{
-        collections::Collection,
+        collections::{self, Collection},
         partitions::{self, Partition},
-        placement,
         rebuilds::{self, Rebuild},
-        wanted,
     },
+    collection::{partition, placement},
     error::{Cause, Error},
     pg::{
         guc::with_settings,
@@ -217,13 +215,13 @@ fn replace(
             lock_chunks(former.as_ref())?;
         }
         if let Some(former) = former {
-            former.drop()?;
+            partition::drop(&former)?;
         }
         if becomes_partition {
-            let partition = target.partition_of(relation);
-            relation.become_partition(&partition)?;
-            partitions::set(name, &partition, target.wanted().strategy().mode())?;
-            wanted::adopt(name)?;
+            let joined = target.partition_of(relation);
+            partition::attach_as(relation, &joined)?;
+            partitions::set(name, &joined, target.wanted().strategy().mode())?;
+            collections::adopt_wanted(name)?;
         }
         let rebuilt = Collection::get(name)?;
         storage::of(&rebuilt).adopt(&rebuilt)?;
@@ -261,25 +259,21 @@ fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
 /// Copies the chunks into the partition that the collection shares with others.
 fn move_to_shared(target: &Target, relation: &Partition) -> Result<(), Error> {
     let name = target.wanted().name.as_str();
-    execute(
-        "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL
-            WHERE name = $1",
-        &[name.into()],
-    )?;
-    wanted::adopt(name)?;
-    Collection::get(name)?.ensure_partition(target.indexer.model.dimensions)?;
-    let partition = partitions::of_writer(name)?
+    partitions::forget(name)?;
+    collections::adopt_wanted(name)?;
+    placement::ensure(&Collection::get(name)?, target.indexer.model.dimensions)?;
+    let shared = partitions::of_writer(name)?
         .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
     let columns = documents::columns(&[])?.join(", ");
     execute(
         &format!(
             "INSERT INTO rag.chunks ({columns}, partition) SELECT {columns}, {} FROM {}",
-            pgrx::spi::quote_literal(partition.name()),
+            pgrx::spi::quote_literal(shared.name()),
             relation.qualified()
         ),
         &[],
     )?;
-    relation.drop()
+    partition::drop(relation)
 }
 
 /// Records which embeddings the collection has now.
@@ -292,7 +286,7 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
     execute(
         &format!(
             "DELETE FROM rag_internal.embedding_place p
-          WHERE p.collection = $1
+             WHERE p.collection = $1
                AND NOT EXISTS (SELECT FROM {relation} c WHERE c.embedding_key = p.embedding_key)"
         ),
         &[name.into()],
@@ -302,8 +296,7 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
             "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
              SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag_internal.collection k
              WHERE k.name = $1 AND NOT k.imported AND NOT EXISTS (
-                 SELECT FROM rag_internal.embedding_place p
-                     WHERE p.embedding_key = c.embedding_key)"
+                 SELECT FROM rag_internal.embedding_place p WHERE p.embedding_key = c.embedding_key)"
         ),
         &[name.into()],
     )?;
@@ -311,27 +304,9 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
 }
 
 /// Records the model. Writers that know other settings than the new ones fail from now on: see
-/// [`Collection::prepare_for`].
+/// [`prepare_for`](crate::collection::model::prepare_for).
 fn set_model(target: &Target) -> Result<(), Error> {
-    let model = &target.indexer.model;
-    let are_others = target.changes_chunks() || target.has_new_chunks()?;
-    execute(
-        "UPDATE rag_internal.collection
-         SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
-             model_identity = $5, embedding_baseline = $6, model_precision = $7,
-             model_max_tokens = $8, rebuilds = rebuilds + $9
-         WHERE name = $1",
-        &[
-            target.wanted().name.as_str().into(),
-            model.name.as_str().into(),
-            model.fingerprint.as_str().into(),
-            (model.dimensions as i32).into(),
-            model.identity.as_str().into(),
-            model.baseline.into(),
-            model.precision.map(Precision::name).into(),
-            (model.max_tokens as i32).into(),
-            i64::from(are_others).into(),
-        ],
-    )?;
-    Ok(())
+    let has_other_chunks = target.changes_chunks() || target.has_new_chunks()?;
+    let name = target.wanted().name.as_str();
+    collections::set_model(name, &target.indexer.model, has_other_chunks)
 }

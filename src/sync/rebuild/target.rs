@@ -5,12 +5,11 @@ use serde_json::{Value, json};
 use crate::{
     catalog::{
         collections::{Collection, StoredModel},
-        damage,
         partitions::{self, Partition},
-        placement,
         rebuilds::Rebuild,
         retrievers,
     },
+    collection::{damage, placement},
     error::Error,
     models::embedding::EmbeddingModel,
     pg::spi::query,
@@ -40,8 +39,10 @@ impl Target {
             return Ok(None);
         }
         let mut wanted = Collection::wanted(present.name.as_str())?;
-        let retriever = retrievers::find(&wanted.retriever)?
-            .ok_or_else(|| retrievers::missing(&wanted.retriever))?;
+        let retriever = &wanted.definition.retriever;
+        if retrievers::find(retriever)?.is_none() {
+            return Err(retrievers::missing(retriever));
+        }
         let embedder = EmbeddingModel::of_collection(&wanted)?;
         let model = embedder.info_now()?;
         wanted.model = Some(StoredModel::of(&model));
@@ -53,11 +54,8 @@ impl Target {
         let (wanted, chunking) = (&indexer.collection, indexer.chunking());
         let description = json!({
             "chunking": chunking,
-            "metadata_whitelist": wanted.metadata_whitelist,
-            "text_config": wanted.text_config,
-            "title_weight": wanted.title_weight,
-            "keywords": wanted.methods().uses_keywords(),
-            "storage": retriever.definition.storage(),
+            "metadata_whitelist": wanted.definition.metadata_whitelist,
+            "layout": wanted.layout(),
         });
         Ok(Some(Self {
             is_damaged: damage::is_table_marked(&present)?,
@@ -86,7 +84,7 @@ impl Target {
 
     /// Returns true if chunks carry other metadata than before.
     pub fn changes_metadata(&self) -> bool {
-        self.present.metadata_whitelist != self.wanted().metadata_whitelist
+        self.present.definition.metadata_whitelist != self.wanted().definition.metadata_whitelist
             || self.gains_languages()
     }
 
@@ -97,7 +95,7 @@ impl Target {
 
     /// Returns true if texts are split otherwise than before.
     pub fn changes_texts(&self) -> bool {
-        self.present.splitting != self.wanted().splitting
+        self.present.splitting() != self.wanted().splitting()
     }
 
     /// Returns true if new chunks of the same texts would be others than before.

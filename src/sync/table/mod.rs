@@ -176,7 +176,7 @@ impl<'a> TableFeed<'a> {
                 spec,
                 collection: collection_name.to_string(),
                 ids_from: collection.ids_from.clone(),
-                splitting: collection.splitting,
+                splitting: collection.splitting(),
                 chunking,
                 tokens: indexer.embedder.token_source(),
                 client,

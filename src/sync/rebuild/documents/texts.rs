@@ -55,7 +55,7 @@ pub fn split_again(
             {
                 let ticket = client.start_splitting(
                     &tokens,
-                    target.wanted().splitting,
+                    target.wanted().splitting(),
                     text.stored.clone(),
                     &text.text,
                 )?;

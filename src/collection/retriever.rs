@@ -1,4 +1,6 @@
-//! Retrievers: create, alter, apply, drop, test. All of them share one check.
+//! Retrievers: create, alter, apply, drop, test. All of them share one check. A change of the
+//! storage concerns the collections with the retriever: [`change_storage`], and [`follow`] for one
+//! of them.
 
 use std::time::{Duration, Instant};
 
@@ -8,24 +10,22 @@ use rag_definition::{
     name::split,
     retriever::{RetrievalMode, RetrieverDefinition, StorageDefinition, StorageType},
 };
-use rag_manifest::Metadata;
+use rag_manifest::{ApplyAction, Metadata};
 use serde_json::Value;
 
-use super::manifest::ApplyAction;
+use super::{index, placement};
 use crate::{
     catalog::{
         access,
         collections::Collection,
         models,
         name::Name,
-        placement,
-        retrievers::{self, Retriever, RetrieverChange},
+        retrievers::{self, Retriever},
     },
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::roles::{self, Owner},
-    secrets,
-    storage::{self, index},
+    secrets, storage,
 };
 
 const CHANGE: &str = "create or change a retriever";
@@ -131,9 +131,10 @@ pub fn apply(retriever: &rag_manifest::Retriever) -> Result<ApplyAction, Error> 
     change_storage(&present, definition)?;
     let change = retrievers::update(name, definition, notes)?;
     check_partitions(name)?;
-    Ok(match change {
-        RetrieverChange::Changed => ApplyAction::Configured,
-        RetrieverChange::Unchanged => ApplyAction::Unchanged,
+    Ok(if change {
+        ApplyAction::Configured
+    } else {
+        ApplyAction::Unchanged
     })
 }
 
@@ -272,14 +273,12 @@ fn change_storage(present: &Retriever, definition: &RetrieverDefinition) -> Resu
 /// collections of one. Returns false, and changes nothing, if that needs a rebuild.
 ///
 /// # Errors
-/// The retriever does not exist.
-pub fn follow_retriever(collection: &Collection, retriever: &str) -> Result<bool, Error> {
-    let after = retrievers::find(retriever)?.ok_or_else(|| retrievers::missing(retriever))?;
-    let after = &after.definition;
+/// A statement fails.
+pub fn follow(collection: &Collection, after: &RetrieverDefinition) -> Result<bool, Error> {
     let has_other_strategy =
         collection.partition.is_some() && collection.strategy() != after.storage().strategy();
     let has_other_model = collection.model.is_some()
-        && collection.embedding_model.is_none()
+        && collection.definition.embedding_model.is_none()
         && collection.settings.model() != after.model();
     if has_other_strategy || has_other_model {
         return Ok(false);

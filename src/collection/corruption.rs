@@ -13,12 +13,9 @@
 
 use pgrx::pg_sys;
 
-use super::{
-    collections::Collection,
-    damage::{self, DamagedRelation, sentence},
-    partitions::Partition,
-};
+use super::damage::{self, sentence};
 use crate::{
+    catalog::{collections::Collection, damaged_relations::DamagedRelation, partitions::Partition},
     error::{Cause, Error},
     pg::{
         lock::WriterLock,

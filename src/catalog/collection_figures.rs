@@ -1,13 +1,18 @@
-//! Figures of whole collections, from the catalogs and the files of relations.
+//! Figures of collections: counts, and sizes from the catalogs and the files of relations.
+//!
+//! No statement reads `rag.chunks`, because that would be planned over all partitions.
 
 use std::{collections::HashMap, fs};
 
-use pgrx::{datum::DatumWithOid, pg_sys};
+use pgrx::{
+    datum::{DatumWithOid, TimestampWithTimeZone},
+    pg_sys,
+};
+use rag_definition::collection::CollectionDefinition;
 
-use super::{CollectionDefinition, CollectionTotals, Damage};
+use super::collections::{DEFINITION, read_definition};
 use crate::{
-    catalog::damage::explained,
-    error::{Cause, Error},
+    error::Error,
     pg::{
         guc::with_settings,
         security::as_owner,
@@ -15,30 +20,141 @@ use crate::{
     },
 };
 
-/// Returns the figures of collections by their names.
-///
-/// # Errors
-/// A statement fails. That the documents cannot be read is no error.
-pub fn read(
-    only: &str,
-    args: &[DatumWithOid<'_>],
-) -> Result<HashMap<String, CollectionTotals>, Error> {
+/// What of a collection the current role can read.
+#[derive(Debug, Clone, Default)]
+pub struct CollectionCounts {
+    /// The number of indexed documents, including those whose latest version could not be indexed.
+    pub documents: i64,
+    /// The number of documents whose latest version could not be indexed.
+    pub errors: i64,
+    pub chunks: i64,
+    /// The stored size of the texts of documents.
+    pub text_bytes: i64,
+    /// Not all documents were split and embedded with the same settings.
+    pub is_mixed: bool,
+}
+
+/// Figures of a whole collection, independent of what the caller may see. Of a shared partition,
+/// the sizes are the part that the collection has of the chunks.
+pub struct CollectionFigures {
+    pub definition: CollectionDefinition,
+    pub created_at: TimestampWithTimeZone,
+    pub updated_at: TimestampWithTimeZone,
+    /// The type of storage that the retriever names.
+    pub storage_type: String,
+    pub model: Option<String>,
+    pub model_fingerprint: Option<String>,
+    pub model_precision: Option<String>,
+    pub model_max_tokens: Option<i32>,
+    pub dimensions: Option<i32>,
+    /// The partition of `rag.chunks`, which exists from the first document on.
+    pub partition: Option<String>,
+    /// How the partition was chosen, or will be.
+    pub index_strategy: String,
+    /// The names of the attributes that wait for a rebuild.
+    pub wanted: Vec<String>,
+    /// The vector index has other options than the retriever names, or the partition is of another
+    /// strategy.
+    pub has_other_options: bool,
+    /// A rebuild has begun. It is in progress, or was interrupted.
+    pub rebuild: Option<bool>,
+    /// The size of the partition with its TOAST table, without indexes.
+    pub table_bytes: i64,
+    pub index_bytes: i64,
+    /// The part of it that is the index on the embeddings.
+    pub vector_index_bytes: i64,
+    pub keyword_index_bytes: i64,
+    /// An index is being created, or a rebuild is in progress.
+    pub is_building: bool,
+    /// The access method of the index on the embeddings.
+    pub vector_index_method: Option<String>,
+    /// The number of documents that another server does not have yet.
+    pub untold: i64,
+    /// Why it could not be told of them.
+    pub untold_error: Option<String>,
+    pub damaged_indexes: Option<String>,
+    pub damaged_table: Option<String>,
+}
+
+/// Returns the names of the collections that the current role may read.
+pub fn names() -> Result<Vec<String>, Error> {
+    query_prepared("SELECT name FROM rag_internal.collection ORDER BY 1", &[], |row| {
+        row.required("name")
+    })
+}
+
+/// Counts the documents of one collection or of all, by their names, with the rights of the current
+/// role.
+pub fn counts(only: Option<&str>) -> Result<Vec<(String, CollectionCounts)>, Error> {
+    let condition = condition(only);
+    let statement = format!(
+        "SELECT c.name, coalesce(d.documents, 0) AS documents, coalesce(d.errors, 0) AS errors,
+                coalesce(d.chunks, 0) AS chunks, coalesce(d.text_bytes, 0) AS text_bytes,
+                coalesce(d.is_mixed, false) AS is_mixed
+         FROM rag_internal.collection c
+         LEFT JOIN (SELECT d.collection,
+                           count(*) FILTER (WHERE d.indexed_at IS NOT NULL) AS documents,
+                           count(*) FILTER (WHERE d.status = 'error') AS errors,
+                           sum(d.chunk_count) AS chunks,
+                           sum(pg_column_size(d.content)) AS text_bytes,
+                           min(d.chunking) FILTER (WHERE d.chunking <> 'given')
+                           <> max(d.chunking) FILTER (WHERE d.chunking <> 'given')
+                               AS is_mixed
+                    FROM rag.documents d GROUP BY d.collection) d ON d.collection = c.name
+         {condition} ORDER BY c.name"
+    );
+    query_prepared(&statement, &arguments(only), |row| {
+        Ok((
+            row.required("name")?,
+            CollectionCounts {
+                documents: row.required("documents")?,
+                errors: row.required("errors")?,
+                chunks: row.required("chunks")?,
+                text_bytes: row.required("text_bytes")?,
+                is_mixed: row.required("is_mixed")?,
+            },
+        ))
+    })
+}
+
+fn condition(only: Option<&str>) -> &'static str {
+    only.map_or("", |_| "WHERE c.name = $1")
+}
+
+fn arguments(only: Option<&str>) -> Vec<DatumWithOid<'_>> {
+    only.into_iter().map(Into::into).collect()
+}
+
+/// How the sizes of a shared partition are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Division {
+    /// By the chunks that each collection has, which its documents say.
+    ByChunks,
+    /// Each collection has the whole.
+    None,
+}
+
+/// Returns the figures of one collection or of all, by their names.
+pub fn figures(
+    only: Option<&str>,
+    division: Division,
+) -> Result<HashMap<String, CollectionFigures>, Error> {
+    let shares = match division {
+        Division::ByChunks => SHARES,
+        Division::None => NO_SHARES,
+    };
     let mut sizes = FileSizes::default();
-    // compiling the statement would take longer than running it
-    let mut read = |shares| {
-        as_owner(|| {
-            with_settings(&[(c"jit", c"off")], || {
-                query_prepared(&statement(only, shares), args, |row| {
-                    Ok((row.required("name")?, totals(&row, &mut sizes)?))
-                })
-            })
+    let found = as_owner(|| {
+        // compiling the statement would take longer than running it
+        with_settings(&[(c"jit", c"off")], || {
+            query_prepared(
+                &statement(condition(only), shares),
+                &arguments(only),
+                |row| Ok((row.required("name")?, read(&row, &mut sizes)?)),
+            )
         })
-    };
-    let totals = match explained(|| read(SHARES)) {
-        Err(error) if error.is(Cause::Corrupt) => read(NO_SHARES)?,
-        totals => totals?,
-    };
-    Ok(totals.into_iter().collect())
+    })?;
+    Ok(found.into_iter().collect())
 }
 
 /// The parts that collections have of the chunks in shared partitions.
@@ -50,7 +166,7 @@ const SHARES: &str = "
     WHERE k.index_strategy <> 'per_dataset'
       AND k.partition IN (SELECT p.partition FROM partition p)
     GROUP BY k.name, k.partition";
-/// Stands for [`SHARES`] where the documents cannot be read.
+/// Stands for [`SHARES`] where documents are not read.
 const NO_SHARES: &str = "SELECT NULL::pg_catalog.text, NULL::pg_catalog.float8 WHERE false";
 
 /// Returns the statement that reads the paths of files from the catalogs. `pg_table_size` would
@@ -58,10 +174,7 @@ const NO_SHARES: &str = "SELECT NULL::pg_catalog.text, NULL::pg_catalog.float8 W
 fn statement(only: &str, shares: &str) -> String {
     format!(
         "WITH partition AS MATERIALIZED (
-             SELECT c.name, c.embedding_dimension, c.created_at, c.updated_at, c.retriever,
-                    c.external_id, c.model, c.model_fingerprint, c.model_precision,
-                    c.model_max_tokens, c.partition, c.index_strategy, c.wanted, p.oid,
-                    p.reltoastrelid, coalesce(r.storage_type, 'hnsw') AS storage_type,
+             SELECT c.*, p.oid, p.reltoastrelid, coalesce(r.storage_type, 'hnsw') AS storage_type,
                     coalesce(r.index_mode, 'per_dataset') AS index_mode, r.index_options
              FROM rag_internal.collection c LEFT JOIN rag_internal.retriever r
                  ON r.name = c.retriever
@@ -101,9 +214,8 @@ fn statement(only: &str, shares: &str) -> String {
                          (SELECT pg_catalog.max(x.changed_at) FROM rag_internal.content_change x
                           WHERE x.collection = c.name)) AS updated_at,
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
-                c.retriever, c.external_id, c.model, c.model_fingerprint, c.model_precision,
-                c.model_max_tokens,
-                c.storage_type,
+                {definition} AS definition, c.model, c.model_fingerprint, c.model_precision,
+                c.model_max_tokens, c.storage_type,
                 coalesce(c.index_strategy, c.index_mode) AS index_strategy,
                 CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
@@ -147,11 +259,12 @@ fn statement(only: &str, shares: &str) -> String {
               LEFT JOIN share s ON s.name = c.name
               LEFT JOIN (SELECT k.collection,
                                 rag_internal.is_in_progress(k.collection, 'rebuild') AS is_running
-                         FROM rag_internal.rebuild k) b ON b.collection = c.name"
+                         FROM rag_internal.rebuild k) b ON b.collection = c.name",
+        definition = *DEFINITION
     )
 }
 
-fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, Error> {
+fn read(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionFigures, Error> {
     let share: f64 = row.required("share")?;
     let mut bytes = |files: &str| -> Result<i64, Error> {
         let files: Option<Vec<String>> = row.get(files)?;
@@ -159,39 +272,31 @@ fn totals(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionTotals, 
         Ok((sizes.sum::<i64>() as f64 * share) as i64)
     };
     let (vector_index_bytes, keyword_index_bytes) = (bytes("of_vectors")?, bytes("of_keywords")?);
-    let vector_index_method: Option<String> = row.get("vector_index_method")?;
-    Ok(CollectionTotals {
-        definition: CollectionDefinition {
-            retriever: row.required("retriever")?,
-            storage_type: row.required("storage_type")?,
-            external_id: row.get("external_id")?,
-            model: row.get("model")?,
-            model_fingerprint: row.get("model_fingerprint")?,
-            model_precision: row.get("model_precision")?,
-            model_max_tokens: row.get("model_max_tokens")?,
-            partition: row.get("partition")?,
-            index_strategy: row.required("index_strategy")?,
-            wanted: row.required("wanted")?,
-            has_other_options: row.required("has_other_options")?,
-            rebuild: row.get("rebuild")?,
-        },
-        dimensions: row.get("embedding_dimension")?,
+    Ok(CollectionFigures {
+        definition: read_definition(row)?,
         created_at: row.required("created_at")?,
         updated_at: row.required("updated_at")?,
+        storage_type: row.required("storage_type")?,
+        model: row.get("model")?,
+        model_fingerprint: row.get("model_fingerprint")?,
+        model_precision: row.get("model_precision")?,
+        model_max_tokens: row.get("model_max_tokens")?,
+        dimensions: row.get("embedding_dimension")?,
+        partition: row.get("partition")?,
+        index_strategy: row.required("index_strategy")?,
+        wanted: row.required("wanted")?,
+        has_other_options: row.required("has_other_options")?,
+        rebuild: row.get("rebuild")?,
         table_bytes: bytes("of_table")?,
         index_bytes: vector_index_bytes + keyword_index_bytes + bytes("of_indexes")?,
         vector_index_bytes,
         keyword_index_bytes,
         is_building: row.required("is_building")?,
-        has_vector_index: vector_index_method.is_some(),
-        vector_index_method,
+        vector_index_method: row.get("vector_index_method")?,
         untold: row.required("untold")?,
         untold_error: row.get("untold_error")?,
-        damage: Damage {
-            indexes: row.get("damaged_indexes")?,
-            table: row.get("damaged_table")?,
-            shared: None,
-        },
+        damaged_indexes: row.get("damaged_indexes")?,
+        damaged_table: row.get("damaged_table")?,
     })
 }
 

@@ -4,10 +4,10 @@
 
 use pgrx::pg_sys;
 
+use super::keyword_index;
 use crate::{
     catalog::{
         collections::Collection,
-        keyword_index,
         partitions::{self, Partition},
     },
     error::Error,
@@ -18,6 +18,7 @@ use crate::{
         spi::{execute, query},
         transaction::with_latest_snapshot,
     },
+    storage,
 };
 
 /// The number of chunks from which a collection is indexed. A scan of fewer chunks takes about a
@@ -38,7 +39,7 @@ pub fn exists(collection: &Collection) -> bool {
 }
 
 fn is_on(collection: &Collection, partition: pg_sys::Oid) -> bool {
-    let backend = super::of(collection);
+    let backend = storage::of(collection);
     backend
         .built_index(collection.storage(), partition)
         .is_some()
@@ -181,7 +182,7 @@ fn missing_vector_index(
     let Some(model) = model else {
         return Ok(None);
     };
-    let wanted = super::of(collection).wanted_index(collection.storage(), model.dimensions);
+    let wanted = storage::of(collection).wanted_index(collection.storage(), model.dimensions);
     wanted.or_else(|error| {
         let warning = error.like(format!(
             "the vector index of collection \"{}\" cannot be created: {}",

@@ -6,20 +6,19 @@
 //! index, so these collections must agree in all that the indexes are made of.
 
 use pgrx::PgSqlErrorCode;
-use rag_definition::retriever::{OWN_PARTITION, Quantization, StorageDefinition};
+use rag_definition::{collection::Difference, retriever::OWN_PARTITION};
 
-use super::{
-    access::{CollectionPrivilege, has_privilege},
-    collections::Collection,
-    partitions::{self, Partition},
-    retrievers,
-};
+use super::{keyword_index, partition as relations};
 use crate::{
-    error::Error,
-    pg::{
-        security::as_owner,
-        spi::{execute, execute_prepared, execute_returning},
+    catalog::{
+        access::{CollectionPrivilege, has_privilege},
+        chunks,
+        collections::Collection,
+        partitions::{self, Member, Partition, others},
+        storage_changes,
     },
+    error::Error,
+    pg::security::as_owner,
 };
 
 /// Returns the partition that the strategy of the retriever names for a collection.
@@ -28,22 +27,46 @@ pub fn wanted(collection: &Collection) -> Partition {
     Partition::new(collection.strategy().partition(name, serial))
 }
 
-/// Puts a collection that has no partition into the one that its strategy names, which is created
-/// if it does not exist. Runs as the extension's owner, in the transaction that writes the first
-/// document. Returns the partition if it is new.
+/// Creates the partition of a collection if it has none, with what must be there before the first
+/// chunk. Runs as the extension's owner, in the transaction that writes the first document.
 ///
 /// # Errors
 /// The partition is of another strategy, or its indexes are made in another way.
-pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
+pub fn ensure(collection: &Collection, dimensions: usize) -> Result<(), Error> {
+    if collection.partition_oid().is_some() {
+        return Ok(());
+    }
+    let Some(new) = join(collection, dimensions)? else {
+        return Ok(());
+    };
+    if collection.methods().uses_keywords() {
+        keyword_index::create(collection, &new)?;
+    }
+    if collection.storage().server().is_some() {
+        storage_changes::watch(&new)?;
+    }
+    Ok(())
+}
+
+/// Creates the partition that the row of the collection names, if it does not exist: the row comes
+/// from a dump of data alone. Its retriever may not be restored yet, and then counts as one without
+/// settings.
+///
+/// # Errors
+/// The text search configuration does not exist.
+pub fn restore(collection: &Collection) -> Result<(), Error> {
+    let dimensions = collection.model.as_ref().map(|model| model.dimensions);
+    match dimensions.filter(|_| collection.partition.is_some()) {
+        Some(dimensions) => as_owner(|| ensure(collection, dimensions)),
+        None => Ok(()),
+    }
+}
+
+/// Puts a collection that has no partition into the one that its strategy names, which is created
+/// if it does not exist. Returns the partition if it is new.
+fn join(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
     let (name, strategy) = (collection.name.as_str(), collection.strategy());
-    // The row lock serializes two first writers. They have locked the row FOR KEY SHARE before, so
-    // a stronger lock would make them wait for each other.
-    let known = execute_prepared(
-        "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
-        &[name.into()],
-        |row| row.get::<String>(1),
-    )?;
-    let known = known.into_iter().flatten().next().map(Partition::new);
+    let known = partitions::of_first_writer(name)?;
     if known.as_ref().is_some_and(|known| known.oid().is_some()) {
         return Ok(None);
     }
@@ -57,12 +80,13 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<Option<Parti
         None => free(collection, wanted(collection))?,
     };
     if is_shared {
-        lock_partitions()?;
+        partitions::lock_all()?;
     }
     let is_new = partition.oid().is_none();
     if is_new {
-        partition.create_detached(&partition, (!is_shared).then_some(name), dimensions)?;
-        partition.attach()?;
+        let only = (!is_shared).then_some(name);
+        relations::create_detached(&partition, &partition, only, dimensions)?;
+        relations::attach(&partition)?;
     } else {
         check_place(collection, &partition, Some(dimensions))?;
     }
@@ -85,21 +109,10 @@ fn is_of_renamed(others: &[Member]) -> bool {
     matches!(others, [other] if other.mode == OWN_PARTITION)
 }
 
-/// Keeps out others that create, join or drop partitions, until the transaction ends. Searches and
-/// writers of documents go on.
-fn lock_partitions() -> Result<(), Error> {
-    // ONLY: a VACUUM of some partition does not matter
-    execute(
-        "LOCK TABLE ONLY rag.chunks IN SHARE UPDATE EXCLUSIVE MODE",
-        &[],
-    )?;
-    Ok(())
-}
-
 /// Deletes the chunks of a collection that is dropped. The partition is dropped with its last
 /// collection. Runs as the extension's owner.
 pub fn remove(collection: &Collection) -> Result<(), Error> {
-    leave(collection)?.map_or(Ok(()), |partition| partition.drop())
+    leave(collection)?.map_or(Ok(()), |partition| relations::drop(&partition))
 }
 
 /// Returns true if no other collection is in the partition of a collection.
@@ -131,12 +144,11 @@ pub fn leave(collection: &Collection) -> Result<Option<Partition>, Error> {
         return Ok(None);
     };
     // a collection that joins the partition waits until it is dropped, and creates it again
-    lock_partitions()?;
+    partitions::lock_all()?;
     if others(name, &partition)?.is_empty() {
         return Ok(Some(partition));
     }
-    let rows = partition.rows(name, "");
-    execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
+    chunks::delete_all(&partition, name)?;
     Ok(None)
 }
 
@@ -220,105 +232,27 @@ fn check_place(
     others.try_for_each(|other| check_agreement(collection, partition, other, dimensions))
 }
 
-/// A collection of a shared partition, and what the partition's indexes are made of.
-struct Member {
-    mode: String,
-    layout: Layout,
-    dimensions: Option<i32>,
-}
-
-/// What the collections of a partition agree in.
-struct Layout {
-    text_config: String,
-    title_weight: i32,
-    uses_keywords: bool,
-    storage: StorageDefinition,
-}
-
-impl Layout {
-    /// Returns name and value of each part.
-    fn parts(&self) -> [(&'static str, String); 11] {
-        let keywords = if self.uses_keywords { "on" } else { "off" };
-        let option = |value: Option<i32>| value.map_or("default".to_owned(), |n| n.to_string());
-        let options = self.storage.options();
-        let on_disk = options
-            .on_disk
-            .map_or("default", |is_on_disk| match is_on_disk {
-                true => "on",
-                false => "off",
-            });
-        let quantization = options.quantization.map_or("default", Quantization::name);
-        [
-            ("text_config", self.text_config.clone()),
-            ("title_weight", self.title_weight.to_string()),
-            ("keyword search", keywords.to_owned()),
-            (
-                "storage type",
-                self.storage.storage_type().name().to_owned(),
-            ),
-            ("metric", self.storage.metric().name().to_owned()),
-            ("index option m", option(options.m)),
-            (
-                "index option ef_construction",
-                option(options.ef_construction),
-            ),
-            ("index option shards", option(options.shards)),
-            ("index option replicas", option(options.replicas)),
-            ("index option on_disk", on_disk.to_owned()),
-            ("index option quantization", quantization.to_owned()),
-        ]
-    }
-}
-
-/// Returns what the other collections are like whose chunks are in a partition, each kind once.
-fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
-    execute_returning(
-        "SELECT DISTINCT c.index_strategy, c.embedding_dimension, c.text_config, c.title_weight,
-                         c.retriever, r.spec
-         FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
-         WHERE c.partition = $1 AND c.name <> $2",
-        &[partition.name().into(), name.into()],
-        |row| {
-            let spec = row.required::<pgrx::JsonB>("spec")?.0;
-            let retriever = retrievers::definition(&row.required::<String>("retriever")?, &spec)?;
-            Ok(Member {
-                mode: row.required("index_strategy")?,
-                dimensions: row.get("embedding_dimension")?,
-                layout: Layout {
-                    text_config: row.required("text_config")?,
-                    title_weight: row.required("title_weight")?,
-                    uses_keywords: retriever.methods().uses_keywords(),
-                    storage: retriever.storage().clone(),
-                },
-            })
-        },
-    )
-}
-
+/// Checks that the indexes of a partition, which another collection has, are made as those of a
+/// collection would be.
 fn check_agreement(
     collection: &Collection,
     partition: &Partition,
     other: &Member,
     dimensions: Option<usize>,
 ) -> Result<(), Error> {
-    let own = Layout {
-        text_config: collection.text_config.clone(),
-        title_weight: collection.title_weight,
-        uses_keywords: collection.methods().uses_keywords(),
-        storage: collection.storage().clone(),
-    };
     let stored = collection.model.as_ref().map(|model| model.dimensions);
     let dimensions = match (dimensions.or(stored), other.dimensions) {
-        (Some(own), Some(other)) => Some(("dimensions", own.to_string(), other.to_string())),
+        (Some(own), Some(other)) => Some((own.to_string(), other.to_string())),
         _ => None,
     };
-    let parts = own.parts().into_iter().zip(other.layout.parts());
-    let parts = parts.map(|((what, own), (_, other))| (what, own, other));
-    let Some((what, own, other)) = dimensions
-        .into_iter()
-        .chain(parts)
-        .find(|(_, own, other)| own != other)
-    else {
+    let dimensions = dimensions.filter(|(own, other)| own != other);
+    let difference = dimensions.map(|(own, other)| Difference {
+        part: "dimensions",
+        own,
+        other,
+    });
+    let layouts = || collection.layout().difference(&other.layout);
+    let Some(Difference { part, own, other }) = difference.or_else(layouts) else {
         return Ok(());
     };
     Err(Error::new(
@@ -330,10 +264,10 @@ fn check_agreement(
         ),
     )
     .detail(format!(
-        "The partition has {what} {other}, and the collection has {own}. One index has the chunks \
+        "The partition has {part} {other}, and the collection has {own}. One index has the chunks \
          of all collections of the partition."
     ))
     .hint(format!(
-        "Use the {what} of the partition, or a retriever with another indexStrategy."
+        "Use the {part} of the partition, or a retriever with another indexStrategy."
     )))
 }

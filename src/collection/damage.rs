@@ -1,4 +1,4 @@
-//! Damaged relations of the extension: which one an error names, marks of them, and remedies.
+//! Damaged relations of the schema `rag`: which one an error names, marks of them, and remedies.
 //!
 //! A mark is a file in [`FOLDER`], named after the file of the relation. So it stays when the
 //! transaction that met the damage is rolled back, and standbys have marks, too. A relation that is
@@ -12,13 +12,14 @@ use pgrx::{
     pg_sys::panic::ErrorReport, spi::quote_literal,
 };
 
-use super::collections::Collection;
 use crate::{
+    catalog::{
+        collections::Collection,
+        damaged_relations::{DamagedRelation, find},
+    },
     error::{Cause, Error},
     pg::{
         process::database as my_database,
-        security::as_owner,
-        spi::query,
         transaction::{self, subtransaction},
     },
 };
@@ -30,72 +31,36 @@ const CHECK_DISK: &str = "Check the disk.";
 /// PostgreSQL's epoch, 2000-01-01, in Unix time.
 const EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
-/// A relation of the extension, or one that keeps its long values.
-#[derive(Debug, Clone)]
-pub struct DamagedRelation {
-    pub oid: pg_sys::Oid,
-    tablespace: pg_sys::Oid,
-    pub filenode: pg_sys::Oid,
-    /// Its name, qualified and quoted.
-    pub name: String,
-    pub is_index: bool,
-    /// The table that it is, or is of, and that table's name.
-    pub table: pg_sys::Oid,
-    table_name: String,
-    is_toast: bool,
-    /// The collections that have their chunks in the table, with their names as literals.
-    collections: Vec<String>,
+/// Returns the statements that heal it.
+fn remedy(relation: &DamagedRelation) -> String {
+    let (name, table) = (&relation.name, &relation.table_name);
+    if relation.is_index {
+        return format!("REINDEX INDEX {name};");
+    }
+    let zero = format!(
+        "SET zero_damaged_pages = on; SELECT rag.delete_damaged_rows({}); VACUUM FULL {table};",
+        quote_literal(table)
+    );
+    match relation.collections.as_slice() {
+        [] => format!(
+            "Restore it from a backup. To keep only what its undamaged pages have, run as a \
+             superuser: {zero}"
+        ),
+        [only] => format!("CALL rag_rebuild_collection({only});"),
+        several => {
+            let rebuilds: Vec<String> = several
+                .iter()
+                .map(|name| format!("CALL rag_rebuild_collection({name});"))
+                .collect();
+            format!("As a superuser, {zero} then {}", rebuilds.join(" "))
+        }
+    }
 }
 
-impl DamagedRelation {
-    /// Returns true if a table of a collection is damaged, and not one of its indexes.
-    pub fn is_table_of(&self, collection: &Collection) -> bool {
-        !self.is_index && Some(self.table) == collection.partition_oid()
-    }
-
-    /// Returns true if it has chunks.
-    pub fn is_of_chunks(&self) -> bool {
-        !self.collections.is_empty()
-    }
-
-    fn kind(&self) -> &'static str {
-        match (self.is_index, self.is_toast) {
-            (true, _) => "index",
-            (false, true) => "TOAST table",
-            (false, false) => "table",
-        }
-    }
-
-    /// Returns the statements that heal it.
-    pub fn remedy(&self) -> String {
-        let (name, table) = (&self.name, &self.table_name);
-        if self.is_index {
-            return format!("REINDEX INDEX {name};");
-        }
-        let zero = format!(
-            "SET zero_damaged_pages = on; SELECT rag.delete_damaged_rows({}); VACUUM FULL {table};",
-            quote_literal(table)
-        );
-        match self.collections.as_slice() {
-            [] => format!(
-                "Restore it from a backup. To keep only what its undamaged pages have, run as a \
-                 superuser: {zero}"
-            ),
-            [only] => format!("CALL rag_rebuild_collection({only});"),
-            several => {
-                let rebuilds: Vec<String> = several
-                    .iter()
-                    .map(|name| format!("CALL rag_rebuild_collection({name});"))
-                    .collect();
-                format!("As a superuser, {zero} then {}", rebuilds.join(" "))
-            }
-        }
-    }
-
-    fn mark_name(&self, database: pg_sys::Oid) -> String {
-        let parts = [database, self.tablespace, self.filenode];
-        parts.map(|oid| oid.to_u32().to_string()).join(".")
-    }
+/// Returns the name of the file that marks a relation.
+fn mark_name(relation: &DamagedRelation) -> String {
+    let parts = [my_database(), relation.tablespace, relation.filenode];
+    parts.map(|oid| oid.to_u32().to_string()).join(".")
 }
 
 /// Returns the files that a text names, as in `base/16384/16827` or
@@ -126,74 +91,6 @@ fn names_in(text: &str) -> Vec<String> {
         .split(is_end)
         .filter(|word| word.starts_with("pg_toast_"));
     quoted.chain(toast).map(str::to_owned).collect()
-}
-
-/// Returns those relations of the extension that have one of some files or names.
-fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelation>, Error> {
-    let (spaces, nodes): (Vec<i64>, Vec<i64>) = files
-        .iter()
-        .map(|(space, node)| (i64::from(*space), i64::from(*node)))
-        .unzip();
-    as_owner(|| {
-        query(
-            "WITH named (oid) AS (
-                 SELECT pg_catalog.pg_filenode_relation(f.space::pg_catalog.oid,
-                                                        f.node::pg_catalog.oid)::pg_catalog.oid
-                 FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS f (space, node)
-                 UNION
-                 SELECT c.oid FROM pg_catalog.pg_class c
-                 WHERE c.relname = ANY ($3::pg_catalog.name[])
-                   AND c.relnamespace IN ('rag'::pg_catalog.regnamespace,
-                                          'rag_internal'::pg_catalog.regnamespace,
-                                          'pg_toast'::pg_catalog.regnamespace))
-             SELECT c.oid, c.reltablespace, pg_catalog.pg_relation_filenode(c.oid) AS filenode,
-                    pg_catalog.format('%I.%I', s.nspname, c.relname) AS name,
-                    i.indexrelid IS NOT NULL AS is_index, t.oid AS of_table,
-                    pg_catalog.format('%s.%I', t.relnamespace::pg_catalog.regnamespace,
-                                      t.relname) AS table_name,
-                    s.nspname = 'pg_toast' AS is_toast,
-                    CASE WHEN t.relispartition THEN t.relname::pg_catalog.text END AS partition
-             FROM named n JOIN pg_catalog.pg_class c ON c.oid = n.oid
-                  JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
-                  LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
-                  LEFT JOIN pg_catalog.pg_class o
-                      ON o.reltoastrelid = coalesce(i.indrelid, c.oid)
-                  JOIN pg_catalog.pg_class t ON t.oid = coalesce(o.oid, i.indrelid, c.oid)
-             WHERE t.relnamespace IN ('rag'::pg_catalog.regnamespace,
-                                      'rag_internal'::pg_catalog.regnamespace)
-               AND pg_catalog.pg_relation_filenode(c.oid) IS NOT NULL
-             ORDER BY name",
-            &[spaces.into(), nodes.into(), names.into()],
-            |row| {
-                let partition: Option<String> = row.get("partition")?;
-                Ok(DamagedRelation {
-                    oid: row.required("oid")?,
-                    tablespace: row.required("reltablespace")?,
-                    filenode: row.required("filenode")?,
-                    name: row.required("name")?,
-                    is_index: row.required("is_index")?,
-                    table: row.required("of_table")?,
-                    table_name: row.required("table_name")?,
-                    is_toast: row.required("is_toast")?,
-                    collections: partition.map_or(vec![], |name| collections_of(&name)),
-                })
-            },
-        )
-    })
-}
-
-/// Returns the quoted names of the collections of a partition. They are not known if the table of
-/// collections is damaged.
-fn collections_of(partition: &str) -> Vec<String> {
-    let found = subtransaction(|| {
-        query(
-            "SELECT pg_catalog.quote_literal(k.name) FROM rag_internal.collection k
-          WHERE k.partition = $1 ORDER BY k.name",
-            &[partition.into()],
-            |row| row.required(1),
-        )
-    });
-    found.unwrap_or_default()
 }
 
 /// Returns the relations of the extension that an error names. Must not be called before what has
@@ -227,7 +124,7 @@ pub fn mark(error: &Error) {
 }
 
 fn mark_relation(relation: &DamagedRelation, problem: &str) {
-    let path = PathBuf::from(FOLDER).join(relation.mark_name(my_database()));
+    let path = PathBuf::from(FOLDER).join(mark_name(relation));
     let written = fs::create_dir_all(FOLDER).and_then(|()| {
         if path.exists() {
             Ok(())
@@ -279,7 +176,7 @@ pub fn marks() -> Result<Vec<Mark>, Error> {
         let path = PathBuf::from(FOLDER).join(&name);
         let known = relations
             .iter()
-            .find(|relation| relation.mark_name(my_database()) == name);
+            .find(|relation| mark_name(relation) == name);
         match known {
             Some(relation) => marks.push(Mark {
                 relation: relation.clone(),
@@ -365,7 +262,7 @@ pub fn describe(error: Error) -> Error {
     error
         .like(message)
         .detail(format!("{}{what}", sentence(&error)))
-        .hint(format!("{CHECK_DISK} Then: {}", relation.remedy()))
+        .hint(format!("{CHECK_DISK} Then: {}", remedy(relation)))
 }
 
 /// Returns an error as a sentence.
@@ -404,15 +301,14 @@ fn damaged_relations() -> Result<
             relation.table,
             relation.oid,
             mark.problem,
-            relation.remedy(),
+            remedy(&relation),
             mark.noticed_at,
         )
     });
     Ok(TableIterator::new(rows.collect::<Vec<_>>()))
 }
 
-/// `rag_internal.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with
-/// any text.
+/// `rag_internal.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with any text.
 #[pg_extern(sql = false)]
 fn explain_damage(
     problem: &str,
@@ -421,7 +317,7 @@ fn explain_damage(
     let relations = named_by(&error)?;
     let row = |relation: &DamagedRelation| {
         let object = format!("{} {}", relation.kind(), relation.name);
-        (object, relation.remedy())
+        (object, remedy(relation))
     };
     let mut rows: Vec<_> = relations.iter().map(row).collect();
     if rows.is_empty() {

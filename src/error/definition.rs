@@ -2,7 +2,7 @@
 
 use rag_definition::FieldProblem;
 
-use crate::error::Error;
+use super::Error;
 
 /// The fields of a source's secret: a manifest has two, a call has one argument.
 pub const CREDENTIALS: &str = "credentials";
@@ -62,6 +62,14 @@ impl DefinitionErrors {
                 problem,
                 error: None,
             }));
+    }
+
+    /// Adds problems whose messages are those of an error.
+    pub fn extend_with_messages(&mut self, problems: impl IntoIterator<Item = FieldProblem>) {
+        for problem in problems {
+            let field = problem.field.clone();
+            self.add(&field, Error::of_problem(problem));
+        }
     }
 
     pub fn append(&mut self, other: Self) {
