@@ -199,6 +199,33 @@ SET ROLE bundle_admin;
 SELECT rag_export_blocks('boats'); :sqlstate
 RESET ROLE;
 DROP POLICY no_ninth ON rag.documents;
+-- a model that the importing role may not use: named by an empty collection, and by its retriever
+SELECT rag_create_model('paid', 'embedding', 'openai',
+    '{"base_url": "https://llm.example.org/v1", "model": "small", "dimensions": 256}');
+SELECT rag_create_retriever('paid', '{"embedding": {"model": "paid"}}');
+SELECT rag_create_collection('paid', model => 'paid');
+SELECT rag_create_collection('paid-too', 'paid');
+CREATE TABLE paid AS SELECT * FROM rag_export_blocks('paid');
+CREATE TABLE paid_too AS SELECT * FROM rag_export_blocks('paid-too');
+GRANT SELECT ON paid, paid_too TO bundle_admin;
+SELECT rag_drop_collection('paid'), rag_drop_collection('paid-too');
+SET ROLE bundle_admin;
+SELECT rag_import_blocks('paid'); :sqlstate
+SELECT rag_import_blocks('paid_too'); :sqlstate
+RESET ROLE;
+SELECT rag_drop_retriever('paid');
+SET ROLE bundle_admin;
+SELECT rag_import_blocks('paid_too'); :sqlstate
+RESET ROLE;
+SELECT rag_grant_model('paid', 'bundle_admin');
+SET ROLE bundle_admin;
+SELECT collection FROM rag_import_blocks('paid');
+SELECT collection FROM rag_import_blocks('paid_too');
+SELECT rag_drop_collection('paid'), rag_drop_collection('paid-too');
+SELECT rag_drop_retriever('paid');
+RESET ROLE;
+SELECT rag_drop_model('paid');
+DROP TABLE paid, paid_too;
 
 -- folders of the server
 SELECT rag_export_collection('boats', '/tmp/x'); :sqlstate
