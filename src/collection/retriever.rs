@@ -412,7 +412,7 @@ pub fn methods_of_storage(storage: &str) -> Result<Vec<String>, Error> {
         return Ok(RetrievalMode::ALL.map(|mode| mode.name().to_owned()).into());
     }
     let shown: String = storage.chars().take(80).collect();
-    let valid = StorageType::ALL.map(StorageType::name).join(", ");
+    let valid = StorageType::names().join(", ");
     Err(
         Error::invalid_parameter(format!("unknown storage type \"{shown}\""))
             .hint(format!("Valid types are {valid}.")),

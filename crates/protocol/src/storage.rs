@@ -37,7 +37,7 @@ impl std::fmt::Debug for StorageCredentials {
 pub struct StorageCall {
     /// The name of the retriever, for messages.
     pub retriever: String,
-    pub engine: ServerKind,
+    pub server: ServerKind,
     /// An `http://` or `https://` URL without query.
     pub url: String,
     pub credentials: StorageCredentials,

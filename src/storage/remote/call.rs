@@ -115,7 +115,7 @@ impl StoreCall {
     ) -> Result<Self, Error> {
         let mut call = StorageCall {
             retriever: target.retriever.clone(),
-            engine: target.kind,
+            server: target.kind,
             url: target.url().to_owned(),
             credentials: target.credentials()?,
             network: settings::network(),

@@ -1,5 +1,7 @@
 //! `storageConfig`: where the vectors of collections are searched.
 
+use std::ffi::CStr;
+
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{IndexStrategy, Metric};
@@ -9,48 +11,86 @@ use crate::{
     spelling::did_you_mean,
 };
 
-/// Where the vectors of a collection are searched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum StorageType {
-    /// By an index `rag_hnsw` of this database.
-    #[default]
-    Hnsw,
-    /// By reading all chunks.
-    Flat,
-    /// By an index `hnsw` of the extension pgvector.
-    PgVector,
-    /// By another server.
-    Server(ServerKind),
+/// Defines [`StorageType`] with the list of its values, so that none is missing there.
+macro_rules! storage_types {
+    (
+        here { $($(#[$attribute:meta])* $here:ident = $here_name:literal;)* }
+        servers { $($server:ident = $server_name:literal, $title:literal;)* }
+    ) => {
+        /// Where the vectors of a collection are searched.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub enum StorageType {
+            $($(#[$attribute])* $here,)*
+            /// By another server.
+            Server(ServerKind),
+        }
+
+        /// The interface of a server that searches vectors.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ServerKind {
+            $($server,)*
+        }
+
+        impl StorageType {
+            pub const ALL: &[Self] = &[
+                $(Self::$here,)*
+                $(Self::Server(ServerKind::$server),)*
+            ];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$here => $here_name,)*
+                    Self::Server(kind) => kind.name(),
+                }
+            }
+        }
+
+        impl ServerKind {
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$server => $server_name,)*
+                }
+            }
+
+            /// Returns the name of the program.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$server => $title,)*
+                }
+            }
+        }
+    };
 }
 
-/// The interface of a server that searches vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ServerKind {
-    Qdrant,
-    Elasticsearch,
+// All types of storage. No other place lists them.
+storage_types! {
+    here {
+        /// By an index `rag_hnsw` of this database.
+        #[default]
+        Hnsw = "hnsw";
+        /// By reading all chunks.
+        Flat = "flat";
+        /// By an index `hnsw` of the extension pgvector.
+        PgVector = "pgvector";
+    }
+    servers {
+        Qdrant = "qdrant", "Qdrant";
+        Elasticsearch = "elasticsearch", "Elasticsearch";
+    }
 }
 
 impl StorageType {
-    pub const ALL: [Self; 5] = [
-        Self::Hnsw,
-        Self::Flat,
-        Self::PgVector,
-        Self::Server(ServerKind::Qdrant),
-        Self::Server(ServerKind::Elasticsearch),
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Hnsw => "hnsw",
-            Self::Flat => "flat",
-            Self::PgVector => "pgvector",
-            Self::Server(kind) => kind.name(),
-        }
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|storage| storage.name() == name)
     }
 
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|storage| storage.name() == name)
+    /// Returns the names of all types.
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|storage| storage.name()).collect()
     }
 
     /// Returns the server that has the vectors, too.
@@ -60,14 +100,23 @@ impl StorageType {
             Self::Hnsw | Self::Flat | Self::PgVector => None,
         }
     }
-}
 
-impl ServerKind {
-    pub fn name(self) -> &'static str {
+    /// Returns the access method of its indexes in this database.
+    pub fn access_method(self) -> Option<&'static CStr> {
         match self {
-            Self::Qdrant => "qdrant",
-            Self::Elasticsearch => "elasticsearch",
+            Self::Hnsw => Some(c"rag_hnsw"),
+            Self::PgVector => Some(c"hnsw"),
+            Self::Flat | Self::Server(_) => None,
         }
+    }
+
+    /// Returns the type whose indexes in this database have an access method.
+    pub fn of_access_method(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|storage| {
+            storage
+                .access_method()
+                .is_some_and(|method| method.to_bytes() == name.as_bytes())
+        })
     }
 }
 
@@ -247,9 +296,9 @@ impl StorageDefinition {
         let given = storage.text("type");
         let known = given.and_then(StorageType::parse);
         if let (Some(given), None) = (given, known) {
-            let names = StorageType::ALL.map(StorageType::name);
             let problem = format!("\"{}\" is not supported by this version", shown(given));
-            storage.problem_with("type", problem, did_you_mean(given, &names, "Types"));
+            let hint = did_you_mean(given, &StorageType::names(), "Types");
+            storage.problem_with("type", problem, hint);
         }
         // With another type, the type is the problem and not the address.
         let is_clear = known.is_some() || storage.get("type").is_none();
@@ -325,16 +374,26 @@ fn secret(storage: &Fields<'_>, key: &str) -> Option<SecretRef> {
 
 /// Checks which secrets a server takes.
 fn check_secrets(storage: &Fields<'_>, kind: ServerKind) {
-    let has = |key: &str| storage.get(key).is_some();
-    if kind == ServerKind::Qdrant {
-        for key in ["usernameRef", "passwordRef"] {
-            if has(key) {
-                let problem = "is not for storage \"qdrant\", whose servers take an API key";
-                storage.problem_with(key, problem, "Write apiKeyRef.");
-            }
-        }
-        return;
+    match kind {
+        ServerKind::Qdrant => refuse_password(storage, kind),
+        ServerKind::Elasticsearch => check_password_or_key(storage),
     }
+}
+
+fn refuse_password(storage: &Fields<'_>, kind: ServerKind) {
+    for key in ["usernameRef", "passwordRef"] {
+        if storage.get(key).is_some() {
+            let problem = format!(
+                "is not for storage \"{}\", whose servers take an API key",
+                kind.name()
+            );
+            storage.problem_with(key, problem, "Write apiKeyRef.");
+        }
+    }
+}
+
+fn check_password_or_key(storage: &Fields<'_>) {
+    let has = |key: &str| storage.get(key).is_some();
     for (given, missing) in [
         ("usernameRef", "passwordRef"),
         ("passwordRef", "usernameRef"),
@@ -352,11 +411,12 @@ fn check_secrets(storage: &Fields<'_>, kind: ServerKind) {
 /// Reads `ext`: options of the vector index.
 fn index_options(storage: &Fields<'_>, of: StorageType) -> Option<IndexOptions> {
     let mut known = vec!["m", "ef_construction"];
-    if of.server().is_some() {
+    if let Some(kind) = of.server() {
         known.extend(["shards", "replicas", QUANTIZATION]);
-    }
-    if of.server() == Some(ServerKind::Qdrant) {
-        known.push(ON_DISK);
+        match kind {
+            ServerKind::Qdrant => known.push(ON_DISK),
+            ServerKind::Elasticsearch => {}
+        }
     }
     let options = storage.object("ext", &known)?;
     // the default of ef_construction, if it must be twice m

@@ -1,18 +1,20 @@
 //! Elasticsearch. A document of its index is a point, with the fields `collection`, `document`,
 //! `chunk`, `labels` and `vector`.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use rag_definition::retriever::{IndexOptions, Metric, Quantization};
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageRequest},
+    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageCredentials, StorageRequest},
 };
 use rag_source::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    Engine, check_shape, found_point,
-    server::{Body, Server},
+    VectorServer, check_shape,
+    client::{Body, StorageClient},
+    found_point,
 };
 
 /// The maximum of `num_candidates` and `k`.
@@ -20,18 +22,30 @@ const MAX_CANDIDATES: usize = 10_000;
 
 pub struct Elasticsearch;
 
-impl Engine for Elasticsearch {
-    fn describe(&self, server: &Server<'_>) -> Result<String, EngineError> {
-        let answer = server.ask(Method::GET, &[], "", &Body::None)?;
+impl VectorServer for Elasticsearch {
+    fn secret_header(&self, credentials: &StorageCredentials) -> Option<(&'static str, String)> {
+        if let Some(key) = &credentials.api_key {
+            return Some(("authorization", format!("ApiKey {key}")));
+        }
+        let (user, password) = (
+            credentials.username.as_ref()?,
+            credentials.password.as_ref()?,
+        );
+        let both = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        Some(("authorization", format!("Basic {both}")))
+    }
+
+    fn describe(&self, client: &StorageClient<'_>) -> Result<String, EngineError> {
+        let answer = client.ask(Method::GET, &[], "", &Body::None)?;
         match answer["version"]["number"].as_str() {
             Some(version) => Ok(format!("Elasticsearch {version}")),
-            None => Err(server.no_answer("It has no version.")),
+            None => Err(client.no_answer("It has no version.")),
         }
     }
 
     fn ensure(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         shape: &IndexShape,
     ) -> Result<bool, EngineError> {
@@ -40,9 +54,9 @@ impl Engine for Elasticsearch {
         let check = |found: &Value| {
             let vector = &found[&place.index]["mappings"]["properties"]["vector"];
             let found = (vector["dims"].as_u64(), vector["similarity"].as_str());
-            check_shape(server, place, wanted, found)
+            check_shape(client, place, wanted, found)
         };
-        if let Some(found) = server.find(Method::GET, &mapping, "", &Body::None)? {
+        if let Some(found) = client.find(Method::GET, &mapping, "", &Body::None)? {
             return check(&found).map(|()| false);
         }
         let mut vector = json!({
@@ -81,9 +95,9 @@ impl Engine for Elasticsearch {
             }
         }
         let path = [place.index.as_str()];
-        if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
+        if let Err(error) = client.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it
-            return match server.find(Method::GET, &mapping, "", &Body::None)? {
+            return match client.find(Method::GET, &mapping, "", &Body::None)? {
                 Some(found) => check(&found).map(|()| false),
                 None => Err(error),
             };
@@ -93,17 +107,17 @@ impl Engine for Elasticsearch {
 
     fn delete(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         documents: &[Uuid],
     ) -> Result<(), EngineError> {
         let of_documents = json!({"terms": {"document": documents}});
-        delete(server, place, &[of_collection(place), of_documents])
+        delete(client, place, &[of_collection(place), of_documents])
     }
 
     fn write(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         points: &[Point],
     ) -> Result<(), EngineError> {
@@ -120,25 +134,30 @@ impl Engine for Elasticsearch {
             lines += &format!("{}\n{stored}\n", json!({"index": {"_id": id}}));
         }
         let path = [place.index.as_str(), "_bulk"];
-        let answer = server.ask(Method::POST, &path, "refresh=true", &Body::Lines(&lines))?;
+        let answer = client.ask(Method::POST, &path, "refresh=true", &Body::Lines(&lines))?;
         match answer["errors"].as_bool() {
             Some(false) => Ok(()),
-            Some(true) => Err(of_items(server, &answer)),
-            None => Err(server.no_answer("It does not say if all was written.")),
+            Some(true) => Err(of_items(client, &answer)),
+            None => Err(client.no_answer("It does not say if all was written.")),
         }
     }
 
-    fn clear(&self, server: &Server<'_>, place: &Place, is_whole: bool) -> Result<(), EngineError> {
+    fn clear(
+        &self,
+        client: &StorageClient<'_>,
+        place: &Place,
+        is_whole: bool,
+    ) -> Result<(), EngineError> {
         if is_whole {
-            server.find(Method::DELETE, &[&place.index], "", &Body::None)?;
+            client.find(Method::DELETE, &[&place.index], "", &Body::None)?;
             return Ok(());
         }
-        delete(server, place, &[of_collection(place)])
+        delete(client, place, &[of_collection(place)])
     }
 
     fn search(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         request: &StorageRequest,
     ) -> Result<Option<Vec<FoundPoint>>, EngineError> {
         let StorageRequest::Search {
@@ -166,33 +185,33 @@ impl Engine for Elasticsearch {
             "_source": ["chunk", "document"],
         });
         let path = [place.index.as_str(), "_search"];
-        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+        let Some(answer) = client.find(Method::POST, &path, "", &Body::Json(&body))? else {
             return Ok(None);
         };
         let hits = answer["hits"]["hits"].as_array();
-        let hits = hits.ok_or_else(|| server.no_answer("It has no hits."))?;
+        let hits = hits.ok_or_else(|| client.no_answer("It has no hits."))?;
         hits.iter()
-            .map(|hit| found_point(server, &hit["_source"]))
+            .map(|hit| found_point(client, &hit["_source"]))
             .collect::<Result<_, _>>()
             .map(Some)
     }
 
-    fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError> {
+    fn count(&self, client: &StorageClient<'_>, place: &Place) -> Result<u64, EngineError> {
         let path = [place.index.as_str(), "_count"];
         let body = json!({"query": of_collection(place)});
-        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+        let Some(answer) = client.find(Method::POST, &path, "", &Body::Json(&body))? else {
             return Ok(0);
         };
         let count = answer["count"].as_u64();
-        count.ok_or_else(|| server.no_answer("It has no count."))
+        count.ok_or_else(|| client.no_answer("It has no count."))
     }
 }
 
-fn delete(server: &Server<'_>, place: &Place, filter: &[Value]) -> Result<(), EngineError> {
+fn delete(client: &StorageClient<'_>, place: &Place, filter: &[Value]) -> Result<(), EngineError> {
     let path = [place.index.as_str(), "_delete_by_query"];
     let body = json!({"query": {"bool": {"filter": filter}}});
     let query = "refresh=true&conflicts=proceed";
-    let Some(answer) = server.find(Method::POST, &path, query, &Body::Json(&body))? else {
+    let Some(answer) = client.find(Method::POST, &path, query, &Body::Json(&body))? else {
         return Ok(());
     };
     match answer["version_conflicts"].as_u64().unwrap_or_default() {
@@ -201,7 +220,7 @@ fn delete(server: &Server<'_>, place: &Place, filter: &[Value]) -> Result<(), En
             ErrorKind::SourceUnavailable,
             format!(
                 "{} changes the same points for somebody else",
-                server.name()
+                client.name()
             ),
         )
         .hint("What is not written yet is tried again.")),
@@ -209,7 +228,7 @@ fn delete(server: &Server<'_>, place: &Place, filter: &[Value]) -> Result<(), En
 }
 
 /// Returns the first error among the answers of a bulk request.
-fn of_items(server: &Server<'_>, answer: &Value) -> EngineError {
+fn of_items(client: &StorageClient<'_>, answer: &Value) -> EngineError {
     let items = answer["items"].as_array();
     let mut failed = items.into_iter().flatten().filter_map(|item| {
         let item = &item["index"];
@@ -223,7 +242,7 @@ fn of_items(server: &Server<'_>, answer: &Value) -> EngineError {
     };
     let why = error["reason"].as_str().unwrap_or("It does not say why.");
     let why: String = why.chars().take(300).collect();
-    EngineError::new(kind, format!("{} refuses points", server.name())).detail(why)
+    EngineError::new(kind, format!("{} refuses points", client.name())).detail(why)
 }
 
 fn similarity(metric: Metric) -> &'static str {

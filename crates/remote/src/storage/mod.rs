@@ -1,33 +1,36 @@
 //! Servers that search vectors.
 //!
 //! ```text
-//! StorageCall ──▶ requests of the engine's REST interface ──▶ HttpClient (network guard) ──▶ server
+//! StorageCall ──▶ requests of the server's REST interface ──▶ HttpClient (network guard) ──▶ server
 //! StorageEvent ◀── what it found, counted or did ◀───────────────────────────────────────────┘
 //! ```
 //!
-//! * [`server`]: one request, its attempts, and its errors in words;
+//! * [`client`]: one request, its attempts, and its errors in words;
 //! * [`qdrant`]: <https://api.qdrant.tech>, from version 1.10 on;
 //! * [`elasticsearch`]: <https://www.elastic.co/docs/api/doc/elasticsearch>, from version 8.12 on.
 //!
 //! Every request can be repeated: points have ids of their own, and deleting what is not there does
 //! nothing.
 
+mod client;
 mod elasticsearch;
 mod qdrant;
-mod server;
 
 use std::time::{Duration, Instant};
 
 use rag_definition::retriever::ServerKind;
 use rag_protocol::{
     EngineError, ErrorKind,
-    storage::{FoundPoint, IndexShape, Place, Point, StorageCall, StorageEvent, StorageRequest},
+    storage::{
+        FoundPoint, IndexShape, Place, Point, StorageCall, StorageCredentials, StorageEvent,
+        StorageRequest,
+    },
 };
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::server::Server;
-pub use self::server::timeout;
+use self::client::StorageClient;
+pub use self::client::timeout;
 
 /// The number of points in one request.
 const BATCH_POINTS: usize = 256;
@@ -39,14 +42,11 @@ pub fn perform(call: &StorageCall, emit: &mut dyn FnMut(StorageEvent)) {
 }
 
 fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineError> {
-    let server = Server::new(call, until)?;
-    let engine: &dyn Engine = match call.engine {
-        ServerKind::Qdrant => &qdrant::Qdrant,
-        ServerKind::Elasticsearch => &elasticsearch::Elasticsearch,
-    };
+    let server = server_of(call.server);
+    let client = StorageClient::new(call, server.secret_header(&call.credentials), until)?;
     Ok(match &call.request {
         StorageRequest::Describe => StorageEvent::Described {
-            server: engine.describe(&server)?,
+            server: server.describe(&client)?,
         },
         StorageRequest::Replace {
             place,
@@ -54,10 +54,10 @@ fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineErro
             documents,
             points,
         } => {
-            let created = engine.ensure(&server, place, shape)?;
-            engine.delete(&server, place, documents)?;
+            let created = server.ensure(&client, place, shape)?;
+            server.delete(&client, place, documents)?;
             for batch in points.chunks(BATCH_POINTS) {
-                match engine.write(&server, place, batch) {
+                match server.write(&client, place, batch) {
                     Err(error) if error.kind == ErrorKind::InvalidRequest => {
                         return Ok(StorageEvent::Refused { created, error });
                     }
@@ -67,29 +67,39 @@ fn answer(call: &StorageCall, until: Instant) -> Result<StorageEvent, EngineErro
             StorageEvent::Done { created }
         }
         StorageRequest::Clear { place, is_whole } => {
-            engine.clear(&server, place, *is_whole)?;
+            server.clear(&client, place, *is_whole)?;
             StorageEvent::Done { created: false }
         }
-        StorageRequest::Search { .. } => match engine.search(&server, &call.request)? {
+        StorageRequest::Search { .. } => match server.search(&client, &call.request)? {
             Some(points) => StorageEvent::Found { points },
             None => StorageEvent::NoIndex,
         },
         StorageRequest::Count { place } => StorageEvent::Counted {
-            points: engine.count(&server, place)?,
+            points: server.count(&client, place)?,
         },
     })
 }
 
+fn server_of(kind: ServerKind) -> &'static dyn VectorServer {
+    match kind {
+        ServerKind::Qdrant => &qdrant::Qdrant,
+        ServerKind::Elasticsearch => &elasticsearch::Elasticsearch,
+    }
+}
+
 /// What differs between servers.
-trait Engine {
+trait VectorServer {
+    /// Returns the header that has the secret, with its value.
+    fn secret_header(&self, credentials: &StorageCredentials) -> Option<(&'static str, String)>;
+
     /// Returns the name and the version of the server.
-    fn describe(&self, server: &Server<'_>) -> Result<String, EngineError>;
+    fn describe(&self, client: &StorageClient<'_>) -> Result<String, EngineError>;
 
     /// Creates the index if it does not exist, or checks that it has this shape. Returns true if it
     /// was created.
     fn ensure(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         shape: &IndexShape,
     ) -> Result<bool, EngineError>;
@@ -97,30 +107,35 @@ trait Engine {
     /// Deletes the points of some documents.
     fn delete(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         documents: &[Uuid],
     ) -> Result<(), EngineError>;
 
     fn write(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         points: &[Point],
     ) -> Result<(), EngineError>;
 
     /// Deletes the points of the collection, or the whole index.
-    fn clear(&self, server: &Server<'_>, place: &Place, is_whole: bool) -> Result<(), EngineError>;
+    fn clear(
+        &self,
+        client: &StorageClient<'_>,
+        place: &Place,
+        is_whole: bool,
+    ) -> Result<(), EngineError>;
 
     /// Returns the nearest points, or `None` if the index does not exist.
     fn search(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         request: &StorageRequest,
     ) -> Result<Option<Vec<FoundPoint>>, EngineError>;
 
     /// Returns the number of points. An index that does not exist has none.
-    fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError>;
+    fn count(&self, client: &StorageClient<'_>, place: &Place) -> Result<u64, EngineError>;
 }
 
 /// Checks the shape of an index that exists.
@@ -128,7 +143,7 @@ trait Engine {
 /// # Errors
 /// It is another one.
 fn check_shape(
-    server: &Server<'_>,
+    client: &StorageClient<'_>,
     place: &Place,
     wanted: (usize, &str),
     found: (Option<u64>, Option<&str>),
@@ -143,7 +158,7 @@ fn check_shape(
         format!(
             "index \"{}\" of {} has another shape",
             place.index,
-            server.name()
+            client.name()
         ),
     )
     .detail(format!(
@@ -155,7 +170,7 @@ fn check_shape(
 }
 
 /// Reads a found point from what is stored with it.
-fn found_point(server: &Server<'_>, stored: &Value) -> Result<FoundPoint, EngineError> {
+fn found_point(client: &StorageClient<'_>, stored: &Value) -> Result<FoundPoint, EngineError> {
     let id = |key: &str| {
         stored[key]
             .as_str()
@@ -163,6 +178,6 @@ fn found_point(server: &Server<'_>, stored: &Value) -> Result<FoundPoint, Engine
     };
     match (id("chunk"), id("document")) {
         (Some(chunk), Some(document)) => Ok(FoundPoint { chunk, document }),
-        _ => Err(server.no_answer("A point has no ids of its chunk and document.")),
+        _ => Err(client.no_answer("A point has no ids of its chunk and document.")),
     }
 }

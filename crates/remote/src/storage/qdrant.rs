@@ -3,15 +3,16 @@
 use rag_definition::retriever::{IndexOptions, Metric, Quantization};
 use rag_protocol::{
     EngineError,
-    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageRequest},
+    storage::{FoundPoint, IndexShape, Labelled, Place, Point, StorageCredentials, StorageRequest},
 };
 use rag_source::http::Method;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
-    Engine, check_shape, found_point,
-    server::{Body, Server},
+    VectorServer, check_shape,
+    client::{Body, StorageClient},
+    found_point,
 };
 
 /// The fields of the payload that filters compare.
@@ -19,18 +20,22 @@ const INDEXED: [&str; 3] = ["collection", "document", "labels"];
 
 pub struct Qdrant;
 
-impl Engine for Qdrant {
-    fn describe(&self, server: &Server<'_>) -> Result<String, EngineError> {
-        let answer = server.ask(Method::GET, &[], "", &Body::None)?;
+impl VectorServer for Qdrant {
+    fn secret_header(&self, credentials: &StorageCredentials) -> Option<(&'static str, String)> {
+        Some(("api-key", credentials.api_key.clone()?))
+    }
+
+    fn describe(&self, client: &StorageClient<'_>) -> Result<String, EngineError> {
+        let answer = client.ask(Method::GET, &[], "", &Body::None)?;
         match answer["version"].as_str() {
             Some(version) => Ok(format!("Qdrant {version}")),
-            None => Err(server.no_answer("It has no version.")),
+            None => Err(client.no_answer("It has no version.")),
         }
     }
 
     fn ensure(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         shape: &IndexShape,
     ) -> Result<bool, EngineError> {
@@ -39,9 +44,9 @@ impl Engine for Qdrant {
         let check = |found: &Value| {
             let vectors = &found["result"]["config"]["params"]["vectors"];
             let found = (vectors["size"].as_u64(), vectors["distance"].as_str());
-            check_shape(server, place, wanted, found)
+            check_shape(client, place, wanted, found)
         };
-        if let Some(found) = server.find(Method::GET, &path, "", &Body::None)? {
+        if let Some(found) = client.find(Method::GET, &path, "", &Body::None)? {
             return check(&found).map(|()| false);
         }
         let mut graph = Map::new();
@@ -82,9 +87,9 @@ impl Engine for Qdrant {
             Some(Quantization::Binary) => body["quantization_config"] = json!({"binary": {}}),
             Some(Quantization::None) | None => {}
         }
-        if let Err(error) = server.ask(Method::PUT, &path, "", &Body::Json(&body)) {
+        if let Err(error) = client.ask(Method::PUT, &path, "", &Body::Json(&body)) {
             // somebody else may have created it
-            return match server.find(Method::GET, &path, "", &Body::None)? {
+            return match client.find(Method::GET, &path, "", &Body::None)? {
                 Some(found) => check(&found).map(|()| false),
                 None => Err(error),
             };
@@ -92,24 +97,24 @@ impl Engine for Qdrant {
         for field in INDEXED {
             let body = json!({"field_name": field, "field_schema": "keyword"});
             let path = ["collections", &place.index, "index"];
-            server.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
+            client.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
         }
         Ok(true)
     }
 
     fn delete(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         documents: &[Uuid],
     ) -> Result<(), EngineError> {
         let filter = json!({"must": [of_collection(place), any("document", documents)]});
-        delete(server, place, &filter)
+        delete(client, place, &filter)
     }
 
     fn write(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         place: &Place,
         points: &[Point],
     ) -> Result<(), EngineError> {
@@ -130,22 +135,27 @@ impl Engine for Qdrant {
             .collect();
         let path = ["collections", &place.index, "points"];
         let body = json!({"points": points});
-        server.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
+        client.ask(Method::PUT, &path, "wait=true", &Body::Json(&body))?;
         Ok(())
     }
 
-    fn clear(&self, server: &Server<'_>, place: &Place, is_whole: bool) -> Result<(), EngineError> {
+    fn clear(
+        &self,
+        client: &StorageClient<'_>,
+        place: &Place,
+        is_whole: bool,
+    ) -> Result<(), EngineError> {
         if is_whole {
             let path = ["collections", &place.index];
-            server.find(Method::DELETE, &path, "", &Body::None)?;
+            client.find(Method::DELETE, &path, "", &Body::None)?;
             return Ok(());
         }
-        delete(server, place, &json!({"must": [of_collection(place)]}))
+        delete(client, place, &json!({"must": [of_collection(place)]}))
     }
 
     fn search(
         &self,
-        server: &Server<'_>,
+        client: &StorageClient<'_>,
         request: &StorageRequest,
     ) -> Result<Option<Vec<FoundPoint>>, EngineError> {
         let StorageRequest::Search {
@@ -169,33 +179,33 @@ impl Engine for Qdrant {
             "with_vector": false,
         });
         let path = ["collections", &place.index, "points", "query"];
-        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+        let Some(answer) = client.find(Method::POST, &path, "", &Body::Json(&body))? else {
             return Ok(None);
         };
         let points = answer["result"]["points"].as_array();
-        let points = points.ok_or_else(|| server.no_answer("It has no points."))?;
+        let points = points.ok_or_else(|| client.no_answer("It has no points."))?;
         points
             .iter()
-            .map(|point| found_point(server, &point["payload"]))
+            .map(|point| found_point(client, &point["payload"]))
             .collect::<Result<_, _>>()
             .map(Some)
     }
 
-    fn count(&self, server: &Server<'_>, place: &Place) -> Result<u64, EngineError> {
+    fn count(&self, client: &StorageClient<'_>, place: &Place) -> Result<u64, EngineError> {
         let path = ["collections", &place.index, "points", "count"];
         let body = json!({"filter": {"must": [of_collection(place)]}, "exact": true});
-        let Some(answer) = server.find(Method::POST, &path, "", &Body::Json(&body))? else {
+        let Some(answer) = client.find(Method::POST, &path, "", &Body::Json(&body))? else {
             return Ok(0);
         };
         let count = answer["result"]["count"].as_u64();
-        count.ok_or_else(|| server.no_answer("It has no count."))
+        count.ok_or_else(|| client.no_answer("It has no count."))
     }
 }
 
-fn delete(server: &Server<'_>, place: &Place, filter: &Value) -> Result<(), EngineError> {
+fn delete(client: &StorageClient<'_>, place: &Place, filter: &Value) -> Result<(), EngineError> {
     let path = ["collections", &place.index, "points", "delete"];
     let body = json!({"filter": filter});
-    server.find(Method::POST, &path, "wait=true", &Body::Json(&body))?;
+    client.find(Method::POST, &path, "wait=true", &Body::Json(&body))?;
     Ok(())
 }
 

@@ -6,8 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
-use rag_definition::retriever::ServerKind;
 use rag_protocol::{
     EngineError, ErrorKind,
     storage::{StorageCall, StorageRequest},
@@ -29,9 +27,9 @@ const MAX_BODY: u64 = 64 << 20;
 /// The maximum size of an error that is read, in bytes.
 const MAX_ERROR: u64 = 64 << 10;
 
-pub struct Server<'a> {
+pub struct StorageClient<'a> {
     call: &'a StorageCall,
-    client: HttpClient,
+    http: HttpClient,
     base: Url,
     until: Instant,
 }
@@ -44,22 +42,27 @@ pub enum Body<'a> {
     Lines(&'a str),
 }
 
-impl<'a> Server<'a> {
-    pub fn new(call: &'a StorageCall, until: Instant) -> Result<Self, EngineError> {
+impl<'a> StorageClient<'a> {
+    /// `secret` is the header that has the secret.
+    pub fn new(
+        call: &'a StorageCall,
+        secret: Option<(&'static str, String)>,
+        until: Instant,
+    ) -> Result<Self, EngineError> {
         let base = Url::parse(call.url.trim_end_matches('/')).map_err(|_| {
             EngineError::new(
                 ErrorKind::InvalidRequest,
                 format!("url of retriever \"{}\" is not a URL", call.retriever),
             )
         })?;
-        let mut client = HttpClient::new(&call.network, None)?;
-        if let Some((name, value)) = secret_header(call) {
+        let mut http = HttpClient::new(&call.network, None)?;
+        if let Some((name, value)) = secret {
             let name = HeaderName::from_static(name);
-            client = client.with_secret_header(&base, name, &value)?;
+            http = http.with_secret_header(&base, name, &value)?;
         }
         Ok(Self {
             call,
-            client,
+            http,
             base,
             until,
         })
@@ -97,7 +100,7 @@ impl<'a> Server<'a> {
     /// Sends a request to what must exist.
     ///
     /// # Errors
-    /// The request fails ([`Server::find`]), or the status is 404.
+    /// The request fails ([`StorageClient::find`]), or the status is 404.
     pub fn ask(
         &self,
         method: Method,
@@ -188,7 +191,7 @@ impl<'a> Server<'a> {
         if let Some(kind) = kind {
             request = request.header("content-type", kind);
         }
-        self.client.send(&request)
+        self.http.send(&request)
     }
 
     fn left(&self) -> Duration {
@@ -273,11 +276,8 @@ impl<'a> Server<'a> {
 }
 
 fn name(call: &StorageCall) -> String {
-    let engine = match call.engine {
-        ServerKind::Qdrant => "Qdrant",
-        ServerKind::Elasticsearch => "Elasticsearch",
-    };
-    format!("{engine} at {}", call.url.trim_end_matches('/'))
+    let address = call.url.trim_end_matches('/');
+    format!("{} at {address}", call.server.title())
 }
 
 /// Returns the error for a call that has taken too long.
@@ -288,21 +288,4 @@ pub fn timeout(call: &StorageCall) -> EngineError {
         format!("{} did not answer within {seconds} s", name(call)),
     )
     .hint("Check that the server runs, and url of the retriever.")
-}
-
-/// Returns the header that has the secret.
-fn secret_header(call: &StorageCall) -> Option<(&'static str, String)> {
-    let credentials = &call.credentials;
-    match (call.engine, &credentials.api_key) {
-        (ServerKind::Qdrant, key) => Some(("api-key", key.clone()?)),
-        (ServerKind::Elasticsearch, Some(key)) => Some(("authorization", format!("ApiKey {key}"))),
-        (ServerKind::Elasticsearch, None) => {
-            let (user, password) = (
-                credentials.username.as_ref()?,
-                credentials.password.as_ref()?,
-            );
-            let both = BASE64_STANDARD.encode(format!("{user}:{password}"));
-            Some(("authorization", format!("Basic {both}")))
-        }
-    }
 }
