@@ -184,7 +184,7 @@ BEGIN
             ('rag_bm25_scores', true,
              'returns the scores of given rows for a query of a rag_bm25 index'),
             ('rag_sync_storage', false,
-             'tells the servers that search the vectors of collections what has changed'),
+             'replicates pending changes to the servers that search the vectors of collections'),
             ('rag_pgvector_casts', false,
              'creates the casts between rag_types.vector and pgvector''s vector; returns false '
              'if pgvector is not installed')

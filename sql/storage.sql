@@ -1,10 +1,10 @@
--- Storage on other servers: what they have not been told yet, and the state of telling them.
+-- Storage on other servers: the outbox with pending changes, and the state of replication.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE SEQUENCE rag_internal.storage_change_number;
 
--- A document whose points on the other server may be out of date. Every change of its chunks writes
+-- The outbox: a document whose points on the other server may be out of date. Every change of its chunks writes
 -- the row in the same transaction. It is deleted once the server has the points of this change. The
 -- searches of the documents in here read this database alone.
 CREATE TABLE rag_internal.storage_change (
@@ -47,7 +47,7 @@ CREATE TABLE rag_internal.storage_removal (
 COMMENT ON TABLE rag_internal.storage_removal IS
     'collections whose vectors another server has to delete';
 
--- When a collection's server could not be told last, and when it is tried again.
+-- Collections whose last replication failed, and when it is tried again.
 CREATE TABLE rag_internal.storage_delay (
     collection text PRIMARY KEY,
     attempts integer NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE rag_internal.storage_delay (
     error text NOT NULL
 );
 COMMENT ON TABLE rag_internal.storage_delay IS
-    'collections whose server could not be told, and when it is tried again';
+    'collections whose replication failed, and when it is tried again';
 
 -- Row triggers of the partitions of collections whose storage is on another server.
 CREATE FUNCTION rag_internal.note_storage_change() RETURNS trigger

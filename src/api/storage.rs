@@ -1,4 +1,4 @@
-//! Storage on other servers: tell them what has changed.
+//! Storage on other servers: replicate what has changed.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,16 @@ use crate::{
         access::require_write,
         collections::{self, Collection},
     },
-    storage::remote::{
-        changes::{self, Told},
-        former,
+    storage::{
+        Storage,
+        remote::{
+            former,
+            replication::{self, ReplicationReport},
+        },
     },
 };
 
-/// The longest time that one call tells changes, if no statement_timeout ends it before.
+/// The longest time that one call replicates, if no statement_timeout ends it before.
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
 #[pg_extern(volatile)]
@@ -44,18 +47,15 @@ fn rag_sync_storage(
     if required("forget", forget)? {
         former::forget(collection)?;
         if let Some(name) = collection
-            && Collection::known_as(name)?.is_none_or(|found| found.storage().server().is_none())
+            && Collection::known_as(name)?
+                .is_none_or(|found| Storage::of(&found).server().is_none())
         {
             return Ok(TableIterator::new(vec![]));
         }
     }
     let mut found = vec![];
     match collection {
-        Some(name) => {
-            let collection = super::writable(Some(name))?;
-            changes::require_server(&collection)?;
-            found.push(collection);
-        }
+        Some(name) => found.push(super::writable(Some(name))?),
         None => {
             for name in collections::with_server()? {
                 let collection = Collection::get(&name)?;
@@ -68,13 +68,13 @@ fn rag_sync_storage(
     let until = Instant::now() + MAX_TIME;
     let mut rows = vec![];
     for collection in &found {
-        let Told {
+        let ReplicationReport {
             documents,
             pending,
             chunks,
             server_chunks,
             error,
-        } = changes::tell_now(collection, complete, until)?;
+        } = replication::replicate_now(collection, complete, until)?;
         let name = collection.name.to_string();
         rows.push((name, documents, pending, chunks, server_chunks, error));
     }

@@ -68,10 +68,10 @@ pub struct CollectionFigures {
     pub is_building: bool,
     /// The access method of the index on the embeddings.
     pub vector_index_method: Option<String>,
-    /// The number of documents that another server does not have yet.
-    pub untold: i64,
-    /// Why it could not be told of them.
-    pub untold_error: Option<String>,
+    /// The number of documents with changes that another server does not have yet.
+    pub pending: i64,
+    /// Why they could not be replicated.
+    pub pending_error: Option<String>,
     pub damaged_indexes: Option<String>,
     pub damaged_table: Option<String>,
 }
@@ -245,12 +245,12 @@ fn statement(only: &str, shares: &str) -> String {
                  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                    AND a.amname IN ('rag_hnsw', 'hnsw')) AS vector_index_method,
                 (SELECT pg_catalog.count(*) FROM rag_internal.storage_change s
-                 WHERE s.collection = c.name) AS untold,
+                 WHERE s.collection = c.name) AS pending,
                 coalesce(
                     (SELECT d.error FROM rag_internal.storage_delay d WHERE d.collection = c.name),
                     (SELECT s.error FROM rag_internal.storage_change s
                      WHERE s.collection = c.name AND s.error IS NOT NULL LIMIT 1))
-                    AS untold_error,
+                    AS pending_error,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
                  WHERE b.table_id = c.oid AND b.kind = 'index') AS damaged_indexes,
                 (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
@@ -293,8 +293,8 @@ fn read(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionFigures, E
         keyword_index_bytes,
         is_building: row.required("is_building")?,
         vector_index_method: row.get("vector_index_method")?,
-        untold: row.required("untold")?,
-        untold_error: row.get("untold_error")?,
+        pending: row.required("pending")?,
+        pending_error: row.get("pending_error")?,
         damaged_indexes: row.get("damaged_indexes")?,
         damaged_table: row.get("damaged_table")?,
     })

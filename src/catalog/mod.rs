@@ -25,7 +25,7 @@
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
 //! | [`rebuilds`] | `rag_internal.rebuild` and `rag_internal.rebuilt_document` |
-//! | [`storage_changes`], [`storage_removals`] | what other servers have not been told yet |
+//! | [`storage_changes`], [`storage_removals`] | what is to be replicated to other servers |
 //! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
 //! | [`damaged_relations`] | relations by the files and names in errors |

@@ -1,5 +1,5 @@
-//! `rag_internal.storage_change`, `rag_internal.storage_removal` and `rag_internal.storage_delay`:
-//! what servers that search vectors have not been told yet.
+//! `rag_internal.storage_change`: the outbox, with the changes that servers do not have yet; and
+//! `rag_internal.storage_delay`.
 //!
 //! ```text
 //! write ── row trigger, same transaction ──▶ storage_change ── after the commit ──▶ server
@@ -36,8 +36,8 @@ pub const MAX_DELAY: f64 = 300.0;
 pub fn watch(partition: &Partition) -> Result<(), Error> {
     let relation = partition.qualified();
     let found = query(
-        "SELECT FROM pg_catalog.pg_trigger
-      WHERE tgrelid = pg_catalog.to_regclass($1) AND tgname = 'note_storage_change'",
+        "SELECT FROM pg_trigger
+         WHERE tgrelid = to_regclass($1) AND tgname = 'note_storage_change'",
         &[relation.as_str().into()],
         |_| Ok(()),
     )?;
@@ -63,7 +63,7 @@ pub struct DocumentChange {
     pub was_refused: bool,
 }
 
-fn read_uuid(row: &Row<'_, '_>, column: usize) -> Result<Uuid, Error> {
+fn read_uuid(row: &Row<'_, '_>, column: &str) -> Result<Uuid, Error> {
     Ok(Uuid::from_bytes(
         *row.required::<pgrx::Uuid>(column)?.as_bytes(),
     ))
@@ -76,7 +76,7 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
         query_prepared(
             "SELECT document_id FROM rag_internal.storage_change WHERE collection = $1 LIMIT $2",
             &[collection.into(), (limit as i64).into()],
-            |row| read_uuid(&row, 1),
+            |row| read_uuid(&row, "document_id"),
         )
     })
 }
@@ -86,34 +86,34 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
 pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
     as_owner(|| {
         query(
-            "SELECT document_id, change, refusals > 0 FROM rag_internal.storage_change
-          WHERE collection = $1
-               AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
-               AND (retry_at IS NULL OR retry_at <= pg_catalog.clock_timestamp())
+            "SELECT document_id, change, refusals > 0 AS was_refused FROM rag_internal.storage_change
+             WHERE collection = $1
+               AND changed_by IS DISTINCT FROM pg_current_xact_id_if_assigned()
+               AND (retry_at IS NULL OR retry_at <= clock_timestamp())
              ORDER BY refusals > 0, change LIMIT $2",
             &[collection.into(), (limit as i64).into()],
             |row| {
                 Ok(DocumentChange {
-                    document: read_uuid(&row, 1)?,
-                    change: row.required(2)?,
-                    was_refused: row.required(3)?,
+                    document: read_uuid(&row, "document_id")?,
+                    change: row.required("change")?,
+                    was_refused: row.required("was_refused")?,
                 })
             },
         )
     })
 }
 
-/// Deletes changes that a server has been told, unless there are newer ones of the documents.
-pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error> {
+/// Deletes changes that a server has now, unless there are newer ones of the documents.
+pub fn replicated(collection: &str, changes: &[DocumentChange]) -> Result<(), Error> {
     let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
     as_owner(|| {
         execute(
             "DELETE FROM rag_internal.storage_change AS s
-             USING ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
-                 AS told (document_id, change)
-             WHERE s.collection = $1 AND s.document_id = told.document_id
-               AND s.change = told.change",
+             USING ROWS FROM (unnest($2), unnest($3))
+                 AS given (document_id, change)
+             WHERE s.collection = $1 AND s.document_id = given.document_id
+               AND s.change = given.change",
             &[collection.into(), documents.into(), numbers.into()],
         )?;
         execute(
@@ -125,7 +125,7 @@ pub fn written(collection: &str, changes: &[DocumentChange]) -> Result<(), Error
 }
 
 /// Records that a server has refused documents. Of several nobody knows which one it refuses: each
-/// is told alone. One is tried again as [`delay`] says.
+/// is sent alone. One is tried again as [`delay`] says.
 pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Result<(), Error> {
     let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
@@ -133,14 +133,14 @@ pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Res
         execute(
             "UPDATE rag_internal.storage_change AS s SET
                  refusals = s.refusals + 1,
-                 retry_at = CASE WHEN $4 THEN pg_catalog.clock_timestamp()
-                     + pg_catalog.make_interval(secs =>
-                         least($5, pg_catalog.pow(2.0, least(s.refusals, 20)))) END,
+                 retry_at = CASE WHEN $4 THEN clock_timestamp()
+                     + make_interval(secs =>
+                         least($5, pow(2.0, least(s.refusals, 20)))) END,
                  error = CASE WHEN $4 THEN $6 END
-             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3))
-                 AS told (document_id, change)
-             WHERE s.collection = $1 AND s.document_id = told.document_id
-               AND s.change = told.change",
+             FROM ROWS FROM (unnest($2), unnest($3))
+                 AS given (document_id, change)
+             WHERE s.collection = $1 AND s.document_id = given.document_id
+               AND s.change = given.change",
             &[
                 collection.into(),
                 documents.into(),
@@ -159,27 +159,27 @@ pub fn refusal(collection: &str) -> Result<Option<String>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT error FROM rag_internal.storage_change
-          WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
+             WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
             &[collection.into()],
-            |row| row.required(1),
+            |row| row.required("error"),
         )
     })?;
     Ok(found.into_iter().next())
 }
 
-/// Records that a server could not be told. It is tried again after a time that doubles, or that
-/// the server asks for.
+/// Records that a collection could not be replicated. It is tried again after a time that doubles,
+/// or that the server asks for.
 pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(), Error> {
     let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
     as_owner(|| {
         execute(
             "INSERT INTO rag_internal.storage_delay AS d (collection, attempts, retry_at, error)
-          VALUES ($1, 1, pg_catalog.clock_timestamp()
-                         + pg_catalog.make_interval(secs => greatest($3, 1.0)), $2)
+             VALUES ($1, 1, clock_timestamp()
+                         + make_interval(secs => greatest($3, 1.0)), $2)
              ON CONFLICT (collection) DO UPDATE SET
                  attempts = d.attempts + 1,
-                 retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
-                     greatest($3, least($4, pg_catalog.pow(2.0, least(d.attempts, 20))))),
+                 retry_at = clock_timestamp() + make_interval(secs =>
+                     greatest($3, least($4, pow(2.0, least(d.attempts, 20))))),
                  error = excluded.error",
             &[
                 collection.into(),
@@ -192,8 +192,8 @@ pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(
     })
 }
 
-/// Something to tell a server.
-pub struct Due {
+/// A collection with pending changes, or a pending removal.
+pub struct PendingReplication {
     pub collection: String,
     /// What is to be deleted. None: the changes of the collection are to be written.
     pub removal: Option<i64>,
@@ -208,19 +208,19 @@ pub const BLOCKS: &str = "EXISTS (
     WHERE b.name = r.collection AND b.partition = r.partition
       AND t.server_url = r.server_url)";
 
-/// Returns what is to be told to servers, that which is due first.
-pub fn due() -> Result<Vec<Due>, Error> {
+/// Returns what is to be replicated, that which is due first.
+pub fn due() -> Result<Vec<PendingReplication>, Error> {
     as_owner(|| {
         query(
             &format!(
                 "SELECT n.collection, n.removal,
                         greatest(0, coalesce(extract(epoch FROM n.retry_at
-                                                     - pg_catalog.clock_timestamp()), 0))::float8
+                                                     - clock_timestamp()), 0))::float8 AS wait
                  FROM (SELECT c.name AS collection, NULL::bigint AS removal,
                               greatest(d.retry_at, CASE WHEN NOT EXISTS (
                                       SELECT FROM rag_internal.storage_change s
                                       WHERE s.collection = c.name AND s.retry_at IS NULL)
-                                  THEN (SELECT pg_catalog.min(s.retry_at)
+                                  THEN (SELECT min(s.retry_at)
                                         FROM rag_internal.storage_change s
                                         WHERE s.collection = c.name) END) AS retry_at
                        FROM rag_internal.collection c
@@ -231,46 +231,46 @@ pub fn due() -> Result<Vec<Due>, Error> {
                                          WHERE r.collection = c.name AND {BLOCKS})
                        UNION ALL
                        SELECT collection, removal, retry_at FROM rag_internal.storage_removal) AS n
-                 ORDER BY 3, 1, 2"
+                 ORDER BY wait, n.collection, n.removal"
             ),
             &[],
             |row| {
-                Ok(Due {
-                    collection: row.required(1)?,
-                    removal: row.get(2)?,
-                    wait: Duration::from_secs_f64(row.required::<f64>(3)?),
+                Ok(PendingReplication {
+                    collection: row.required("collection")?,
+                    removal: row.get("removal")?,
+                    wait: Duration::from_secs_f64(row.required::<f64>("wait")?),
                 })
             },
         )
     })
 }
 
-/// Returns the number of documents of a collection that its server has to be told.
+/// Returns the number of documents of a collection with pending changes.
 pub fn pending(collection: &str) -> Result<i64, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pg_catalog.count(*) FROM rag_internal.storage_change WHERE collection = $1",
+            "SELECT count(*) AS pending FROM rag_internal.storage_change WHERE collection = $1",
             &[collection.into()],
-            |row| row.required(1),
+            |row| row.required("pending"),
         )
     })?;
     Ok(found.into_iter().next().unwrap_or(0))
 }
 
-/// Returns true if the server of a collection has been told of a document that is as it was then.
-pub fn was_told(collection: &str) -> Result<bool, Error> {
+/// Returns true if the server of a collection has a document as it is now.
+pub fn has_replica(collection: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT EXISTS (
                  SELECT FROM rag.documents d
                  WHERE d.collection = $1 AND d.chunk_count > 0 AND NOT EXISTS (
                      SELECT FROM rag_internal.storage_change s
-                     WHERE s.collection = $1 AND s.document_id = d.document_id))",
+                     WHERE s.collection = $1 AND s.document_id = d.document_id)) AS found",
             &[collection.into()],
-            |row| row.required(1),
+            |row| row.required("found"),
         )
     })?;
-    Ok(found.into_iter().any(|told| told))
+    Ok(found.contains(&true))
 }
 
 /// Queues all documents of a collection, to be written again.
@@ -296,7 +296,7 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
     as_owner(|| {
         for table in ["storage_change", "storage_delay"] {
             execute(
-                &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
+                &format!("DELETE FROM rag.{table} WHERE collection = $1"),
                 &[name.into()],
             )?;
         }
@@ -350,23 +350,23 @@ pub fn points(collection: &Collection, documents: &[Uuid]) -> Result<Vec<ChunkPo
         query(
             &format!(
                 "SELECT c.chunk_id, c.document_id, c.embedding, c.source, c.document_type,
-                        c.category, coalesce(c.tags, '{{}}'), c.knowledge_id,
-                        c.metadata::pg_catalog.text
+                        c.category, coalesce(c.tags, '{{}}') AS tags, c.knowledge_id,
+                        c.metadata::text AS metadata
                  FROM rag.chunks AS c WHERE {} AND c.document_id = ANY ($1)",
                 collection.rows("c.")
             ),
             &[documents.into()],
             |row| {
                 Ok(ChunkPoint {
-                    chunk: read_uuid(&row, 1)?,
-                    document: read_uuid(&row, 2)?,
-                    vector: Vec::from(row.required::<OwnedVector>(3)?),
-                    source: row.get(4)?,
-                    document_type: row.required(5)?,
-                    category: row.get(6)?,
-                    tags: row.required(7)?,
-                    knowledge_id: row.get(8)?,
-                    metadata: row.required(9)?,
+                    chunk: read_uuid(&row, "chunk_id")?,
+                    document: read_uuid(&row, "document_id")?,
+                    vector: Vec::from(row.required::<OwnedVector>("embedding")?),
+                    source: row.get("source")?,
+                    document_type: row.required("document_type")?,
+                    category: row.get("category")?,
+                    tags: row.required("tags")?,
+                    knowledge_id: row.get("knowledge_id")?,
+                    metadata: row.required("metadata")?,
                 })
             },
         )
@@ -379,13 +379,13 @@ pub fn chunk_counts(collection: &Collection, documents: &[Uuid]) -> Result<Vec<i
     let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
     as_owner(|| {
         query(
-            "SELECT coalesce(d.chunk_count, 0)::bigint
-          FROM pg_catalog.unnest($2) WITH ORDINALITY AS w (document_id, place)
+            "SELECT coalesce(d.chunk_count, 0)::bigint AS chunks
+             FROM unnest($2) WITH ORDINALITY AS w (document_id, place)
              LEFT JOIN rag.documents d
                  ON d.collection = $1 AND d.document_id = w.document_id
              ORDER BY w.place",
             &[collection.name.as_str().into(), documents.into()],
-            |row| row.required(1),
+            |row| row.required("chunks"),
         )
     })
 }
@@ -395,11 +395,11 @@ pub fn count_chunks(collection: &Collection) -> Result<i64, Error> {
     let found = as_owner(|| {
         query(
             &format!(
-                "SELECT pg_catalog.count(*) FROM rag.chunks AS c WHERE {}",
+                "SELECT count(*) AS chunks FROM rag.chunks AS c WHERE {}",
                 collection.rows("c.")
             ),
             &[],
-            |row| row.required(1),
+            |row| row.required("chunks"),
         )
     })?;
     Ok(found.into_iter().next().unwrap_or(0))

@@ -25,8 +25,8 @@ pub fn delay(removal: i64, error: &str, asked: Option<Duration>) -> Result<(), E
         execute(
             "UPDATE rag_internal.storage_removal AS r SET
                  attempts = r.attempts + 1,
-                 retry_at = pg_catalog.clock_timestamp() + pg_catalog.make_interval(secs =>
-                     greatest($3, least($4, pg_catalog.pow(2.0, least(r.attempts, 20))))),
+                 retry_at = clock_timestamp() + make_interval(secs =>
+                     greatest($3, least($4, pow(2.0, least(r.attempts, 20))))),
                  error = $2
              WHERE r.removal = $1",
             &[removal.into(), error.into(), asked.into(), MAX_DELAY.into()],
@@ -56,24 +56,24 @@ pub fn of(collection: &str) -> Result<Vec<Removal>, Error> {
             &format!(
                 "SELECT removal, retriever, spec, owner_id, partition, collection,
                         NOT EXISTS (SELECT FROM rag_internal.collection c
-                                    WHERE c.partition = r.partition),
-                        {BLOCKS}
+                                    WHERE c.partition = r.partition) AS is_whole,
+                        {BLOCKS} AS blocks
                  FROM rag_internal.storage_removal r
                  WHERE collection = $1
-                   AND changed_by IS DISTINCT FROM pg_catalog.pg_current_xact_id_if_assigned()
+                   AND changed_by IS DISTINCT FROM pg_current_xact_id_if_assigned()
                  ORDER BY removal"
             ),
             &[collection.into()],
             |row| {
                 Ok(Removal {
-                    removal: row.required(1)?,
-                    retriever: row.required(2)?,
-                    spec: row.required::<JsonB>(3)?.0,
-                    owner: row.required(4)?,
-                    index: index_name(&Partition::new(row.required::<String>(5)?)),
-                    collection: row.required(6)?,
-                    is_whole: row.required(7)?,
-                    blocks: row.required(8)?,
+                    removal: row.required("removal")?,
+                    retriever: row.required("retriever")?,
+                    spec: row.required::<JsonB>("spec")?.0,
+                    owner: row.required("owner_id")?,
+                    index: index_name(&Partition::new(row.required::<String>("partition")?)),
+                    collection: row.required("collection")?,
+                    is_whole: row.required("is_whole")?,
+                    blocks: row.required("blocks")?,
                 })
             },
         )
@@ -101,12 +101,12 @@ pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
             &[collection.into()],
             |row| {
                 Ok(FailedRemoval {
-                    removal: row.required(1)?,
-                    collection: row.required(2)?,
-                    retriever: row.required(3)?,
-                    owner: row.required(4)?,
-                    url: row.required(5)?,
-                    error: row.required(6)?,
+                    removal: row.required("removal")?,
+                    collection: row.required("collection")?,
+                    retriever: row.required("retriever")?,
+                    owner: row.required("owner_id")?,
+                    url: row.required("server_url")?,
+                    error: row.required("error")?,
                 })
             },
         )

@@ -6,10 +6,11 @@ use super::{partition, placement};
 use crate::{
     catalog::{
         collections::{self, Collection},
-        partitions, sources, storage_changes,
+        partitions, sources,
     },
     error::Error,
     pg::{security::as_owner, transaction::with_latest_snapshot},
+    storage::Storage,
 };
 
 /// The default collection of functions and manifests.
@@ -79,9 +80,7 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         }
         partition::discard_rebuild(name)?;
         placement::remove(collection)?;
-        if collection.storage().server().is_some() {
-            storage_changes::release(collection)?;
-        }
+        Storage::of(collection).release(collection)?;
         collections::delete(name)
     })
 }

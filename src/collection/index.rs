@@ -1,8 +1,9 @@
 //! The indexes of a collection's partition: on the embeddings, and on the columns that filters use.
-//! They are created when the collection is large enough. The backend says which index on the
+//! They are created when the collection is large enough. The storage says which index on the
 //! embeddings that is.
 
 use pgrx::pg_sys;
+use rag_definition::retriever::StorageType;
 
 use super::keyword_index;
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
         spi::{execute, query},
         transaction::with_latest_snapshot,
     },
-    storage,
+    storage::{Storage, built_index},
 };
 
 /// The number of chunks from which a collection is indexed. A scan of fewer chunks takes about a
@@ -39,10 +40,7 @@ pub fn exists(collection: &Collection) -> bool {
 }
 
 fn is_on(collection: &Collection, partition: pg_sys::Oid) -> bool {
-    let backend = storage::of(collection);
-    backend
-        .built_index(collection.storage(), partition)
-        .is_some()
+    built_index(collection.storage(), partition).is_some()
 }
 
 /// Creates the missing indexes if the collection is large enough: on the embeddings if its
@@ -85,9 +83,6 @@ pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> R
     })
 }
 
-/// The access methods of indexes on embeddings.
-const METHODS: [&std::ffi::CStr; 2] = [c"rag_hnsw", c"hnsw"];
-
 /// Drops the indexes on the embeddings, if there are any. Waits for statements that use the
 /// partition.
 ///
@@ -98,7 +93,10 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
         return Ok(());
     };
     as_owner(|| {
-        for method in METHODS {
+        for method in StorageType::ALL
+            .iter()
+            .filter_map(|storage| storage.access_method())
+        {
             while let Some(index) = lookup::whole_index(partition, method) {
                 let name = query(
                     "SELECT $1::pg_catalog.regclass::pg_catalog.text",
@@ -166,11 +164,14 @@ pub fn missing(
 }
 
 /// Returns the text after `CREATE INDEX ON ...` for the index on the embeddings, if it is missing.
-/// If the backend cannot have it any more, there is a warning, and searches stay exact.
+/// If this database cannot have it any more, there is a warning, and searches stay exact.
 fn missing_vector_index(
     collection: &Collection,
     partition: pg_sys::Oid,
 ) -> Result<Option<String>, Error> {
+    let Some(index) = Storage::of(collection).index() else {
+        return Ok(None);
+    };
     if is_on(collection, partition) {
         return Ok(None);
     }
@@ -182,8 +183,8 @@ fn missing_vector_index(
     let Some(model) = model else {
         return Ok(None);
     };
-    let wanted = storage::of(collection).wanted_index(collection.storage(), model.dimensions);
-    wanted.or_else(|error| {
+    let definition = index.definition(collection.storage(), model.dimensions);
+    definition.map(Some).or_else(|error| {
         let warning = error.like(format!(
             "the vector index of collection \"{}\" cannot be created: {}",
             collection.name, error.message

@@ -15,10 +15,10 @@ use crate::{
         chunks,
         collections::Collection,
         partitions::{self, Member, Partition, others},
-        storage_changes,
     },
     error::Error,
     pg::security::as_owner,
+    storage::Storage,
 };
 
 /// Returns the partition that the strategy of the retriever names for a collection.
@@ -42,10 +42,7 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<(), Error> {
     if collection.methods().uses_keywords() {
         keyword_index::create(collection, &new)?;
     }
-    if collection.storage().server().is_some() {
-        storage_changes::watch(&new)?;
-    }
-    Ok(())
+    Storage::of(collection).watch(&new)
 }
 
 /// Creates the partition that the row of the collection names, if it does not exist: the row comes

@@ -25,7 +25,8 @@ use crate::{
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::roles::{self, Owner},
-    secrets, storage,
+    secrets,
+    storage::{self, Storage},
 };
 
 const CHANGE: &str = "create or change a retriever";
@@ -201,7 +202,7 @@ fn check_model(present: Option<&Retriever>, definition: &RetrieverDefinition) ->
 fn check(name: &str, definition: &RetrieverDefinition) -> Result<(), Error> {
     let invalid = |problem: FieldProblem| retrievers::invalid(name, &[problem]);
     let storage = definition.storage().storage_type();
-    if let Err(error) = storage::backend(storage).check() {
+    if let Err(error) = Storage::of_type(storage).check() {
         let problem = FieldProblem::new(
             StorageDefinition::TYPE_FIELD,
             format!("\"{}\" cannot be used: {}", storage.name(), error.message),
@@ -294,8 +295,8 @@ pub fn follow(collection: &Collection, after: &RetrieverDefinition) -> Result<bo
 /// Moves a collection from its present storage to another one.
 fn move_storage(collection: &Collection, after: &StorageDefinition) -> Result<(), Error> {
     index::drop(collection)?;
-    storage::of(collection).release(collection)?;
-    storage::backend(after.storage_type()).adopt(collection)
+    Storage::of(collection).release(collection)?;
+    Storage::of_type(after.storage_type()).adopt(collection)
 }
 
 /// What a change of settings means for the vector index of a collection.
@@ -372,7 +373,7 @@ fn test_settings(retriever: &Retriever) -> Result<String, Error> {
         None => EmbeddingModel::default_model(),
     }?
     .info_now()?;
-    let storage = storage::backend(definition.storage().storage_type()).test(retriever)?;
+    let storage = storage::test(retriever)?;
     Ok(format!(
         "{storage}; model \"{}\" with {} dimensions is ready",
         model.name, model.dimensions

@@ -51,14 +51,15 @@ impl CollectionStatus {
 
     /// Returns by what the vectors are searched.
     pub fn index_type(&self) -> &str {
-        match self.figures.vector_index_method.as_deref() {
-            Some("rag_hnsw") => StorageType::Hnsw.name(),
-            Some("hnsw") => StorageType::PgVector.name(),
-            _ => StorageType::parse(&self.figures.storage_type)
+        let built = self.figures.vector_index_method.as_deref();
+        let server = || {
+            StorageType::parse(&self.figures.storage_type)
                 .filter(|storage| storage.server().is_some())
-                .unwrap_or(StorageType::Flat)
-                .name(),
-        }
+        };
+        let used = built
+            .and_then(StorageType::of_access_method)
+            .or_else(server);
+        used.unwrap_or(StorageType::Flat).name()
     }
 
     /// Returns the state as one word.
@@ -68,7 +69,7 @@ impl CollectionStatus {
             "damaged"
         } else if figures.is_building {
             "building"
-        } else if figures.untold > 0 {
+        } else if figures.pending > 0 {
             "syncing"
         } else if self.is_stale() {
             "stale"
@@ -87,7 +88,7 @@ impl CollectionStatus {
     pub fn detail(&self) -> Option<String> {
         let mut parts = self.damage();
         parts.extend(self.building());
-        parts.extend(self.untold());
+        parts.extend(self.pending());
         parts.extend(self.staleness());
         parts.extend(self.errors());
         if self.counts.is_mixed {
@@ -133,10 +134,10 @@ impl CollectionStatus {
         self.figures.is_building.then(|| what.into())
     }
 
-    fn untold(&self) -> Option<String> {
-        let (storage, number) = (&self.figures.storage_type, self.figures.untold);
+    fn pending(&self) -> Option<String> {
+        let (storage, number) = (&self.figures.storage_type, self.figures.pending);
         let documents = documents(number);
-        let why = match &self.figures.untold_error {
+        let why = match &self.figures.pending_error {
             Some(error) => format!("; it is tried again, because {error}"),
             None => String::new(),
         };

@@ -9,7 +9,7 @@
 //! | object: database, `rag_internal.collection`, hash of a name or external id, 2 | who gives it to a collection |
 //! | object: database, `rag_internal.collection`, hash of the collection's name, 3 | its knowledge items are being indexed |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
-//! | advisory: database, "ragw", hash of the collection's name, 3 | who tells a server its changes |
+//! | advisory: database, "ragw", hash of the collection's name, 3 | who replicates a collection to a server |
 //! | advisory: database, "rage", process id, 3 | the process waits for an engine that does not answer |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
 //! | advisory: 0, "ragu", 0, 3 | the next free slot |
@@ -113,7 +113,7 @@ impl Lock {
         Self::advisory([database().to_u32(), SCHEDULERS, 0], 3)
     }
 
-    /// Telling another server the changes of a collection. Collections whose hashes collide exclude
+    /// The replication of a collection to another server. Collections whose hashes collide exclude
     /// each other.
     pub fn storage(collection: &str) -> Self {
         Self::advisory([database().to_u32(), STORAGE, hash_text(collection)], 3)

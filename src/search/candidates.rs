@@ -1,7 +1,6 @@
 //! The nearest chunks by the candidates of another server.
 //!
-//! The server knows the documents as they were when it was told of them last, and nothing of
-//! rights. So its candidates are looked up here, with the filter and the caller's rights, and their
+//! The server knows the documents as they were replicated last, and nothing of rights. So its candidates are looked up here, with the filter and the caller's rights, and their
 //! distances are computed. All chunks of documents that have changed since are candidates, too. If
 //! too few candidates are left, the server is asked for more.
 
@@ -20,12 +19,12 @@ use crate::{
     error::Error,
     pg::roles,
     settings,
-    storage::{self, remote::CandidateSearch},
+    storage::remote::{CandidateSearch, RemoteStorage},
     types::vector::OwnedVector,
 };
 
-/// If more documents have changed, this database alone is searched.
-const MAX_CHANGED: usize = 1000;
+/// If more documents have pending changes, this database alone is searched.
+const MAX_PENDING: usize = 1000;
 /// The server is asked for this many times as many as are wanted: those with equal distances may
 /// come in another order.
 const SURPLUS: usize = 2;
@@ -39,15 +38,16 @@ impl Query<'_> {
     /// database alone must be searched.
     pub fn nearest_of_server(
         &self,
+        server: RemoteStorage,
         statements: &Statements<'_>,
         embedding: &OwnedVector,
         limit: usize,
     ) -> Result<Option<Vec<FoundRow>>, Error> {
         let collection = &self.request.collection;
         let name = collection.name.as_str();
-        let changed = storage_changes::documents(name, MAX_CHANGED + 1)?;
-        if changed.len() > MAX_CHANGED {
-            self.trace.note(|| Event::ManyChanged(MAX_CHANGED));
+        let pending = storage_changes::documents(name, MAX_PENDING + 1)?;
+        if pending.len() > MAX_PENDING {
+            self.trace.note(|| Event::ManyPending(MAX_PENDING));
             return Ok(None);
         }
         let vector = Vec::from(embedding.clone());
@@ -60,7 +60,7 @@ impl Query<'_> {
                 ef_search: settings::ef_search().max(limit_of_server).max(200),
                 labels: self.request.filter.required_labels(),
             };
-            let candidates = match storage::of(collection).candidates(&search) {
+            let candidates = match server.candidates(&search) {
                 Ok(candidates) => candidates,
                 Err(error) => {
                     self.trace.tell(unavailable(&error));
@@ -68,21 +68,21 @@ impl Query<'_> {
                 }
             };
             let named = candidates.len();
-            let known: HashSet<Uuid> = changed.iter().copied().collect();
+            let known: HashSet<Uuid> = pending.iter().copied().collect();
             let (documents, chunks): (Vec<Uuid>, Vec<Uuid>) = candidates
                 .iter()
                 .filter(|point| !known.contains(&point.document))
                 .map(|point| (point.document, point.chunk))
                 .unzip();
             let mut rows = statements.run(&statements.among(&documents, &chunks))?;
-            if !changed.is_empty() {
-                rows.extend(statements.run(&statements.of_documents(&changed))?);
+            if !pending.is_empty() {
+                rows.extend(statements.run(&statements.of_documents(&pending))?);
             }
             // the numbers would tell of rows that policies hide
             if sees_partition(collection) {
                 self.trace.note(|| Event::OfServer {
                     named,
-                    changed: changed.len(),
+                    pending: pending.len(),
                     found: rows.len(),
                 });
             }

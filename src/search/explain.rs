@@ -114,15 +114,15 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
             };
             return iter::once(search).chain(scans.iter().cloned()).collect();
         }
-        Event::ManyChanged(limit) => {
-            format!("more than {limit} documents have changed since the server was told")
+        Event::ManyPending(limit) => {
+            format!("more than {limit} documents have changes that the server does not have yet")
         }
         Event::OfServer {
             named,
-            changed,
+            pending,
             found,
         } => format!(
-            "candidates of the server: {named}; changed documents: {changed}; of both are found: \
+            "candidates of the server: {named}; changed documents: {pending}; of both are found: \
              {found}"
         ),
         Event::FewOfServer => "too few candidates pass, so all chunks are read".to_owned(),

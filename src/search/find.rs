@@ -19,7 +19,6 @@ use crate::{
     catalog::{
         access::{sees_every_row, sees_partition},
         chunks::as_reader,
-        collections::Collection,
     },
     collection::{corruption::IndexUse, index},
     error::Error,
@@ -29,7 +28,7 @@ use crate::{
         guc::with_settings,
     },
     settings,
-    storage::{self, IndexScan},
+    storage::{IndexScan, Storage},
     types::vector::OwnedVector,
 };
 
@@ -278,21 +277,24 @@ impl Query<'_> {
 
     /// Returns the nearest chunks.
     fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
-        if let Some(embedding) = self.embedding
-            && self.request.collection.storage().server().is_some()
-            && let Some(found) = self.nearest_of_server(statements, embedding, limit)?
+        let collection = &self.request.collection;
+        let storage = Storage::of(collection);
+        if let Storage::Server(server) = storage
+            && let Some(embedding) = self.embedding
+            && let Some(found) = self.nearest_of_server(server, statements, embedding, limit)?
         {
             self.trace.rows(found.len());
             return Ok(found);
         }
-        let statement = statements.nearest(limit)?;
+        let index = storage.index().filter(|_| index::exists(collection));
+        let statement = statements.nearest(limit, index)?;
         let run = |complete| {
             let ef_search = settings::ef_search().max(MIN_EF_SEARCH).max(2 * limit);
             let scan = IndexScan {
                 ef_search,
                 is_complete: complete,
             };
-            with_scan_settings(&self.request.collection, scan, || {
+            with_scan_settings(storage, scan, || {
                 if self.trace.records_steps() {
                     self.note_path(&statement, ef_search)?;
                 }
@@ -305,7 +307,7 @@ impl Query<'_> {
         // takes as long again.
         let is_complete = self.is_filtered() || 2 * limit > settings::MAX_EF_SEARCH;
         let found = run(is_complete)?;
-        if is_complete || found.len() >= limit || !index::exists(&self.request.collection) {
+        if is_complete || found.len() >= limit || index.is_none() {
             return Ok(found);
         }
         run(true)
@@ -419,11 +421,12 @@ fn estimated_rows(statement: &str, args: &[DatumWithOid<'_>]) -> Result<f64, Err
 
 /// Runs a vector search, whatever the settings of the session for index scans say.
 fn with_scan_settings<T>(
-    collection: &Collection,
+    storage: Storage,
     scan: IndexScan,
     f: impl FnOnce() -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let settings = storage::of(collection).scan_settings(scan);
+    let index = storage.index();
+    let settings = index.map_or_else(Vec::new, |index| index.scan_settings(scan));
     let settings: Vec<(&CStr, &CStr)> = settings
         .iter()
         .map(|(name, value)| (*name, value.as_c_str()))

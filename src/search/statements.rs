@@ -10,11 +10,10 @@ use uuid::Uuid;
 use super::SearchRequest;
 use crate::{
     catalog::chunks::{query_chunks, query_chunks_prepared},
-    collection::index,
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
     pg::spi::{Row, filter_argument, uuid},
-    storage,
+    storage::VectorIndex,
     types::vector::OwnedVector,
 };
 
@@ -47,19 +46,22 @@ pub struct Statement {
 }
 
 impl Statements<'_> {
-    /// The nearest chunks.
+    /// The nearest chunks, by the index of the partition if it has one.
     ///
     /// # Errors
-    /// The backend lacks what its index needs.
-    pub fn nearest(&self, limit: usize) -> Result<Statement, Error> {
+    /// The database lacks what the index needs.
+    pub fn nearest(
+        &self,
+        limit: usize,
+        index: Option<&dyn VectorIndex>,
+    ) -> Result<Statement, Error> {
         // An index orders by distance alone. All chunks at the distance of the last one are
         // fetched, so that they can be ordered by their ids. Without an index this would sort all
         // rows completely.
         let collection = &self.request.collection;
-        let order = match (index::exists(collection), &collection.model) {
-            (true, Some(model)) => {
-                let order =
-                    storage::of(collection).order(collection.storage(), model.dimensions)?;
+        let order = match (index, &collection.model) {
+            (Some(index), Some(model)) => {
+                let order = index.order(collection.storage(), model.dimensions)?;
                 format!("ORDER BY {order} FETCH FIRST {limit} ROWS WITH TIES")
             }
             _ => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),

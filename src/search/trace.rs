@@ -56,13 +56,13 @@ pub enum Event {
         /// As EXPLAIN writes them.
         scans: Vec<String>,
     },
-    /// More documents have changed since the server was told than this number.
-    ManyChanged(usize),
-    /// The candidates of a server, the documents that it was not told of, and the chunks that are
-    /// found of both.
+    /// More documents than this number have changes that the server does not have yet.
+    ManyPending(usize),
+    /// The candidates of a server, the documents with changes that it does not have yet, and the
+    /// chunks that are found of both.
     OfServer {
         named: usize,
-        changed: usize,
+        pending: usize,
         found: usize,
     },
     /// Too few of the most candidates that a server may name pass the filter.

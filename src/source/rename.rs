@@ -16,12 +16,12 @@ use crate::{
         name::{Name, canonical},
         partitions, renames,
         sources::{self, Source},
-        storage_changes,
     },
     cluster::{self, lock::Lock, news},
     collection::{self, names, partition},
     error::Error,
     pg::security::as_owner,
+    storage::Storage,
 };
 
 /// Renames a source.
@@ -106,15 +106,10 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
             return Err(Collection::missing(name));
         }
         partition::discard_rebuild(name)?;
-        let has_server = now.storage().server().is_some();
-        if has_server {
-            storage_changes::release(&now)?;
-        }
+        Storage::of(&now).release(&now)?;
         renames::collection(&now, &new)?;
-        if has_server {
-            storage_changes::queue_all(new.as_str())?;
-        }
-        Ok(())
+        let renamed = Collection::get(new.as_str())?;
+        Storage::of(&renamed).adopt(&renamed)
     })?;
     cluster::forget_statistics_at_commit(name);
     news::wake_scheduler_at_commit();

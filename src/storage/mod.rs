@@ -1,22 +1,18 @@
-//! Where the vectors of collections are searched: one trait, and a file for each type of storage.
+//! Where the vectors of collections are searched.
 //!
 //! ```text
-//! retriever ─▶ StorageDefinition ──▶ backend(type) ──▶ index on the partition   (hnsw, pgvector)
-//!                                                ├──▶ no index, every chunk is read      (flat)
-//!                                                └──▶ an index on another server         (remote)
+//! retriever ─▶ StorageDefinition ─▶ Storage ──▶ Index    an index on the partition  (hnsw, pgvector)
+//!                                          ├──▶ Flat     none: every chunk is read
+//!                                          └──▶ Server   an index on another server (remote)
 //! ```
 //!
-//! Documents, chunks and vectors are always rows of this database, whatever the type. So rights,
-//! filters and exact scores come from here, and a backend only says which chunks may be the
-//! nearest. The room `collection` creates and drops the indexes of a partition.
+//! Documents, chunks and vectors are always rows of this database, whatever the storage. So rights,
+//! filters and exact scores come from here, and an index only says which chunks may be the nearest.
+//! The room `collection` creates and drops the indexes of a partition.
 //!
-//! # A new backend
-//!
-//! A value of [`StorageType`] and its settings in `crates/definition/src/retriever/storage.rs`, a
-//! file here with `impl Backend`, a line in [`backend`], and its name in `tests/t/128_backends.pl`,
-//! which tests all backends in the same way.
+//! [`StorageType`] lists all types. What differs between indexes of this database is in
+//! [`VectorIndex`]. What differs between servers is in `crates/remote/src/storage/`.
 
-mod flat;
 mod hnsw;
 mod pgvector;
 pub mod remote;
@@ -24,18 +20,29 @@ pub mod remote;
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
-use rag_definition::retriever::{ServerKind, StorageDefinition, StorageType};
-use rag_protocol::storage::FoundPoint;
+use rag_definition::retriever::{Metric, StorageDefinition, StorageType};
 
-use self::remote::{CandidateSearch, Remote};
+use self::remote::RemoteStorage;
 use crate::{
-    catalog::{collections::Collection, retrievers::Retriever},
+    catalog::{
+        collections::Collection, partitions::Partition, retrievers::Retriever, storage_changes,
+    },
     error::Error,
+    pg::lookup,
 };
 
-/// What differs between types of storage.
-pub trait Backend: Sync {
-    /// Checks that this database has what the storage needs.
+/// By what the vectors of a collection are searched.
+#[derive(Clone, Copy)]
+pub enum Storage {
+    /// By no index: each search reads all chunks that pass the filter.
+    Flat,
+    Index(&'static dyn VectorIndex),
+    Server(RemoteStorage),
+}
+
+/// What differs between indexes of this database.
+pub trait VectorIndex: Sync {
+    /// Checks that this database has what the index needs.
     ///
     /// # Errors
     /// It does not. The error says what to do.
@@ -43,83 +50,21 @@ pub trait Backend: Sync {
         Ok(())
     }
 
-    /// Returns the text after `CREATE INDEX ON ...` for the index that collections should have, if
-    /// they should have one. `dimensions` are those of the vectors.
+    /// Returns the text after `CREATE INDEX ON ...`. `dimensions` are those of the vectors.
     ///
     /// # Errors
-    /// See [`Backend::check`].
-    fn wanted_index(
-        &self,
-        settings: &StorageDefinition,
-        dimensions: usize,
-    ) -> Result<Option<String>, Error>;
-
-    /// Returns the valid index of a partition that searches by these settings can use. Every search
-    /// calls this, so it reads no tables.
-    fn built_index(
-        &self,
-        settings: &StorageDefinition,
-        partition: pg_sys::Oid,
-    ) -> Option<pg_sys::Oid>;
+    /// See [`VectorIndex::check`].
+    fn definition(&self, settings: &StorageDefinition, dimensions: usize) -> Result<String, Error>;
 
     /// Returns what the rows of a statement are ordered by, so that the index is used. `distance`
     /// is the column of the exact distances, `c` the alias of the table, and `$1` the query.
     ///
     /// # Errors
-    /// See [`Backend::check`].
-    fn order(&self, _settings: &StorageDefinition, _dimensions: usize) -> Result<String, Error> {
-        Ok("distance".into())
-    }
-
-    /// Tests if the storage of a retriever can be used. Returns what it is.
-    ///
-    /// # Errors
-    /// It cannot be used.
-    fn test(&self, retriever: &Retriever) -> Result<String, Error> {
-        let storage = retriever.definition.storage().storage_type();
-        self.check()?;
-        Ok(format!(
-            "storage \"{}\" is in this database",
-            storage.name()
-        ))
-    }
-
-    /// Asks another server for chunks that may be the nearest. Only for storage on another server.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    fn candidates(&self, _search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
-        Ok(vec![])
-    }
-
-    /// Returns the number of chunks that another server has.
-    ///
-    /// # Errors
-    /// The server is unavailable.
-    fn count(&self, _collection: &Collection) -> Result<Option<u64>, Error> {
-        Ok(None)
-    }
-
-    /// Prepares the storage for a collection that has chunks already.
-    ///
-    /// # Errors
-    /// A statement fails.
-    fn adopt(&self, _collection: &Collection) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Removes a collection from the storage. It moves to another one, or is dropped.
-    ///
-    /// # Errors
-    /// A statement fails.
-    fn release(&self, _collection: &Collection) -> Result<(), Error> {
-        Ok(())
-    }
+    /// See [`VectorIndex::check`].
+    fn order(&self, settings: &StorageDefinition, dimensions: usize) -> Result<String, Error>;
 
     /// Returns the settings of the server for an index scan.
-    fn scan_settings(&self, _scan: IndexScan) -> Vec<(&'static CStr, CString)> {
-        vec![]
-    }
+    fn scan_settings(&self, scan: IndexScan) -> Vec<(&'static CStr, CString)>;
 }
 
 /// How an index is searched.
@@ -131,20 +76,113 @@ pub struct IndexScan {
     pub is_complete: bool,
 }
 
-/// Returns the backend of a type of storage.
-pub fn backend(storage: StorageType) -> &'static dyn Backend {
-    match storage {
-        StorageType::Hnsw => &hnsw::Hnsw,
-        StorageType::Flat => &flat::Flat,
-        StorageType::PgVector => &pgvector::PgVector,
-        StorageType::Server(ServerKind::Qdrant) => &Remote(ServerKind::Qdrant),
-        StorageType::Server(ServerKind::Elasticsearch) => &Remote(ServerKind::Elasticsearch),
+impl Storage {
+    pub fn of(collection: &Collection) -> Self {
+        Self::of_type(collection.storage().storage_type())
+    }
+
+    pub fn of_type(storage: StorageType) -> Self {
+        match storage {
+            StorageType::Hnsw => Self::Index(&hnsw::Hnsw),
+            StorageType::Flat => Self::Flat,
+            StorageType::PgVector => Self::Index(&pgvector::PgVector),
+            StorageType::Server(kind) => Self::Server(RemoteStorage(kind)),
+        }
+    }
+
+    /// Returns the index that this database can have.
+    pub fn index(self) -> Option<&'static dyn VectorIndex> {
+        match self {
+            Self::Index(index) => Some(index),
+            Self::Flat | Self::Server(_) => None,
+        }
+    }
+
+    /// Returns the server that has the vectors, too.
+    pub fn server(self) -> Option<RemoteStorage> {
+        match self {
+            Self::Server(server) => Some(server),
+            Self::Flat | Self::Index(_) => None,
+        }
+    }
+
+    /// Checks that this database has what the storage needs.
+    ///
+    /// # Errors
+    /// It does not. The error says what to do.
+    pub fn check(self) -> Result<(), Error> {
+        match self {
+            Self::Index(index) => index.check(),
+            Self::Flat | Self::Server(_) => Ok(()),
+        }
+    }
+
+    /// Prepares the partition that a collection gets with its first document. Runs as the
+    /// extension's owner.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn watch(self, partition: &Partition) -> Result<(), Error> {
+        match self {
+            Self::Server(_) => storage_changes::watch(partition),
+            Self::Flat | Self::Index(_) => Ok(()),
+        }
+    }
+
+    /// Prepares the storage for a collection that has chunks already.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn adopt(self, collection: &Collection) -> Result<(), Error> {
+        match self {
+            Self::Server(server) => server.adopt(collection),
+            Self::Flat | Self::Index(_) => Ok(()),
+        }
+    }
+
+    /// Removes a collection from the storage. It moves to another one, or is dropped.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn release(self, collection: &Collection) -> Result<(), Error> {
+        match self {
+            Self::Server(server) => server.release(collection),
+            Self::Flat | Self::Index(_) => Ok(()),
+        }
     }
 }
 
-/// Returns the backend of a collection.
-pub fn of(collection: &Collection) -> &'static dyn Backend {
-    backend(collection.storage().storage_type())
+/// Tests if the storage of a retriever can be used. Returns what it is.
+///
+/// # Errors
+/// It cannot be used.
+pub fn test(retriever: &Retriever) -> Result<String, Error> {
+    let storage_type = retriever.definition.storage().storage_type();
+    let storage = Storage::of_type(storage_type);
+    storage.check()?;
+    if let Storage::Server(server) = storage {
+        return server.test(retriever);
+    }
+    Ok(format!(
+        "storage \"{}\" is in this database",
+        storage_type.name()
+    ))
+}
+
+/// Returns the valid index of a partition that searches by these settings can use. Every search
+/// calls this, so it reads no tables.
+pub fn built_index(settings: &StorageDefinition, partition: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let method = settings.storage_type().access_method()?;
+    lookup::whole_index_of(partition, method, operator_family(settings.metric()))
+}
+
+/// Returns the operator family of an index, which has the name of its operator class.
+fn operator_family(metric: Metric) -> &'static CStr {
+    match metric {
+        Metric::Cosine => c"vector_cosine_ops",
+        Metric::L2 => c"vector_l2_ops",
+        Metric::InnerProduct => c"vector_ip_ops",
+    }
 }
 
 /// Returns `WITH (...)` for the options of a graph.
@@ -158,9 +196,10 @@ fn graph_options(settings: &StorageDefinition) -> String {
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name} = {}", value?)))
         .collect();
-    match given.is_empty() {
-        true => String::new(),
-        false => format!(" WITH ({})", given.join(", ")),
+    if given.is_empty() {
+        String::new()
+    } else {
+        format!(" WITH ({})", given.join(", "))
     }
 }
 

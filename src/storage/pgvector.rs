@@ -6,13 +6,13 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::PgSqlErrorCode;
 use rag_definition::retriever::StorageDefinition;
 
-use super::{Backend, IndexScan, graph_options, hnsw::operator_family, setting};
+use super::{IndexScan, VectorIndex, graph_options, setting};
 use crate::{
     error::Error,
-    pg::{lookup, security::as_owner, spi::query},
+    pg::{security::as_owner, spi::query},
 };
 
 /// The first version with iterative scans. Without them a filter could leave out nearer chunks.
@@ -24,16 +24,12 @@ const MAX_EF_SEARCH: usize = 1000;
 
 pub struct PgVector;
 
-impl Backend for PgVector {
+impl VectorIndex for PgVector {
     fn check(&self) -> Result<(), Error> {
         schema().map(|_| ())
     }
 
-    fn wanted_index(
-        &self,
-        settings: &StorageDefinition,
-        dimensions: usize,
-    ) -> Result<Option<String>, Error> {
+    fn definition(&self, settings: &StorageDefinition, dimensions: usize) -> Result<String, Error> {
         let schema = schema()?;
         if dimensions > MAX_DIMENSIONS {
             return Err(Error::new(
@@ -47,17 +43,9 @@ impl Backend for PgVector {
         }
         let class = settings.metric().operator_class();
         let options = graph_options(settings);
-        Ok(Some(format!(
+        Ok(format!(
             "USING hnsw ((embedding::{schema}.vector({dimensions})) {schema}.{class}){options}"
-        )))
-    }
-
-    fn built_index(
-        &self,
-        settings: &StorageDefinition,
-        partition: pg_sys::Oid,
-    ) -> Option<pg_sys::Oid> {
-        lookup::whole_index_of(partition, c"hnsw", operator_family(settings.metric()))
+        ))
     }
 
     fn order(&self, settings: &StorageDefinition, dimensions: usize) -> Result<String, Error> {
@@ -90,21 +78,21 @@ impl Backend for PgVector {
 fn schema() -> Result<String, Error> {
     let found = as_owner(|| {
         query(
-            "SELECT pg_catalog.quote_ident(n.nspname), e.extversion,
-                    EXISTS (SELECT FROM pg_catalog.pg_cast AS k
-                            JOIN pg_catalog.pg_type AS t
+            "SELECT quote_ident(n.nspname) AS schema, e.extversion AS version,
+                    EXISTS (SELECT FROM pg_cast AS k
+                            JOIN pg_type AS t
                                 ON t.oid = k.casttarget AND t.typnamespace = n.oid
                                AND t.typname = 'vector'
-                            WHERE k.castsource = 'rag_types.vector'::pg_catalog.regtype)
-             FROM pg_catalog.pg_extension AS e
-             JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
+                            WHERE k.castsource = 'rag_types.vector'::regtype) AS has_casts
+             FROM pg_extension AS e
+             JOIN pg_namespace AS n ON n.oid = e.extnamespace
              WHERE e.extname = 'vector'",
             &[],
             |row| {
                 Ok((
-                    row.required::<String>(1)?,
-                    row.required::<String>(2)?,
-                    row.required::<bool>(3)?,
+                    row.required::<String>("schema")?,
+                    row.required::<String>("version")?,
+                    row.required::<bool>("has_casts")?,
                 ))
             },
         )

@@ -11,13 +11,13 @@ use crate::{
         spi::{execute, execute_returning, query},
     },
     source::table::changes,
-    storage::remote::{changes as server_changes, comparison},
+    storage::remote::{comparison, replication},
 };
 
 /// If drift was found, makes the run fetch and embed the drifted documents as if they were new, and
 /// only those. Chunks without a document are deleted. Chunks of drifted documents get new ids and
 /// lose their embedding keys: they are no source of embeddings, and their ids conflict with no
-/// others. A server that has another number of chunks is told all documents again.
+/// others. All documents are replicated again to a server that has another number of chunks.
 pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     let (collection, name) = (source.collection.as_str(), source.name.as_str());
     if !was_found(source)? {
@@ -25,7 +25,7 @@ pub fn forget_drifted(source: &Source) -> Result<(), Error> {
     }
     let searched = Collection::get(collection)?;
     if comparison::difference(&searched)?.is_some() {
-        server_changes::queue_again(&searched)?;
+        replication::queue_again(&searched)?;
     }
     as_owner(|| {
         let drifted: Vec<(pgrx::Uuid, bool)> = without_jit(|| {

@@ -4,14 +4,14 @@
 //! |---|---|---|
 //! | [`supervisor`] | one per cluster, on standbys too | keeps `rag-engine embed` running |
 //! | [`launcher`] | one per cluster, on a primary | starts a scheduler in each database where something is due |
-//! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, tells servers that search vectors what has changed |
+//! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, replicates changes to servers that search vectors |
 //! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
 //! | [`indexer`] | one per call of `rag_index_all_knowledge` | indexes the knowledge items of a collection |
 //!
 //! | file | contents |
 //! |---|---|
 //! | [`due_source`], [`queue`] | a scheduler queues the runs of sources that are due, and starts queued runs |
-//! | [`drift`], [`storage`], [`stalls`] | what else a scheduler does: drift checks, changes for servers that search vectors, lines of the log |
+//! | [`drift`], [`replication`], [`stalls`] | what else a scheduler does: drift checks, changes of servers that search vectors, lines of the log |
 //! | [`hooks`], [`drop_extension`] | commands that the workers must know of |
 //!
 //! [`hooks`] and [`shared`] tell them what happens, [`slots`](crate::cluster::slots) share the
@@ -26,10 +26,10 @@ pub mod hooks;
 mod indexer;
 pub mod launcher;
 mod queue;
+mod replication;
 pub mod runner;
 pub mod scheduler;
 mod stalls;
-mod storage;
 pub mod supervisor;
 
 use pgrx::bgworkers::BackgroundWorker;

@@ -27,8 +27,8 @@ use pgrx::{
 };
 
 use super::{
-    drift::Checks, due_source, queue::Queue, reload_settings_if_asked, stalls,
-    storage::ServerChanges,
+    drift::Checks, due_source, queue::Queue, reload_settings_if_asked, replication::Replicator,
+    stalls,
 };
 use crate::{
     catalog::{
@@ -136,7 +136,7 @@ fn is_installed() -> bool {
 struct Scheduler {
     queue: Queue,
     checks: Checks,
-    server_changes: ServerChanges,
+    replicator: Replicator,
     /// The delay after the last error, until something succeeds.
     error_delay: Option<Duration>,
     /// All sources with the schedule @reboot have become due.
@@ -158,7 +158,7 @@ impl Scheduler {
         Self {
             queue: Queue::default(),
             checks: Checks::default(),
-            server_changes: ServerChanges::default(),
+            replicator: Replicator::default(),
             error_delay: None,
             has_booted: false,
             may_reschedule: true,
@@ -223,7 +223,7 @@ impl Scheduler {
             return true;
         }
         !self.checks.are_running()
-            && !self.server_changes.are_in_flight()
+            && !self.replicator.is_busy()
             && next.is_none_or(|next| next >= NEAR_TIME)
             && self
                 .active
@@ -323,8 +323,8 @@ impl Scheduler {
         } else {
             None
         };
-        let server_changes = if shared::is_present() && !was_restoring {
-            self.server_changes.advance()?
+        let replication = if shared::is_present() && !was_restoring {
+            self.replicator.advance()?
         } else {
             None
         };
@@ -357,7 +357,7 @@ impl Scheduler {
             next,
             locked,
             delay,
-            server_changes,
+            replication,
             stalled,
         ]
         .into_iter()

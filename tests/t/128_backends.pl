@@ -151,5 +151,5 @@ $node->reload;
 $sql->(q{SELECT rag_drop_collection(c.name) FROM rag.collections c
 	JOIN rag.retrievers r ON r.name = c.retriever WHERE r.name ~ '^(qdrant|elastic)'});
 $node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM rag_internal.storage_removal')
-  || die 'the servers were not told';
+  || die 'the removals were not replicated';
 done_testing();

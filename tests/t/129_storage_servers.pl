@@ -211,7 +211,7 @@ $sql->(qq{SELECT rag_alter_retriever('docs', '{"storageConfig": {"type": "elasti
 $written->('docs');
 is($sql->(q{SELECT documents_pending, server_chunks = chunks FROM rag_sync_storage('docs')}),
 	'0|t', 'all documents are written to another server');
-await('the former one cannot be told to delete them',
+await('the removal at the former one fails',
 	sub { $sql->(q{SELECT error ~ 'could not reach Qdrant' FROM rag_internal.storage_removal
 		WHERE collection = 'docs'}) eq 't' });
 my $former = q{SELECT problem, remedy FROM rag_status() WHERE object = 'retriever docs'};

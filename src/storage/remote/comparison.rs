@@ -1,27 +1,27 @@
 //! Compares a collection with its copy on a server.
 
-use super::changes::can_go_on;
+use super::replication::can_go_on;
 use crate::{
     catalog::{collections::Collection, storage_changes as stored},
     error::Error,
     pg::transaction::with_latest_snapshot,
-    storage,
+    storage::Storage,
 };
 
 /// Returns the numbers of chunks here and at the server of a collection, if they differ although
-/// the server was told all changes. Returns None if the server cannot be asked, too.
+/// no change is pending. Returns None if the server cannot be asked, too.
 ///
 /// # Errors
 /// A statement fails.
 pub fn difference(collection: &Collection) -> Result<Option<(i64, i64)>, Error> {
-    if collection.storage().server().is_none() {
+    let Some(server) = Storage::of(collection).server() else {
         return Ok(None);
-    }
+    };
     let mut found = None;
-    // the server may have been told of a change while both sides were counted
+    // a change may have been replicated while both sides were counted
     for _ in 0..2 {
-        let server_chunks = match storage::of(collection).count(collection) {
-            Ok(count) => count.and_then(|count| i64::try_from(count).ok()),
+        let server_chunks = match server.count(collection) {
+            Ok(count) => Some(count),
             Err(failure) if can_go_on(&failure) => None,
             Err(failure) => return Err(failure),
         };

@@ -11,24 +11,24 @@
 //! has: what it names and is no row that the caller may see is left out, and what it does not know
 //! yet is read here. If it is unavailable, searches read this database alone.
 //!
-//! [`changes`] tells the server. A row of `rag_internal.storage_change` stays until the server has
-//! the points of this change. Only one process at a time tells the changes of a collection.
+//! `rag_internal.storage_change` is the outbox: its rows are pending changes. [`replication`] sends them. A
+//! row stays until the server has the points of this change. Only one process at a time replicates
+//! a collection.
 
 pub mod call;
-pub mod changes;
 pub mod comparison;
 pub mod former;
+pub mod replication;
 
 use std::time::Duration;
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use pgrx::PgSqlErrorCode;
 use rag_definition::retriever::{ServerKind, StorageDefinition};
 use rag_protocol::storage::{
     FoundPoint, IndexShape, Labelled, Place, StorageEvent, StorageRequest,
 };
 
 use self::call::{StoreCall, Target};
-use super::Backend;
 use crate::{
     catalog::{
         collections::Collection,
@@ -46,7 +46,9 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit of a test, and of a count.
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub struct Remote(pub ServerKind);
+/// The vectors of collections on a server of one kind.
+#[derive(Clone, Copy)]
+pub struct RemoteStorage(pub ServerKind);
 
 /// The search for candidates at a server.
 pub struct CandidateSearch<'a> {
@@ -57,16 +59,12 @@ pub struct CandidateSearch<'a> {
     pub labels: Option<Labelled>,
 }
 
-impl Backend for Remote {
-    fn wanted_index(&self, _: &StorageDefinition, _: usize) -> Result<Option<String>, Error> {
-        Ok(None)
-    }
-
-    fn built_index(&self, _: &StorageDefinition, _: pg_sys::Oid) -> Option<pg_sys::Oid> {
-        None
-    }
-
-    fn test(&self, retriever: &Retriever) -> Result<String, Error> {
+impl RemoteStorage {
+    /// Asks the server of a retriever what it is.
+    ///
+    /// # Errors
+    /// It is unavailable.
+    pub fn test(self, retriever: &Retriever) -> Result<String, Error> {
         let target = Target::of(retriever)?;
         match StoreCall::begin(&target, StorageRequest::Describe, TEST_TIMEOUT)?.wait()? {
             StorageEvent::Described { server } => Ok(format!(
@@ -78,7 +76,11 @@ impl Backend for Remote {
         }
     }
 
-    fn candidates(&self, search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
+    /// Asks the server for chunks that may be the nearest.
+    ///
+    /// # Errors
+    /// It is unavailable, or has lost the index.
+    pub fn candidates(self, search: &CandidateSearch<'_>) -> Result<Vec<FoundPoint>, Error> {
         let name = search.collection.name.as_str();
         let Some(place) = place(search.collection) else {
             return Ok(vec![]);
@@ -93,26 +95,34 @@ impl Backend for Remote {
         let target = Target::of_collection(search.collection)?;
         match StoreCall::begin(&target, request, SEARCH_TIMEOUT)?.wait()? {
             StorageEvent::Found { points } => Ok(points),
-            // all documents are searched here until the server is told the first one
-            StorageEvent::NoIndex if !storage_changes::was_told(name)? => Ok(vec![]),
+            // all documents are searched here until the first one is replicated
+            StorageEvent::NoIndex if !storage_changes::has_replica(name)? => Ok(vec![]),
             StorageEvent::NoIndex => Err(lost_index(search.collection)),
             _ => Err(unexpected()),
         }
     }
 
-    fn count(&self, collection: &Collection) -> Result<Option<u64>, Error> {
+    /// Returns the number of chunks that the server has.
+    ///
+    /// # Errors
+    /// It is unavailable.
+    pub fn count(self, collection: &Collection) -> Result<i64, Error> {
         let Some(place) = place(collection) else {
-            return Ok(Some(0));
+            return Ok(0);
         };
         let target = Target::of_collection(collection)?;
         let request = StorageRequest::Count { place };
         match StoreCall::begin(&target, request, TEST_TIMEOUT)?.wait()? {
-            StorageEvent::Counted { points } => Ok(Some(points)),
+            StorageEvent::Counted { points } => i64::try_from(points).map_err(|_| unexpected()),
             _ => Err(unexpected()),
         }
     }
 
-    fn adopt(&self, collection: &Collection) -> Result<(), Error> {
+    /// Queues all documents of a collection that gets this storage.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn adopt(self, collection: &Collection) -> Result<(), Error> {
         if let Some(partition) = partitions::of(collection.name.as_str())? {
             as_owner(|| storage_changes::watch(&partition))?;
             storage_changes::queue_all(collection.name.as_str())?;
@@ -120,7 +130,11 @@ impl Backend for Remote {
         Ok(())
     }
 
-    fn release(&self, collection: &Collection) -> Result<(), Error> {
+    /// Queues the deletion of what the server has of a collection.
+    ///
+    /// # Errors
+    /// A statement fails.
+    pub fn release(self, collection: &Collection) -> Result<(), Error> {
         storage_changes::release(collection)
     }
 }

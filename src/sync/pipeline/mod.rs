@@ -43,7 +43,7 @@ use crate::{
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
     pg::{lock::WriterLock, transaction::transaction},
-    storage::remote::changes,
+    storage::remote::replication,
 };
 
 /// The number of validators that are stored in one transaction.
@@ -172,7 +172,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
     feed.done()?;
     let collection = &pipeline.indexer.collection;
     transaction(|| index::create_if_large_enough(collection, WriterLock::Wait))?;
-    changes::tell_after_run(collection)
+    replication::replicate_after_run(collection)
 }
 
 /// Rebuilds the table of a collection if it is damaged.

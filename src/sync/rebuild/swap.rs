@@ -21,7 +21,8 @@ use crate::{
         transaction::{read_without_keeping_locks, subtransaction_kept_if},
         wait::sleep,
     },
-    settings, storage,
+    settings,
+    storage::Storage,
 };
 
 /// The number of changed documents that are copied while writers wait. More are copied before.
@@ -197,7 +198,7 @@ fn replace(
             return Ok(Some(Obstacle::Locks));
         }
         move_places(target, rebuild)?;
-        storage::of(&target.present).release(&target.present)?;
+        Storage::of(&target.present).release(&target.present)?;
         // from here on, no collection joins a partition
         let former = placement::leave(&target.present)?;
         set_model(target)?;
@@ -224,7 +225,7 @@ fn replace(
             collections::adopt_wanted(name)?;
         }
         let rebuilt = Collection::get(name)?;
-        storage::of(&rebuilt).adopt(&rebuilt)?;
+        Storage::of(&rebuilt).adopt(&rebuilt)?;
         rebuilds::forget(name)?;
         Ok(None)
     })

@@ -1,4 +1,4 @@
-//! Tells servers what has changed.
+//! Replicates pending changes to servers.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
+    RemoteStorage,
     call::{StoreCall, Target},
     place, shape,
 };
@@ -24,7 +25,7 @@ use crate::{
         lock::Lock,
         transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
     },
-    storage,
+    storage::Storage,
 };
 
 /// The time limit of a request, with all attempts.
@@ -36,18 +37,18 @@ const BATCH_DOCUMENTS: usize = 100;
 /// The number of chunks from which a request takes no more documents.
 const BATCH_CHUNKS: i64 = 1000;
 
-/// What a server is told.
-enum Request {
+/// What one request replicates.
+enum Batch {
     Changes(Vec<DocumentChange>),
     Removal(i64),
 }
 
-/// A part of the changes of a collection, on its way to the server. While it exists, no other
-/// process tells the changes of the collection.
-pub struct ChangesInFlight {
+/// Some pending changes of a collection, on their way to its server. While this exists, no other
+/// process replicates the collection.
+pub struct Replication {
     collection: String,
     call: StoreCall,
-    request: Request,
+    batch: Batch,
     /// The server has created the index for it.
     created_index: bool,
     /// Why the server does not accept the documents.
@@ -63,22 +64,22 @@ impl Drop for HeldLock {
     }
 }
 
-/// Begins to tell the next changes of a collection, in a transaction. Returns None if there are
-/// none, or if another process tells them.
+/// Begins to replicate the next changes of a collection, in a transaction. Returns None if there
+/// are none, or if another process replicates them.
 ///
 /// # Errors
 /// The collection's server cannot be asked.
-pub fn begin(collection: &str) -> Result<Option<ChangesInFlight>, Error> {
+pub fn begin(collection: &str) -> Result<Option<Replication>, Error> {
     let lock = Lock::storage(collection);
     if !lock.try_acquire() {
         return Ok(None);
     }
     let lock = HeldLock(lock);
-    // what the former holder of the lock has told is not told again as it was before
+    // the former holder of the lock may have replicated what an older snapshot has as pending
     with_latest_snapshot(|| begin_locked(collection, lock))
 }
 
-fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlight>, Error> {
+fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<Replication>, Error> {
     if removals::of(collection)?.iter().any(|one| one.blocks) {
         return Ok(None);
     }
@@ -89,14 +90,15 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     let (Some(place), Some(model)) = (place(&collection), &collection.model) else {
         return Ok(None);
     };
-    if changes.is_empty() || collection.storage().server().is_none() {
+    if changes.is_empty() || Storage::of(&collection).server().is_none() {
         return Ok(None);
     }
     let mut documents: Vec<Uuid> = changes.iter().map(|change| change.document).collect();
     let kept = within_a_request(&collection, &documents)?;
-    let kept = match changes[0].was_refused {
-        true => 1,
-        false => kept.min(changes.iter().filter(|one| !one.was_refused).count()),
+    let kept = if changes[0].was_refused {
+        1
+    } else {
+        kept.min(changes.iter().filter(|one| !one.was_refused).count())
     };
     changes.truncate(kept);
     documents.truncate(kept);
@@ -109,21 +111,21 @@ fn begin_locked(collection: &str, lock: HeldLock) -> Result<Option<ChangesInFlig
     };
     let target = Target::of_collection(&collection)?;
     let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
-    let request = Request::Changes(changes);
-    Ok(Some(ChangesInFlight::new(
+    let batch = Batch::Changes(changes);
+    Ok(Some(Replication::new(
         collection.name.as_str(),
         call,
-        request,
+        batch,
         lock,
     )))
 }
 
-/// Begins to have a server delete what was of a collection, in a transaction. Returns None if it is
-/// done, or if another process tells the server.
+/// Begins to delete on a server what was of a collection, in a transaction. Returns None if it is
+/// done, or if another process replicates the collection.
 ///
 /// # Errors
 /// The server cannot be asked.
-pub fn begin_removal(collection: &str, removal: i64) -> Result<Option<ChangesInFlight>, Error> {
+pub fn begin_removal(collection: &str, removal: i64) -> Result<Option<Replication>, Error> {
     let lock = Lock::storage(collection);
     if !lock.try_acquire() {
         return Ok(None);
@@ -142,8 +144,8 @@ pub fn begin_removal(collection: &str, removal: i64) -> Result<Option<ChangesInF
         is_whole: found.is_whole,
     };
     let call = StoreCall::begin(&target, request, WRITE_TIMEOUT)?;
-    let request = Request::Removal(removal);
-    Ok(Some(ChangesInFlight::new(collection, call, request, lock)))
+    let batch = Batch::Removal(removal);
+    Ok(Some(Replication::new(collection, call, batch, lock)))
 }
 
 /// Returns how many of some documents fit into a request, at least one.
@@ -177,12 +179,12 @@ fn point(chunk: ChunkPoint) -> Point {
     }
 }
 
-impl ChangesInFlight {
-    fn new(collection: &str, call: StoreCall, request: Request, lock: HeldLock) -> Self {
+impl Replication {
+    fn new(collection: &str, call: StoreCall, batch: Batch, lock: HeldLock) -> Self {
         Self {
             collection: collection.to_owned(),
             call,
-            request,
+            batch,
             created_index: false,
             refusal: None,
             _lock: lock,
@@ -193,11 +195,11 @@ impl ChangesInFlight {
         &self.collection
     }
 
-    /// Returns the removal that the server was told.
+    /// Returns the removal that is replicated.
     pub fn removal(&self) -> Option<i64> {
-        match self.request {
-            Request::Changes(_) => None,
-            Request::Removal(removal) => Some(removal),
+        match self.batch {
+            Batch::Changes(_) => None,
+            Batch::Removal(removal) => Some(removal),
         }
     }
 
@@ -215,7 +217,7 @@ impl ChangesInFlight {
     /// Waits for the answer of the server.
     ///
     /// # Errors
-    /// See [`ChangesInFlight::poll`].
+    /// See [`Replication::poll`].
     fn wait(&mut self) -> Result<(), Error> {
         let event = self.call.wait()?;
         self.take(event)
@@ -233,14 +235,14 @@ impl ChangesInFlight {
         Ok(())
     }
 
-    /// Records what the server has been told, or does not accept, in a transaction. Returns the
-    /// number of documents that it has been told.
+    /// Deletes from the outbox what the server has now, or records that it does not accept it, in a
+    /// transaction. Returns the number of documents that the server has now.
     ///
     /// # Errors
     /// A statement fails.
     pub fn record(&self) -> Result<usize, Error> {
-        match &self.request {
-            Request::Changes(changes) => {
+        match &self.batch {
+            Batch::Changes(changes) => {
                 if self.created_index {
                     queue_lost(&self.collection)?;
                 }
@@ -248,10 +250,10 @@ impl ChangesInFlight {
                     stored::refused(&self.collection, changes, &described(error))?;
                     return Ok(0);
                 }
-                stored::written(&self.collection, changes)?;
+                stored::replicated(&self.collection, changes)?;
                 Ok(changes.len())
             }
-            Request::Removal(removal) => {
+            Batch::Removal(removal) => {
                 removals::done(*removal)?;
                 Ok(0)
             }
@@ -267,14 +269,14 @@ fn queue_lost(collection: &str) -> Result<(), Error> {
     };
     for lost in Collection::of_partition(partition.name())? {
         let name = lost.name.as_str();
-        if lost.storage().server().is_some() && stored::was_told(name)? {
+        if Storage::of(&lost).server().is_some() && stored::has_replica(name)? {
             stored::queue_all(name)?;
         }
     }
     Ok(())
 }
 
-/// Records that a server could not be told the changes of a collection, or a removal, in a
+/// Records that the changes of a collection, or a removal, could not be replicated, in a
 /// transaction of its own.
 ///
 /// # Errors
@@ -303,19 +305,18 @@ fn of_former(error: &str) -> String {
     format!("former server: {error}")
 }
 
-/// Tells the server of a collection its changes at the end of a run, in transactions of its own.
-/// What the server cannot be told stays recorded.
+/// Replicates the pending changes of a collection at the end of a run, in transactions of its own.
+/// What cannot be replicated stays in the outbox.
 ///
 /// # Errors
 /// The run was cancelled, or a statement fails.
-pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
-    if collection.storage().server().is_none() {
+pub fn replicate_after_run(collection: &Collection) -> Result<(), Error> {
+    if Storage::of(collection).server().is_none() {
         return Ok(());
     }
     let name = collection.name.as_str();
     let until = Instant::now() + RUN_TIME;
-    // what was told
-    let tell = |begin: &dyn Fn() -> Result<Option<ChangesInFlight>, Error>| {
+    let replicate = |begin: &dyn Fn() -> Result<Option<Replication>, Error>| {
         let Some(mut in_flight) = transaction(begin)? else {
             return Ok(None);
         };
@@ -324,32 +325,28 @@ pub fn tell_after_run(collection: &Collection) -> Result<(), Error> {
     };
     for removal in transaction(|| removals::of(name))? {
         let removal = removal.removal;
-        match tell(&|| begin_removal(name, removal)) {
-            Err(error) if error.is(Cause::Cancelled) => {
-                return Err(error);
-            }
+        match replicate(&|| begin_removal(name, removal)) {
+            Err(error) if error.is(Cause::Cancelled) => return Err(error),
             Err(error) => delay(name, Some(removal), &error)?,
             Ok(_) => {}
         }
     }
     while Instant::now() < until {
-        match tell(&|| begin(name)) {
+        match replicate(&|| begin(name)) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            Err(error) if error.is(Cause::Cancelled) => {
-                return Err(error);
-            }
+            Err(error) if error.is(Cause::Cancelled) => return Err(error),
             Err(error) => return delay(name, None, &error),
         }
     }
     Ok(())
 }
 
-/// What [`tell_now`] did.
-pub struct Told {
-    /// The number of documents that the server was told.
+/// What [`replicate_now`] did.
+pub struct ReplicationReport {
+    /// The number of documents that were replicated.
     pub documents: i64,
-    /// The number of documents that it was not told.
+    /// The number of documents that are still pending.
     pub pending: i64,
     pub chunks: i64,
     /// The number of chunks at the server.
@@ -357,12 +354,17 @@ pub struct Told {
     pub error: Option<String>,
 }
 
-/// Tells the server of a collection its changes in the current transaction, but not the changes of
-/// this transaction. `complete`: has all documents told again.
+/// Replicates the pending changes of a collection in the current transaction, but not the changes
+/// of this transaction. `complete`: replicates all documents again.
 ///
 /// # Errors
-/// A statement fails. Errors of the server are in the result.
-pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Result<Told, Error> {
+/// The collection has no server, or a statement fails. Errors of the server are in the result.
+pub fn replicate_now(
+    collection: &Collection,
+    complete: bool,
+    until: Instant,
+) -> Result<ReplicationReport, Error> {
+    let server = server_of(collection)?;
     let name = collection.name.as_str();
     if snapshot_is_fixed() {
         // the server would get documents as they were
@@ -378,7 +380,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
     }
     let (mut documents, mut server_chunks) = (0, None);
     let (mut of_removal, mut error, mut is_failing) = (None, None, false);
-    let tell = |begun: Result<Option<ChangesInFlight>, Error>| {
+    let replicate = |begun: Result<Option<Replication>, Error>| {
         let Some(mut in_flight) = begun? else {
             return Ok(None);
         };
@@ -386,15 +388,15 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         in_flight.record().map(Some)
     };
     for removal in removals::of(name)? {
-        match tell(begin_removal(name, removal.removal)) {
+        match replicate(begin_removal(name, removal.removal)) {
             Err(failure) if can_go_on(&failure) => of_removal = Some(described(&failure)),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }
     }
     while Instant::now() < until {
-        match tell(begin(name)) {
-            Ok(Some(told)) => documents += told as i64,
+        match replicate(begin(name)) {
+            Ok(Some(replicated)) => documents += replicated as i64,
             Ok(None) => break,
             Err(failure) if can_go_on(&failure) => {
                 error = Some(failure);
@@ -405,15 +407,15 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         }
     }
     if of_removal.is_none() {
-        // another process may be telling it
+        // another process may be replicating it
         of_removal = removals::failed(Some(name))?
             .into_iter()
             .next()
             .map(|failed| failed.error);
     }
     if !is_failing {
-        match storage::of(collection).count(collection) {
-            Ok(count) => server_chunks = count.and_then(|count| i64::try_from(count).ok()),
+        match server.count(collection) {
+            Ok(count) => server_chunks = Some(count),
             Err(failure) if can_go_on(&failure) => error = error.or(Some(failure)),
             Err(failure) => return Err(failure),
         }
@@ -422,7 +424,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
         Some(error) => Some(described(&error)),
         None => stored::refusal(name)?.or_else(|| of_removal.as_deref().map(of_former)),
     };
-    Ok(Told {
+    Ok(ReplicationReport {
         documents,
         pending: stored::pending(name)?,
         chunks: stored::count_chunks(collection)?,
@@ -437,7 +439,7 @@ pub fn tell_now(collection: &Collection, complete: bool, until: Instant) -> Resu
 /// A statement fails.
 pub fn queue_again(collection: &Collection) -> Result<(), Error> {
     stored::release(collection)?;
-    storage::of(collection).adopt(collection)
+    Storage::of(collection).adopt(collection)
 }
 
 /// Returns true if the server or its secrets are to blame, and this transaction can go on.
@@ -456,19 +458,17 @@ pub(super) fn can_go_on(error: &Error) -> bool {
     )
 }
 
-/// # Errors
-/// The storage of a collection is not on another server.
-pub fn require_server(collection: &Collection) -> Result<(), Error> {
-    if collection.storage().server().is_some() {
-        return Ok(());
-    }
-    Err(Error::new(
-        PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-        format!(
-            "storage \"{}\" of collection \"{}\" is in this database",
-            collection.storage().storage_type().name(),
-            collection.name
-        ),
-    )
-    .hint("Only storage on another server has to be told of changes."))
+/// Returns the server of a collection.
+fn server_of(collection: &Collection) -> Result<RemoteStorage, Error> {
+    Storage::of(collection).server().ok_or_else(|| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!(
+                "storage \"{}\" of collection \"{}\" is in this database",
+                collection.storage().storage_type().name(),
+                collection.name
+            ),
+        )
+        .hint("Only changes of collections with storage on another server are replicated.")
+    })
 }

@@ -1,4 +1,4 @@
-//! When a scheduler tells servers that search vectors what has changed: one request at a time, by a
+//! When a scheduler replicates changes to servers that search vectors: one request at a time, by a
 //! process of `rag-engine` that the scheduler looks at now and then, so that a slow server delays
 //! no source.
 
@@ -9,24 +9,24 @@ use crate::{
     cluster::backoff::Backoff,
     error::Error,
     pg::transaction::transaction,
-    storage::remote::changes::{self, ChangesInFlight},
+    storage::remote::replication::{self, Replication},
 };
 
 /// Intervals between looks at a request in progress.
 const POLL_INTERVALS: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(1));
-/// Delay before the next attempt while another process tells the changes of a collection.
+/// Delay before the next attempt while another process replicates a collection.
 const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct ServerChanges {
-    in_flight: Option<ChangesInFlight>,
+pub struct Replicator {
+    in_flight: Option<Replication>,
     /// The interval before the next look at it.
     interval: Option<Duration>,
 }
 
-impl ServerChanges {
+impl Replicator {
     /// Returns true if a request is in progress.
-    pub fn are_in_flight(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.in_flight.is_some()
     }
 
@@ -42,11 +42,11 @@ impl ServerChanges {
                 self.interval = Some(POLL_INTERVALS.after(self.interval));
                 return Ok(self.interval);
             }
-            let told = answer.and_then(|_| transaction(|| in_flight.record()).map(drop));
+            let recorded = answer.and_then(|_| transaction(|| in_flight.record()).map(drop));
             let (collection, removal) = (in_flight.collection().to_owned(), in_flight.removal());
             self.in_flight = None;
-            if let Err(error) = told {
-                changes::delay(&collection, removal, &error)?;
+            if let Err(error) = recorded {
+                replication::delay(&collection, removal, &error)?;
             }
         }
         let mut is_busy = false;
@@ -56,8 +56,8 @@ impl ServerChanges {
                 return Ok([Some(due.wait), busy].into_iter().flatten().min());
             }
             let begun = transaction(|| match due.removal {
-                Some(removal) => changes::begin_removal(&due.collection, removal),
-                None => changes::begin(&due.collection),
+                Some(removal) => replication::begin_removal(&due.collection, removal),
+                None => replication::begin(&due.collection),
             });
             match begun {
                 Ok(Some(in_flight)) => {
@@ -66,7 +66,7 @@ impl ServerChanges {
                     return Ok(self.interval);
                 }
                 Ok(None) => is_busy = true,
-                Err(error) => changes::delay(&due.collection, due.removal, &error)?,
+                Err(error) => replication::delay(&due.collection, due.removal, &error)?,
             }
         }
         Ok(is_busy.then_some(BUSY_DELAY))
