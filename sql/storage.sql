@@ -4,9 +4,9 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE SEQUENCE rag_internal.storage_change_number;
 
--- The outbox: a document whose points on the other server may be out of date. Every change of its chunks writes
--- the row in the same transaction. It is deleted once the server has the points of this change. The
--- searches of the documents in here read this database alone.
+-- The outbox: a document whose points on the other server may be out of date. Every change of its
+-- chunks writes the row in the same transaction. It is deleted once the server has the points of
+-- this change. The searches of the documents in here read this database alone.
 CREATE TABLE rag_internal.storage_change (
     collection text NOT NULL,
     document_id uuid NOT NULL,

@@ -1,8 +1,9 @@
 //! The nearest chunks by the candidates of another server.
 //!
-//! The server knows the documents as they were replicated last, and nothing of rights. So its candidates are looked up here, with the filter and the caller's rights, and their
-//! distances are computed. All chunks of documents that have changed since are candidates, too. If
-//! too few candidates are left, the server is asked for more.
+//! The server knows the documents as they were replicated last, and nothing of rights. So its
+//! candidates are looked up here, with the filter and the caller's rights, and their distances are
+//! computed. All chunks of documents that have changed since are candidates, too. If too few
+//! candidates are left, the server is asked for more.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Storage on another server, Qdrant or Elasticsearch.
+//! Storage on another server.
 //!
 //! ```text
 //! write ── same transaction ──▶ rag_internal.storage_change ── after the commit ──▶ rag-engine store ──▶ server
