@@ -57,7 +57,6 @@ BEGIN
             ('rag_test_model', true, 'sends a small request to a model'),
             ('rag_clear_embedding_cache', false,
              'empties the cache of embeddings; returns the number of those removed'),
-            ('rag_retrieval_methods', true, 'returns the methods that a type of storage can have'),
             ('rag_create_source', false,
              'creates a source, from which documents of a collection are fetched'),
             ('rag_alter_source', true,

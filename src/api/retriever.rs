@@ -11,15 +11,14 @@ use crate::{
     pg::{json::JsonbText, roles},
 };
 
-fn named(name: Option<&str>, namespace: Option<&str>) -> Result<Name, Error> {
-    Name::retriever(required("namespace", namespace)?, required("name", name)?)
+fn named(name: Option<&str>) -> Result<Name, Error> {
+    Name::retriever(required("name", name)?)
 }
 
 #[pg_extern]
 fn rag_create_retriever(
     name: Option<&str>,
     spec: pgrx::default!(Option<JsonbText>, "'{}'"),
-    namespace: pgrx::default!(Option<&str>, "'default'"),
     display_name: pgrx::default!(Option<&str>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
@@ -29,14 +28,13 @@ fn rag_create_retriever(
         display_name,
         description,
     };
-    Ok(retriever::create(&named(name, namespace)?, &changes)?)
+    Ok(retriever::create(&named(name)?, &changes)?)
 }
 
 #[pg_extern]
 fn rag_alter_retriever(
     name: Option<&str>,
     spec: pgrx::default!(Option<JsonbText>, "NULL"),
-    namespace: pgrx::default!(Option<&str>, "'default'"),
     display_name: pgrx::default!(Option<&str>, "NULL"),
     description: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
@@ -46,17 +44,16 @@ fn rag_alter_retriever(
         display_name,
         description,
     };
-    Ok(retriever::alter(&named(name, namespace)?, &changes)?)
+    Ok(retriever::alter(&named(name)?, &changes)?)
 }
 
 #[pg_extern]
 fn rag_drop_retriever(
     name: Option<&str>,
-    namespace: pgrx::default!(Option<&str>, "'default'"),
     if_exists: pgrx::default!(bool, "false"),
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_drop_retriever()");
-    let name = named(name, namespace)?;
+    let name = named(name)?;
     if retriever::drop(name.as_str())? {
         return Ok(());
     }
@@ -69,9 +66,7 @@ fn rag_drop_retriever(
 
 #[pg_extern(stable)]
 #[allow(clippy::type_complexity)] // the columns of the result
-fn rag_list_retrievers(
-    namespace: pgrx::default!(Option<&str>, "NULL"),
-) -> Result<
+fn rag_list_retrievers() -> Result<
     TableIterator<
         'static,
         (
@@ -88,7 +83,7 @@ fn rag_list_retrievers(
     ErrorReport,
 > {
     let mut rows = vec![];
-    for found in retrievers::all(namespace)? {
+    for found in retrievers::all()? {
         let modes = found.definition.methods().enabled_modes();
         rows.push((
             split(&found.name).1.to_owned(),
@@ -110,7 +105,6 @@ fn rag_list_retrievers(
 #[pg_extern(volatile)]
 fn rag_test_retriever(
     name: Option<&str>,
-    namespace: pgrx::default!(Option<&str>, "'default'"),
 ) -> Result<
     TableIterator<
         'static,
@@ -123,14 +117,14 @@ fn rag_test_retriever(
     >,
     ErrorReport,
 > {
-    let test = retriever::test(named(name, namespace)?.as_str())?;
+    let test = retriever::test(named(name)?.as_str())?;
     Ok(TableIterator::once(columns(test)))
 }
 
 #[pg_extern(name = "rag_test_retriever", volatile)]
 fn test_unsaved_retriever(
     spec: Option<JsonbText>,
-    namespace: pgrx::default!(Option<&str>, "'default'"),
+    name: pgrx::default!(Option<&str>, "'unsaved'"),
 ) -> Result<
     TableIterator<
         'static,
@@ -144,7 +138,7 @@ fn test_unsaved_retriever(
     ErrorReport,
 > {
     let spec = required("spec", parsed("spec", spec)?)?;
-    let test = retriever::test_unsaved(required("namespace", namespace)?, &spec)?;
+    let test = retriever::test_unsaved(&named(name)?, &spec)?;
     Ok(TableIterator::once(columns(test)))
 }
 
@@ -164,9 +158,4 @@ fn columns(test: RetrieverTest) -> (bool, String, String, f64) {
         test.storage_type.name().to_owned(),
         test.latency.as_micros() as f64 / 1e3,
     )
-}
-
-#[pg_extern(immutable, strict, parallel_safe)]
-fn rag_retrieval_methods(storage_type: &str) -> Result<Vec<String>, ErrorReport> {
-    Ok(retriever::methods_of_storage(storage_type)?)
 }

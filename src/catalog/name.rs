@@ -3,7 +3,7 @@
 use std::fmt;
 
 use pgrx::PgSqlErrorCode;
-use rag_definition::name::{DEFAULT_NAMESPACE, NameForm, QualifiedName, QualifiedNameError};
+use rag_definition::name::{NameForm, QualifiedName, QualifiedNameError};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
@@ -36,13 +36,9 @@ impl Name {
     }
 
     /// # Errors
-    /// One of both is not a name.
-    pub fn retriever(namespace: &str, name: &str) -> Result<Self, Error> {
-        if name.contains('/') || namespace == DEFAULT_NAMESPACE {
-            Self::qualified("retriever", name)
-        } else {
-            Self::qualified("retriever", &format!("{namespace}/{name}"))
-        }
+    /// `text` is not the name of a retriever.
+    pub fn retriever(text: &str) -> Result<Self, Error> {
+        Self::qualified("retriever", text)
     }
 
     /// # Errors

@@ -69,15 +69,11 @@ pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
     Ok(found.into_iter().next())
 }
 
-/// Returns all retrievers of a namespace, or of all namespaces.
-pub fn all(namespace: Option<&str>) -> Result<Vec<Retriever>, Error> {
+pub fn all() -> Result<Vec<Retriever>, Error> {
     as_owner(|| {
         query(
-            &format!(
-                "SELECT {COLUMNS} FROM rag_internal.retriever r
-              WHERE $1 IS NULL OR r.namespace = $1 ORDER BY r.name"
-            ),
-            &[namespace.into()],
+            &format!("SELECT {COLUMNS} FROM rag_internal.retriever r ORDER BY r.name"),
+            &[],
             |row| Retriever::read(&row),
         )
     })
@@ -122,7 +118,7 @@ pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             "SELECT name FROM rag_internal.collection WHERE retriever = $1 AND model IS NOT NULL
-          ORDER BY name",
+             ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )
@@ -137,8 +133,7 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
     let created = as_owner(|| {
         execute(
-            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations,
-                owner,
+            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations, owner,
                                          owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &parameters,
@@ -154,7 +149,7 @@ pub fn update(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     let changed = as_owner(|| {
         execute(
             "UPDATE rag_internal.retriever
-          SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
+             SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
              WHERE name = $1
                AND (spec, display_name, labels, annotations) IS DISTINCT FROM ($2, $3, $4, $5)",
             &parameters,
@@ -183,7 +178,7 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
         // the lock came after the statement that read the retriever
         let users: Vec<String> = execute_returning(
             "SELECT name FROM rag_internal.collection
-          WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
+             WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
             &[name.into()],
             |row| row.required(1),
         )?;
@@ -194,10 +189,7 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
                     "Give them another retriever with rag_alter_collection, or drop them first.",
                 ));
         }
-        execute(
-            "DELETE FROM rag_internal.retriever WHERE name = $1",
-            &[name.into()],
-        )?;
+        execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()])?;
         Ok(())
     })
 }

@@ -217,7 +217,7 @@ pub fn users(name: &str) -> Result<SecretUsers, Error> {
 /// Returns the retrievers whose storage sends a value of a secret to its server.
 fn retrievers_with(is_used: impl Fn(&SecretRef) -> bool) -> Result<Vec<String>, Error> {
     let uses = |retriever: &Retriever| retriever.secrets().any(|secret| is_used(&secret));
-    let all = retrievers::all(None)?.into_iter();
+    let all = retrievers::all()?.into_iter();
     Ok(all.filter(uses).map(|retriever| retriever.name).collect())
 }
 

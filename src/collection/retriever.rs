@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use rag_definition::{
     FieldProblem, Notes,
     name::split,
-    retriever::{RetrievalMode, RetrieverDefinition, StorageDefinition, StorageType},
+    retriever::{RetrieverDefinition, StorageDefinition, StorageType},
 };
 use rag_manifest::{ApplyAction, Metadata};
 use serde_json::Value;
@@ -339,13 +339,12 @@ pub fn test(name: &str) -> Result<RetrieverTest, Error> {
 }
 
 /// Tests settings as those of a retriever that the current role would create. Secrets are in the
-/// namespace.
+/// namespace of its name.
 ///
 /// # Errors
 /// The role may not create retrievers.
-pub fn test_unsaved(namespace: &str, spec: &Value) -> Result<RetrieverTest, Error> {
+pub fn test_unsaved(name: &Name, spec: &Value) -> Result<RetrieverTest, Error> {
     roles::require_admin("test settings of a retriever that is not saved")?;
-    let name = Name::retriever(namespace, "unsaved")?;
     let definition = retrievers::definition(name.as_str(), spec);
     let storage_type = match &definition {
         Ok(definition) => definition.storage().storage_type(),
@@ -401,21 +400,4 @@ fn timed(storage_type: StorageType, test: impl FnOnce() -> Result<String, Error>
         storage_type,
         latency,
     }
-}
-
-/// Returns the names of the modes that a type of storage can have.
-///
-/// # Errors
-/// There is no such type.
-pub fn methods_of_storage(storage: &str) -> Result<Vec<String>, Error> {
-    if StorageType::parse(storage).is_some() {
-        // words are always searched in this database
-        return Ok(RetrievalMode::ALL.map(|mode| mode.name().to_owned()).into());
-    }
-    let shown: String = storage.chars().take(80).collect();
-    let valid = StorageType::names().join(", ");
-    Err(
-        Error::invalid_parameter(format!("unknown storage type \"{shown}\""))
-            .hint(format!("Valid types are {valid}.")),
-    )
 }

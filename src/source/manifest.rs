@@ -364,7 +364,7 @@ pub fn list(kind: ManifestKind) -> Result<Value, Error> {
     let names = match kind {
         ManifestKind::AutoIndexer => sources::visible_names()?,
         ManifestKind::Retriever => {
-            let found = retrievers::all(None)?;
+            let found = retrievers::all()?;
             found.into_iter().map(|retriever| retriever.name).collect()
         }
     };

@@ -4,13 +4,13 @@ SELECT rag_create_retriever('plain');
 SELECT rag_create_retriever('words', '{"storageConfig": {"type": "flat"},
     "retrievalMethods": {"keyword": {"topK": 1}}}', display_name => 'Words only',
     description => 'for codes');
-SELECT rag_create_retriever('plain', '{"retrievalMethods": {"vector": {"scoreThreshold": 0.2}}}',
-    namespace => 'team');
+SELECT rag_create_retriever('team/plain',
+    '{"retrievalMethods": {"vector": {"scoreThreshold": 0.2}}}');
 SELECT name, namespace, display_name, description, storage_type, methods, collections,
        owner = current_user AS own
 FROM rag_list_retrievers() WHERE name <> 'default' ORDER BY namespace, name;
 SELECT name, namespace, spec FROM rag.retrievers WHERE name IN ('words', 'team/plain') ORDER BY 1;
-SELECT name FROM rag_list_retrievers('team');
+SELECT name FROM rag_list_retrievers() WHERE namespace = 'team';
 SELECT rag_get_manifest('Retriever', 'words') #- '{metadata,creationTimestamp}' AS manifest;
 
 -- All problems at once, with the same check as for manifests.
@@ -26,7 +26,7 @@ SELECT rag_create_retriever('wrong', '{"embedding": {"model": "bge-m3"}}'); :sql
 SELECT rag_create_retriever('wrong', '[]'); :sqlstate
 SELECT rag_create_retriever('wrong', NULL); :sqlstate
 SELECT rag_create_retriever('Wrong'); :sqlstate
-SELECT rag_create_retriever('wrong', namespace => 'Team'); :sqlstate
+SELECT rag_create_retriever('Team/wrong'); :sqlstate
 SELECT rag_create_retriever(NULL); :sqlstate
 SELECT rag_create_retriever('plain'); :sqlstate
 SELECT rag_alter_retriever('nowhere', '{}'); :sqlstate
@@ -81,11 +81,10 @@ WHERE a.amname = 'rag_hnsw' AND c.relname LIKE 'rag_kb_large%';
 -- Tests.
 SELECT success, message, storage_type, latency_ms > 0 AS latency
 FROM rag_test_retriever('words');
-SELECT success, message FROM rag_test_retriever('plain', 'team');
+SELECT success, message FROM rag_test_retriever('team/plain');
 SELECT rag_create_collection('strange', retriever => 'team/plain');
-UPDATE rag_internal.retriever SET spec = '{"embedding": {"model": "bge-m3"}}'
-    WHERE name = 'team/plain';
-SELECT success, message FROM rag_test_retriever('plain', 'team');
+UPDATE rag_internal.retriever SET spec = '{"embedding": {"model": "bge-m3"}}' WHERE name = 'team/plain';
+SELECT success, message FROM rag_test_retriever('team/plain');
 SELECT rag_create_collection('stranger', retriever => 'team/plain'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sqlstate
 -- an upload names the retriever that it expects
@@ -94,8 +93,6 @@ SELECT action FROM rag_add_document('A text.', 'named', retriever => 'plain'); :
 SELECT action FROM rag_add_document('A text.'::bytea, 'named', retriever => 'nowhere'); :sqlstate
 SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'named';
 SELECT * FROM rag_test_retriever('nowhere'); :sqlstate
-SELECT rag_retrieval_methods('hnsw'), rag_retrieval_methods('flat');
-SELECT rag_retrieval_methods('faiss'); :sqlstate
 
 -- Owners.
 CREATE ROLE regress_retriever_admin;
@@ -131,7 +128,7 @@ SELECT rag_drop_retriever('default'); :sqlstate
 SELECT rag_drop_collection(name) FROM unnest(ARRAY['tools', 'large', 'strange']) AS name;
 SELECT rag_drop_retriever('words');
 SELECT rag_drop_retriever('plain');
-SELECT rag_drop_retriever('plain', 'team');
+SELECT rag_drop_retriever('team/plain');
 SELECT rag_drop_retriever('own');
 SELECT name FROM rag_list_retrievers() WHERE name IN ('words', 'plain', 'own');
 DROP ROLE regress_retriever_admin, regress_retriever_reader;
