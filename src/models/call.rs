@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The engine reports its own timeout. After this time more it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+const KILL_DELAY: Duration = Duration::from_secs(5);
 /// The maximum size of the texts of a request, in bytes.
 pub const MAX_REQUEST: usize = 4 << 20;
 
@@ -125,7 +125,7 @@ impl ModelCall {
             label: format!("model={name}"),
             activity: "while it called the model".into(),
             hint: REPEAT,
-            limit: Some((timeout + GRACE, late)),
+            limit: Some((timeout + KILL_DELAY, late)),
         };
         let requests = call.request.requests(call.provider) as u64;
         let is_embedding = matches!(call.request, CallRequest::Embed { .. });
@@ -165,12 +165,11 @@ impl ModelCall {
                 usage,
                 finish_reason,
             } => {
-                let usage = match self.is_embedding {
-                    true => {
-                        self.embedded.add(usage);
-                        self.embedded.usage()
-                    }
-                    false => usage,
+                let usage = if self.is_embedding {
+                    self.embedded.add(usage);
+                    self.embedded.usage()
+                } else {
+                    usage
                 };
                 Ok(ModelEvent::Answered {
                     finish_reason,

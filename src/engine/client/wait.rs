@@ -33,8 +33,12 @@ impl EngineWait {
     /// Waits until the engine is ready, the process's latch is set, or `limit` has passed.
     pub fn wait(&mut self, engine: RawFd, until: Until, limit: Option<Duration>) {
         let stall_timeout = settings::stall_timeout().filter(|_| !self.is_reported);
-        let patience = stall_timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()));
-        wait(&[(engine, until)], limit.into_iter().chain(patience).min());
+        let until_stalled =
+            stall_timeout.map(|timeout| timeout.saturating_sub(self.since.elapsed()));
+        wait(
+            &[(engine, until)],
+            limit.into_iter().chain(until_stalled).min(),
+        );
         if stall_timeout.is_some_and(|timeout| self.since.elapsed() >= timeout) {
             self.report();
         }

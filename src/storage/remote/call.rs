@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The engine reports its own timeout. After this time more it is killed.
-const GRACE: Duration = Duration::from_secs(5);
+const KILL_DELAY: Duration = Duration::from_secs(5);
 
 /// A server, as a retriever names it.
 pub struct Target {
@@ -140,7 +140,7 @@ impl StoreCall {
             label: what.clone(),
             activity: what,
             hint: REPEAT,
-            limit: Some((timeout + GRACE, late)),
+            limit: Some((timeout + KILL_DELAY, late)),
         })
         .map(Self)
     }

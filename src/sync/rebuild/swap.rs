@@ -36,10 +36,10 @@ const LOCK_WAIT: Duration = Duration::from_millis(100);
 /// long.
 const WRITERS_WAIT: Duration = Duration::from_millis(500);
 /// The interval between two attempts.
-const PAUSE: Duration = Duration::from_millis(200);
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What kept an attempt from replacing the storage.
-enum Obstacle {
+/// Why an attempt has not replaced the storage, and is repeated.
+enum RetryReason {
     /// Changed documents were copied. The next attempt looks for more.
     Changes,
     /// Other transactions hold locks.
@@ -63,9 +63,10 @@ impl Attempts {
         self.rounds >= MAX_ROUNDS
     }
 
-    fn is_patience_over(self) -> bool {
+    /// Returns true if others have held locks for longer than `rag.lock_timeout`.
+    fn has_timed_out(self) -> bool {
         let limit = settings::lock_timeout();
-        !limit.is_zero() && (LOCK_WAIT + PAUSE) * self.locked > limit
+        !limit.is_zero() && (LOCK_WAIT + ATTEMPT_INTERVAL) * self.locked > limit
     }
 }
 
@@ -83,23 +84,23 @@ pub fn attempt(
         return Ok(Some(next));
     }
     if attempts.locked > 0 {
-        sleep(PAUSE);
+        sleep(ATTEMPT_INTERVAL);
     }
     // what it has locked and written is rolled back if something keeps it from its end
     let replaced = subtransaction_kept_if(Option::is_none, || replace(target, rebuild, attempts));
-    let obstacle = match replaced {
+    let reason = match replaced {
         Ok(None) => return Ok(None),
-        Ok(Some(obstacle)) => obstacle,
-        Err(error) if error.is(Cause::Locked) => Obstacle::Locks,
+        Ok(Some(reason)) => reason,
+        Err(error) if error.is(Cause::Locked) => RetryReason::Locks,
         Err(error) => return Err(error),
     };
-    Ok(Some(match obstacle {
-        Obstacle::Changes => Attempts {
+    Ok(Some(match reason {
+        RetryReason::Changes => Attempts {
             rounds: attempts.rounds + 1,
             ..attempts
         },
-        Obstacle::Locks if attempts.is_patience_over() => return Err(give_up(target)),
-        Obstacle::Locks => Attempts {
+        RetryReason::Locks if attempts.has_timed_out() => return Err(give_up(target)),
+        RetryReason::Locks => Attempts {
             locked: attempts.locked + 1,
             ..attempts
         },
@@ -157,7 +158,7 @@ fn replace(
     target: &Target,
     rebuild: &Rebuild,
     attempts: Attempts,
-) -> Result<Option<Obstacle>, Error> {
+) -> Result<Option<RetryReason>, Error> {
     let name = target.wanted().name.as_str();
     waiting_for(WRITERS_WAIT, || {
         Lock::writers(name).acquire_for_transaction();
@@ -172,14 +173,14 @@ fn replace(
         )?;
         let unchanged = Target::of(Collection::get(name)?)?.is_some_and(|now| now.is_of(rebuild));
         if former.is_empty() || !unchanged {
-            return Ok(Some(Obstacle::Changes));
+            return Ok(Some(RetryReason::Changes));
         }
         // what follows may take long, and would be lost
         let is_alone = placement::is_alone(&target.present)?;
         let dropped = target.present.partition.as_ref().filter(|_| is_alone);
         let needs_lock = target.has_own_relation()? || dropped.is_some();
         if needs_lock && !is_lock_free(dropped)? {
-            return Ok(Some(Obstacle::Locks));
+            return Ok(Some(RetryReason::Locks));
         }
         rebuilds::remove_vanished(name, relation)?;
         loop {
@@ -190,12 +191,12 @@ fn replace(
             if !attempts.is_last_round()
                 && (changed.len() > LAST_DOCUMENTS || documents::needs_model(target, &changed))
             {
-                return Ok(Some(Obstacle::Changes));
+                return Ok(Some(RetryReason::Changes));
             }
             documents::copy(target, relation, &changed)?;
         }
         if !rebuilds::apply_to_documents(name, target.wanted().detects_language())? {
-            return Ok(Some(Obstacle::Locks));
+            return Ok(Some(RetryReason::Locks));
         }
         move_places(target, rebuild)?;
         Storage::of(&target.present).release(&target.present)?;
@@ -205,7 +206,7 @@ fn replace(
         let becomes_partition = target.has_own_relation()?;
         // others have left the partition, or there are more chunks now
         if becomes_partition && lacks_index(target, relation)? {
-            return Ok(Some(Obstacle::Changes));
+            return Ok(Some(RetryReason::Changes));
         }
         if !becomes_partition {
             // readers do not see these rows before the commit, and do not wait

@@ -23,14 +23,14 @@ fn defaults() {
 }
 
 #[test]
-fn all_faults_at_once() {
-    let faults = chat(json!({
+fn all_problems_at_once() {
+    let problems = chat(json!({
         "base_url": "ftp://h", "api_key": "sk-123", "timeout": 0, "temperature": 3,
         "max_tokens": "1", "promptTemplate": "x", "parameters": {"messages": []},
         "tokensPerDay": 0, "candidates": 5
     }))
     .expect_err("wrong");
-    let fields: Vec<&str> = faults
+    let fields: Vec<&str> = problems
         .iter()
         .map(|text| text.split(':').next().unwrap_or(""))
         .collect();
@@ -49,7 +49,7 @@ fn all_faults_at_once() {
             "spec.promptTemplate",
         ]
     );
-    assert!(!faults.concat().contains("sk-123"));
+    assert!(!problems.concat().contains("sk-123"));
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn prices_are_billionths() {
     };
     let given = json!({"inputTokens": 0.02, "outputTokens": null, "requests": 2.5});
     assert_eq!(with(given), Ok(Some(prices)));
-    let faults = with(json!({"inputTokens": -1, "outputTokens": "1", "input": 1}));
-    let faults = faults.expect_err("wrong").join("\n");
+    let problems = with(json!({"inputTokens": -1, "outputTokens": "1", "input": 1}));
+    let problems = problems.expect_err("wrong").join("\n");
     for field in ["inputTokens", "outputTokens", "input"] {
         assert!(
-            faults.contains(&format!("spec.prices.{field}:")),
-            "{faults}"
+            problems.contains(&format!("spec.prices.{field}:")),
+            "{problems}"
         );
     }
     assert!(with(json!(0.02)).is_err());
@@ -85,8 +85,8 @@ fn urls_are_only_addresses() {
         ("h/v1", "is not a URL"),
         ("file:///etc/passwd", "must start with"),
     ] {
-        let faults = chat(json!({"base_url": url, "model": "m"})).expect_err("wrong");
-        assert!(faults[0].contains(problem), "{faults:?}");
+        let problems = chat(json!({"base_url": url, "model": "m"})).expect_err("wrong");
+        assert!(problems[0].contains(problem), "{problems:?}");
     }
 }
 
@@ -141,13 +141,13 @@ fn embedding_models() {
     assert_eq!(spec.path, PathBuf::from("/srv/models/e5"));
     assert_eq!(spec.embedding.query_prefix, "query: ");
     assert_eq!(spec.embedding.pooling, Some(PoolingMode::Mean));
-    let faults = check(
+    let problems = check(
         Provider::Local,
         json!({"path": "models/e5", "base_url": "https://h", "batch": 4, "normalize": "yes",
                "dimensions": 0, "maxTokens": 1, "pooling": "max"}),
     )
     .expect_err("wrong");
-    let fields: Vec<&str> = faults
+    let fields: Vec<&str> = problems
         .iter()
         .map(|text| text.split(':').next().unwrap_or(""))
         .collect();

@@ -6,22 +6,22 @@ use serde_json::Value;
 pub const MAX_MESSAGES: usize = 1000;
 /// The maximum size of all earlier messages together, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Faults that are reported at once.
+/// The maximum number of problems that are reported at once.
 const MAX_PROBLEMS: usize = 20;
 
 /// Reads the earlier messages of a conversation: `[{"role": "user", "content": "..."}]`. The role
 /// is `user` where it is missing. Other keys are ignored: applications store more in a message.
 ///
 /// # Errors
-/// Faults with their paths.
+/// Problems with their paths.
 pub fn conversation(history: &Value) -> Result<Vec<ChatMessage>, Vec<FieldProblem>> {
     const NAME: &str = "conversation_history";
-    let fault = |problem: String| Err(vec![FieldProblem::new(NAME, problem)]);
+    let invalid = |problem: String| Err(vec![FieldProblem::new(NAME, problem)]);
     let Value::Array(items) = history else {
-        return fault("must be an array of messages".into());
+        return invalid("must be an array of messages".into());
     };
     if items.len() > MAX_MESSAGES {
-        return fault(format!(
+        return invalid(format!(
             "has {} messages, and the limit is {MAX_MESSAGES}",
             items.len()
         ));
@@ -36,13 +36,15 @@ pub fn conversation(history: &Value) -> Result<Vec<ChatMessage>, Vec<FieldProble
     }
     problems.truncate(MAX_PROBLEMS);
     let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
-    match problems.is_empty() {
-        false => Err(problems),
-        true if bytes > MAX_BYTES => fault(format!(
-            "has {bytes} bytes of text, and the limit is {MAX_BYTES}"
-        )),
-        true => Ok(messages),
+    if !problems.is_empty() {
+        return Err(problems);
     }
+    if bytes > MAX_BYTES {
+        return invalid(format!(
+            "has {bytes} bytes of text, and the limit is {MAX_BYTES}"
+        ));
+    }
+    Ok(messages)
 }
 
 fn message(path: &str, item: &Value) -> Result<ChatMessage, Vec<FieldProblem>> {
