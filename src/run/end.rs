@@ -289,9 +289,10 @@ fn outcome_conditions(run: &RunEnd<'_>, retry: Option<&Retry>) -> ConditionChang
                 None => String::new(),
             };
             let message = format!("run {id}: {}{next}", error.message);
-            let changes = match error.cause().is_in_named() {
-                true => changes.set(ResourceReady, Some(false), reason, error.message.clone()),
-                false => changes,
+            let changes = if error.cause().is_in_named() {
+                changes.set(ResourceReady, Some(false), reason, error.message.clone())
+            } else {
+                changes
             };
             let ended = format!("run {id} failed");
             changes

@@ -156,9 +156,12 @@ fn become_owner(source: &Source) -> Result<(), Error> {
 /// Returns the time limit of a run: the source's timeout, and at most `rag.max_timeout` unless its
 /// owner is a superuser.
 fn time_limit(source: &Source) -> Result<Duration, Error> {
-    transaction(|| match roles::is_superuser(source.owner.id) {
-        true => Ok(source.timeout),
-        false => Ok(source.timeout.min(settings::max_timeout())),
+    transaction(|| {
+        if roles::is_superuser(source.owner.id) {
+            Ok(source.timeout)
+        } else {
+            Ok(source.timeout.min(settings::max_timeout()))
+        }
     })
 }
 
@@ -200,9 +203,12 @@ fn check(source: &Source) -> Result<(), Error> {
         }
         Ok(()) => return Ok(()),
     };
-    let recorded = transaction(|| match sources::lock_at_once(name)? {
-        true => drift::record_failure(source, &error),
-        false => Ok(()),
+    let recorded = transaction(|| {
+        if sources::lock_at_once(name)? {
+            drift::record_failure(source, &error)
+        } else {
+            Ok(())
+        }
     });
     match recorded {
         Err(locked) if !locked.is(Cause::Locked) => Err(locked),
@@ -294,9 +300,10 @@ fn interrupt(source: &Source, is_timed_out: bool) -> Interrupt {
     if slots::must_give_way() {
         return Interrupt::GivesWay;
     }
-    match is_being_dropped(source) {
-        true => Interrupt::SourceDropped,
-        false => Interrupt::Cancel,
+    if is_being_dropped(source) {
+        Interrupt::SourceDropped
+    } else {
+        Interrupt::Cancel
     }
 }
 
@@ -309,9 +316,10 @@ fn explain(error: Error, interrupt: Option<Interrupt>, source: &Source, limit: D
     match interrupt {
         Some(Interrupt::Timeout) => {
             let seconds = limit.as_secs();
-            let message = match limit < source.timeout {
-                true => format!("the run took longer than rag.max_timeout ({seconds} s)"),
-                false => format!("the run took longer than the source's timeout of {seconds} s"),
+            let message = if limit < source.timeout {
+                format!("the run took longer than rag.max_timeout ({seconds} s)")
+            } else {
+                format!("the run took longer than the source's timeout of {seconds} s")
             };
             error.message(message).hint(
                 "The documents that it has stored stay. Raise the source's timeout, or sync again \
@@ -345,9 +353,12 @@ fn compare_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::
     {
         return None;
     }
-    transaction(|| match drift::was_found(source)? {
-        true => drift::compare(source).map(Some),
-        false => Ok(None),
+    transaction(|| {
+        if drift::was_found(source)? {
+            drift::compare(source).map(Some)
+        } else {
+            Ok(None)
+        }
     })
     .unwrap_or_else(|error| {
         pgrx::debug1!(

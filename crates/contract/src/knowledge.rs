@@ -102,9 +102,10 @@ impl KnowledgeRequest {
     /// threshold applies to. Without vectors it is the score of the words.
     pub fn settings(&self) -> RetrievalSettings {
         let is_by_words = self.mode == Some(RetrievalMode::Keyword);
-        let (threshold, min_similarity) = match is_by_words {
-            true => (self.threshold, None),
-            false => (None, self.threshold),
+        let (threshold, min_similarity) = if is_by_words {
+            (self.threshold, None)
+        } else {
+            (None, self.threshold)
         };
         RetrievalSettings {
             mode: self.mode,
@@ -142,12 +143,11 @@ impl KnowledgeRequest {
 
 /// Reads the category. The form of GET sends one that was left out as an empty one.
 fn read_category<'a>(fields: &Fields<'a>) -> Option<&'a str> {
-    match fields
-        .get("category")
-        .is_some_and(|category| category == "")
-    {
-        true => None,
-        false => fields.text("category"),
+    let is_empty = fields.get("category").is_some_and(|given| given == "");
+    if is_empty {
+        None
+    } else {
+        fields.text("category")
     }
 }
 

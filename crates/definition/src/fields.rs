@@ -148,17 +148,19 @@ impl<'a> Fields<'a> {
     }
 
     pub fn required_text(&self, name: &str) -> Option<&'a str> {
-        match self.has(name, None) {
-            true => self.text(name),
-            false => None,
+        if self.has(name, None) {
+            self.text(name)
+        } else {
+            None
         }
     }
 
     /// Reads a required string, which may be blank.
     pub fn required_any_text(&self, name: &str) -> Option<&'a str> {
-        match self.has(name, None) {
-            true => self.any_text(name),
-            false => None,
+        if self.has(name, None) {
+            self.any_text(name)
+        } else {
+            None
         }
     }
 
@@ -252,9 +254,10 @@ impl<'a> Fields<'a> {
             other => type_of(other).to_owned(),
         };
         let message = format!("must be {wanted}, not {found}");
-        match given.is_string() {
-            true => self.problem_with(name, message, "Write the number without quotes."),
-            false => self.problem(name, message),
+        if given.is_string() {
+            self.problem_with(name, message, "Write the number without quotes.")
+        } else {
+            self.problem(name, message)
         }
     }
 
@@ -274,9 +277,10 @@ impl<'a> Fields<'a> {
     }
 
     pub fn required_object(&self, name: &str, known: &[&str]) -> Option<Self> {
-        match self.has(name, Some(&fields_hint(known))) {
-            true => self.object(name, known),
-            false => None,
+        if self.has(name, Some(&fields_hint(known))) {
+            self.object(name, known)
+        } else {
+            None
         }
     }
 
@@ -325,9 +329,10 @@ impl<'a> Fields<'a> {
             Value::Array(items) => items,
             other => {
                 let message = wrong_type(what, other);
-                match other.is_string() {
-                    true => self.problem_with(name, message, format!("Write [{other}].")),
-                    false => self.problem(name, message),
+                if other.is_string() {
+                    self.problem_with(name, message, format!("Write [{other}]."))
+                } else {
+                    self.problem(name, message)
                 }
                 return None;
             }

@@ -105,9 +105,10 @@ fn families_of_both_runtimes_are_the_same() {
         for (a, b) in found.vectors.iter().zip(&expected.vectors) {
             assert!(dot(a, b) > 0.995, "{name}: {}", dot(a, b));
         }
-        match WITHOUT_MASK.contains(&name) {
-            true => engine.wait_for_log("runtime=\"onnxruntime\"", 1),
-            false => engine.wait_for_log("runtime=\"openvino\"", 1),
+        if WITHOUT_MASK.contains(&name) {
+            engine.wait_for_log("runtime=\"onnxruntime\"", 1)
+        } else {
+            engine.wait_for_log("runtime=\"openvino\"", 1)
         }
     }
 }
@@ -177,9 +178,10 @@ fn a_damaged_plugin_is_an_error_only_if_it_is_required() {
     for entry in fs::read_dir(Path::new(&openvino).parent().unwrap()).unwrap() {
         let from = entry.unwrap().path();
         let to = folder.path().join(from.file_name().unwrap());
-        match from.to_string_lossy().contains("cpu_plugin") {
-            true => fs::write(to, "").unwrap(),
-            false => fs::copy(from, to).map(drop).unwrap(),
+        if from.to_string_lossy().contains("cpu_plugin") {
+            fs::write(to, "").unwrap()
+        } else {
+            fs::copy(from, to).map(drop).unwrap()
         }
     }
     let library = folder.path().join("libopenvino_c.so");

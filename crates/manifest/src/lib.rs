@@ -154,9 +154,10 @@ pub fn parse(text: &str) -> Result<Vec<Manifest>, Vec<FieldProblem>> {
     let mut first_of_name = HashMap::new();
     let mut has_empty_list = false;
     for (number, document) in (1..).zip(&documents) {
-        let place = match several {
-            true => format!("document {number}"),
-            false => String::new(),
+        let place = if several {
+            format!("document {number}")
+        } else {
+            String::new()
         };
         let values = match value::parse(document, &mut budget) {
             Ok(value) => list::items(value, place),
@@ -258,9 +259,10 @@ fn manifest(value: Value) -> Result<Option<Manifest>, Vec<FieldProblem>> {
             None
         }
     };
-    match problems.is_empty() {
-        true => Ok(manifest),
-        false => Err(problems.into_vec()),
+    if problems.is_empty() {
+        Ok(manifest)
+    } else {
+        Err(problems.into_vec())
     }
 }
 

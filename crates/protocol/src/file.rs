@@ -24,12 +24,13 @@ pub fn open(path: &Path) -> io::Result<File> {
     if kind.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    match kind.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::new(
+    if kind.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             "It is not a regular file.",
-        )),
+        ))
     }
 }
 

@@ -125,9 +125,10 @@ pub enum Labelled {
 
 /// Returns a label that has at most `max` bytes: a text, or the hash of a longer one.
 pub fn label(text: String, max: usize) -> String {
-    match text.len() <= max {
-        true => text,
-        false => format!("#{}", blake3::hash(text.as_bytes()).to_hex()),
+    if text.len() <= max {
+        text
+    } else {
+        format!("#{}", blake3::hash(text.as_bytes()).to_hex())
     }
 }
 

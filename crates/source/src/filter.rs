@@ -90,10 +90,12 @@ impl Filter {
     /// Decides on a file of a folder or repository whose directories are entered.
     pub fn wants(&self, path: &Path) -> Verdict {
         let is_shown = path.file_name().is_none_or(|name| self.shows(name, false));
-        match is_shown && self.selects(path) {
-            true if self.is_withheld(path) => Verdict::Secret,
-            true => Verdict::Wanted,
-            false => Verdict::Unwanted,
+        if !is_shown || !self.selects(path) {
+            Verdict::Unwanted
+        } else if self.is_withheld(path) {
+            Verdict::Secret
+        } else {
+            Verdict::Wanted
         }
     }
 

@@ -230,11 +230,12 @@ fn next_step(source: &Name, requested: RequestedRun) -> Result<NextStep, Error> 
         Some(run) if !is_free => return Ok(NextStep::Request(RequestedRun::Queued(run.run_id))),
         _ => requested,
     };
-    Ok(match is_free {
-        false => NextStep::RequestWhenFree(requested),
+    Ok(if is_free {
         // the scheduler is about to begin the queued run, another process was quicker to take the
         // last slot or the lock, or the source's row is locked
-        true => NextStep::RequestLater(requested),
+        NextStep::RequestLater(requested)
+    } else {
+        NextStep::RequestWhenFree(requested)
     })
 }
 

@@ -216,9 +216,10 @@ impl KnowledgeRun {
             return Err(error);
         }
         let result = transaction(|| {
-            let error = match error.is(Cause::Corrupt) {
-                true => damage::explain(error),
-                false => error,
+            let error = if error.is(Cause::Corrupt) {
+                damage::explain(error)
+            } else {
+                error
             };
             let result = KnowledgeResult::failed(error.message);
             record(self.indexer.collection.name.as_str(), id, &result)?;

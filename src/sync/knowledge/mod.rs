@@ -219,9 +219,10 @@ pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
 /// There is neither an item nor a document with the number.
 pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
     let deleted = delete_documents(collection, id)?;
-    match deleted || knowledge::exists(collection, id)? {
-        true => Ok(deleted),
-        false => Err(missing(id)),
+    if deleted || knowledge::exists(collection, id)? {
+        Ok(deleted)
+    } else {
+        Err(missing(id))
     }
 }
 

@@ -208,11 +208,11 @@ impl Pipeline<'_> {
     fn healing<R>(&self, mut f: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
         match transaction(&mut f) {
             Err(error) if error.is(Cause::Corrupt) => {
-                match transaction(|| {
-                    corruption::repair(&self.indexer.collection, &error, WriterLock::Wait)
-                })? {
-                    true => transaction(f),
-                    false => Err(error),
+                let collection = &self.indexer.collection;
+                if transaction(|| corruption::repair(collection, &error, WriterLock::Wait))? {
+                    transaction(f)
+                } else {
+                    Err(error)
                 }
             }
             result => result,

@@ -152,12 +152,13 @@ impl<'a> TableFeed<'a> {
                 );
             }
             let key_parts = spec.id_columns.len();
-            let pending = match by_triggers {
-                true => changes::read_pending(&source.name, key_parts)?,
-                false => PendingChanges {
+            let pending = if by_triggers {
+                changes::read_pending(&source.name, key_parts)?
+            } else {
+                PendingChanges {
                     ids: vec![],
                     keys: None,
-                },
+                }
             };
             let known = match pending.keys {
                 Some(keys)

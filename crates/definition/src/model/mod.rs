@@ -148,9 +148,10 @@ fn read(kind: ModelKind, provider: Provider, spec: &Fields<'_>) -> Option<ModelS
     let max_tokens = spec
         .integer("max_tokens", 1..=1_000_000)
         .unwrap_or(DEFAULT_MAX_TOKENS);
-    let candidates = match is_late {
-        true => LATE_CANDIDATES,
-        false => DEFAULT_CANDIDATES,
+    let candidates = if is_late {
+        LATE_CANDIDATES
+    } else {
+        DEFAULT_CANDIDATES
     };
     let candidates = spec
         .integer("candidates", 1..=MAX_CANDIDATES)
@@ -199,9 +200,10 @@ fn folder(spec: &Fields<'_>, key: &str, is_required: bool) -> Option<PathBuf> {
     let text = spec.text(key)?;
     let is_absolute = text.starts_with('/');
     if !is_absolute || text.contains(['\0', '\n']) {
-        let problem = match is_absolute {
-            true => "must not contain a line break or a zero byte",
-            false => "must be an absolute path",
+        let problem = if is_absolute {
+            "must not contain a line break or a zero byte"
+        } else {
+            "must be an absolute path"
         };
         spec.problem_with(key, problem, HINT);
         return None;

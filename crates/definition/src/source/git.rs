@@ -69,9 +69,10 @@ impl GitSpec {
         match commit.as_deref() {
             Some(commit) if !is_commit_id(commit) => {
                 let problem = "must be 7 to 40 hexadecimal digits";
-                match commit.len() == SHA256_DIGITS && is_hexadecimal(commit) {
-                    true => fields.problem_with("commit", problem, SHA256_HINT),
-                    false => fields.problem("commit", problem),
+                if commit.len() == SHA256_DIGITS && is_hexadecimal(commit) {
+                    fields.problem_with("commit", problem, SHA256_HINT)
+                } else {
+                    fields.problem("commit", problem)
                 }
             }
             Some(commit) if commit.len() == COMMIT_DIGITS.1 && is_zero(commit) => {

@@ -89,15 +89,12 @@ impl Provider {
             return None;
         }
         let message = "the model could not be loaded by execution provider \"cuda\"";
-        let hint = match detail.contains("out of memory") || detail.contains("OUT_OF_MEMORY") {
-            true => {
-                "The processor's memory or rag.engine_memory_limit is too small for the model and \
-                 its texts."
-            }
-            false => {
-                "Set rag.onnxruntime_library to a library that was built with it, or set \
-                 rag.execution_provider to cpu."
-            }
+        let hint = if detail.contains("out of memory") || detail.contains("OUT_OF_MEMORY") {
+            "The processor's memory or rag.engine_memory_limit is too small for the model and \
+             its texts."
+        } else {
+            "Set rag.onnxruntime_library to a library that was built with it, or set \
+             rag.execution_provider to cpu."
         };
         Some(
             EngineError::new(ErrorKind::Unsupported, message)

@@ -423,12 +423,13 @@ fn query(i: usize, sql: &Sql) -> String {
         })
         .collect();
     let values: Vec<String> = sql.params.iter().map(literal).collect();
-    let (types, values) = match types.is_empty() {
-        true => (String::new(), String::new()),
-        false => (
+    let (types, values) = if types.is_empty() {
+        (String::new(), String::new())
+    } else {
+        (
             format!("({})", types.join(", ")),
             format!("({})", values.join(", ")),
-        ),
+        )
     };
     format!(
         "PREPARE q{i}{types} AS SELECT 'rows ' || coalesce(string_agg(id::text, ' ' ORDER BY id), \

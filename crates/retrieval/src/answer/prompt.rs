@@ -5,9 +5,10 @@ const NOTHING: &str = "There are no documents for this question.";
 
 /// Returns a template with the quoted documents in their place. What they contain is not replaced.
 pub fn fill(template: &str, context: &str) -> String {
-    let context = match context.is_empty() {
-        true => NOTHING,
-        false => context.trim_end(),
+    let context = if context.is_empty() {
+        NOTHING
+    } else {
+        context.trim_end()
     };
     template.replacen(PLACEHOLDER, context, 1)
 }

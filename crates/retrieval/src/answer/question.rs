@@ -47,9 +47,10 @@ impl Entities {
             }
             _ => wrong("context.entities.keywords", "an array of strings"),
         }
-        match problems.is_empty() {
-            true => Ok(entities),
-            false => Err(problems),
+        if problems.is_empty() {
+            Ok(entities)
+        } else {
+            Err(problems)
         }
     }
 

@@ -62,9 +62,10 @@ pub fn choose(
                 };
                 // of equal ones the first, which has the higher score
                 let best = (0..waiting.len()).reduce(|best, other| {
-                    match value(&waiting[other]) > value(&waiting[best]) {
-                        true => other,
-                        false => best,
+                    if value(&waiting[other]) > value(&waiting[best]) {
+                        other
+                    } else {
+                        best
                     }
                 });
                 let Some(best) = best else { break };

@@ -67,9 +67,12 @@ pub fn rank(candidates: &Candidates, method: Method, baseline: f64) -> Vec<Ranke
 
 fn scored(candidate: &Candidate, method: Method, baseline: f64, best_keyword: f64) -> Ranked {
     let vector_score = candidate.cosine.map(|cosine| cosine.clamp(0.0, 1.0));
-    let keyword_score = candidate.keyword.map(|score| match best_keyword > 0.0 {
-        true => (score / best_keyword).clamp(0.0, 1.0),
-        false => 0.0,
+    let keyword_score = candidate.keyword.map(|score| {
+        if best_keyword > 0.0 {
+            (score / best_keyword).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     });
     let (vector, keyword) = (
         vector_score.unwrap_or_default(),
