@@ -5,7 +5,7 @@ use warnings;
 use HTTP::Tiny;
 use JSON::PP qw(decode_json);
 use Test::More;
-use RagBackends;
+use RagStorage;
 use RagCluster;
 use RagVectors;
 use PostgreSQL::Test::Utils;
@@ -14,7 +14,7 @@ my $node = rag_node('storage_servers',
 	scheduler => 1,
 	conf => "rag.allowed_private_hosts = '127.0.0.1'");
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
-RagBackends::prepare($sql);
+RagStorage::prepare($sql);
 
 my $key = 'k-8f2e61c0d4a94b7f';
 my $url = RagVectors::start('qdrant', $key);

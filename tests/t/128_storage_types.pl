@@ -3,14 +3,14 @@
 use strict;
 use warnings;
 use Test::More;
-use RagBackends;
+use RagStorage;
 use RagCluster;
 use RagVectors;
 
-my $node = rag_node('backends', conf => "rag.allowed_private_hosts = '127.0.0.1'");
+my $node = rag_node('storage_types', conf => "rag.allowed_private_hosts = '127.0.0.1'");
 my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 
-my @backends = (
+my @types = (
 	{ name => 'flat', config => '{"type": "flat"}' },
 	{ name => 'flat-l2', metric => 'l2', config => '{"type": "flat", "metric": "l2"}' },
 	{ name => 'hnsw', index => 'rag_hnsw', config => '{"type": "hnsw"}' },
@@ -43,7 +43,7 @@ if ($has_pgvector)
 	$sql->('CREATE SCHEMA "odd one"; CREATE EXTENSION vector SCHEMA "odd one";
 		SELECT rag_pgvector_casts()');
 	# by pgvector's estimates of costs, fewer chunks are searched without the index
-	push @backends,
+	push @types,
 	  { name => 'pgvector', index => 'hnsw', chunks => 9000, config => '{"type": "pgvector"}' },
 	  {
 		name => 'pgvector-l2',
@@ -66,7 +66,7 @@ for my $kind ('qdrant', 'elasticsearch')
 	for my $metric ('cosine', 'l2', 'inner_product')
 	{
 		my $name = $metric eq 'cosine' ? $kind : "$kind-" . $metric =~ tr/_/-/r;
-		push @backends,
+		push @types,
 		  {
 			name => $name,
 			metric => $metric,
@@ -86,35 +86,35 @@ for my $kind ('qdrant', 'elasticsearch')
 	}
 }
 
-for my $backend (@backends)
+for my $type (@types)
 {
-	conforms($node, $backend);
-	next if $backend->{name} =~ /flat|-product/;
-	next if $backend->{is_remote} && $backend->{metric} ne 'cosine';
-	fill_many($node, $backend);
-	if ($backend->{is_remote})
+	conforms($node, $type);
+	next if $type->{name} =~ /flat|-product/;
+	next if $type->{is_remote} && $type->{metric} ne 'cosine';
+	fill_many($node, $type);
+	if ($type->{is_remote})
 	{
 		like(
 			$sql->(
-				qq{SELECT detail FROM rag_explain_search('', '$backend->{name}', mode => 'vector',
+				qq{SELECT detail FROM rag_explain_search('', '$type->{name}', mode => 'vector',
 					query_embedding => (SELECT vector FROM probe LIMIT 1)) WHERE step = 'vector'}),
 			qr/candidates of the server: 10; changed documents: 0; of both are found: 10/,
-			"$backend->{name}: searches use it");
+			"$type->{name}: searches use it");
 	}
-	next if !$backend->{index};
+	next if !$type->{index};
 	is( $sql->(
 			qq{SELECT string_agg(DISTINCT a.amname, ' ') FROM pg_class c
 				JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-			WHERE i.indrelid = 'rag_internal."rag_kb_$backend->{name}"'::regclass
+			WHERE i.indrelid = 'rag."rag_kb_$type->{name}"'::regclass
 				AND a.amname IN ('hnsw', 'rag_hnsw')}),
-		$backend->{index},
-		"$backend->{name}: the partition has the index of its type");
+		$type->{index},
+		"$type->{name}: the partition has the index of its type");
 	like(
 		$sql->(
-			qq{SELECT detail FROM rag_explain_search('', '$backend->{name}', mode => 'vector',
+			qq{SELECT detail FROM rag_explain_search('', '$type->{name}', mode => 'vector',
 				query_embedding => (SELECT vector FROM probe LIMIT 1)) WHERE step = 'vector'}),
 		qr/index search/,
-		"$backend->{name}: searches use it");
+		"$type->{name}: searches use it");
 }
 
 # -- another type of storage, later
@@ -143,7 +143,7 @@ for my $kind ('qdrant', 'elasticsearch')
 }
 
 $node->restart;
-stays($node, $_) for @backends;
+stays($node, $_) for @types;
 
 # -- nothing is left on the servers
 $node->append_conf('postgresql.conf', 'rag.scheduler = on');

@@ -1,5 +1,5 @@
 # What every type of storage must do: the same statements and the same answers, whichever it is.
-package RagBackends;
+package RagStorage;
 
 use strict;
 use warnings;
@@ -41,14 +41,14 @@ SQL
 	return;
 }
 
-# Creates a retriever and a collection, and checks what every backend must do. `sync` waits until
-# everything is written.
+# Creates a retriever and a collection, and checks what every type of storage must do. `sync` waits
+# until everything is written.
 sub conforms
 {
-	my ($node, $backend) = @_;
-	my ($name, $config, $sync) = @$backend{qw(name config sync)};
+	my ($node, $type) = @_;
+	my ($name, $config, $sync) = @$type{qw(name config sync)};
 	my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
-	my $metric = $backend->{metric} // 'cosine';
+	my $metric = $type->{metric} // 'cosine';
 	my ($same, $half, $other) = @{ $SCORES{$metric} };
 	$sync //= sub { };
 
@@ -138,9 +138,9 @@ sub conforms
 # What was found before a restart is found after it.
 sub stays
 {
-	my ($node, $backend) = @_;
-	my $name = $backend->{name};
-	my ($same, $half) = @{ $SCORES{ $backend->{metric} // 'cosine' } };
+	my ($node, $type) = @_;
+	my $name = $type->{name};
+	my ($same, $half) = @{ $SCORES{ $type->{metric} // 'cosine' } };
 	my $known = '{"key": "uri", "operator": "in", "value": ["a", "b", "c"]}';
 	is($node->safe_psql('postgres', qq{SELECT found('$name', axis(1), 3, '$known')}),
 		"1 $same, 3 $same, 4 $half", "$name: a restart changes nothing");
@@ -151,17 +151,17 @@ sub stays
 # compares searches with the exact distances.
 sub fill_many
 {
-	my ($node, $backend) = @_;
-	my ($name, $sync) = @$backend{qw(name sync)};
-	my $partition = ($backend->{prefix} // 'rag') . "_kb_$name";
-	my $chunks = $backend->{chunks} // 3500;
+	my ($node, $type) = @_;
+	my ($name, $sync) = @$type{qw(name sync)};
+	my $partition = ($type->{prefix} // 'rag') . "_kb_$name";
+	my $chunks = $type->{chunks} // 3500;
 	my $sql = sub { return $node->safe_psql('postgres', $_[0]) };
 	my $score = {
 		cosine => '1 - (c.embedding <=> p.vector)',
 		l2 => '1 / (1 + (c.embedding <-> p.vector))',
 		inner_product => '(1 - (c.embedding <#> p.vector)
 			/ (1 + abs(c.embedding <#> p.vector))) / 2'
-	}->{ $backend->{metric} // 'cosine' };
+	}->{ $type->{metric} // 'cosine' };
 	$sql->(
 		qq{CREATE TABLE IF NOT EXISTS probe AS SELECT i,
 			array(SELECT sin(i * n) + 0.3 * random() FROM generate_series(1, 384) n)
