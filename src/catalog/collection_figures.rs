@@ -8,7 +8,7 @@ use pgrx::{
     datum::{DatumWithOid, TimestampWithTimeZone},
     pg_sys,
 };
-use rag_definition::collection::CollectionDefinition;
+use rag_definition::{collection::CollectionDefinition, retriever::StorageType};
 
 use super::collections::{DEFINITION, read_definition};
 use crate::{
@@ -169,9 +169,19 @@ const SHARES: &str = "
 /// Stands for [`SHARES`] where documents are not read.
 const NO_SHARES: &str = "SELECT NULL::pg_catalog.text, NULL::pg_catalog.float8 WHERE false";
 
+/// Returns the access methods of indexes on embeddings, as literals of SQL.
+fn vector_methods() -> String {
+    let methods = StorageType::ALL
+        .iter()
+        .filter_map(|storage| storage.access_method())
+        .map(|method| format!("'{}'", method.to_string_lossy()));
+    methods.collect::<Vec<_>>().join(", ")
+}
+
 /// Returns the statement that reads the paths of files from the catalogs. `pg_table_size` would
 /// open each relation, which takes a new session half a millisecond for each collection.
 fn statement(only: &str, shares: &str) -> String {
+    let vector_methods = vector_methods();
     format!(
         "WITH partition AS MATERIALIZED (
              SELECT c.*, p.oid, p.reltoastrelid, coalesce(r.storage_type, 'hnsw') AS storage_type,
@@ -195,7 +205,7 @@ fn statement(only: &str, shares: &str) -> String {
              SELECT r.name, CASE f.reltablespace
                                 WHEN 0 THEN d.folder || f.relfilenode
                                 ELSE pg_catalog.pg_relation_filepath(f.oid) END,
-                    CASE WHEN a.amname IN ('rag_hnsw', 'hnsw') THEN 'vectors'
+                    CASE WHEN a.amname IN ({vector_methods}) THEN 'vectors'
                          WHEN a.amname = 'rag_bm25' THEN 'keywords'
                                   ELSE r.part END
              FROM relation r JOIN pg_catalog.pg_class f ON f.oid = r.oid
@@ -243,7 +253,7 @@ fn statement(only: &str, shares: &str) -> String {
                  JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
                  JOIN pg_catalog.pg_am a ON a.oid = n.relam
                  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
-                   AND a.amname IN ('rag_hnsw', 'hnsw')) AS vector_index_method,
+                   AND a.amname IN ({vector_methods})) AS vector_index_method,
                 (SELECT pg_catalog.count(*) FROM rag_internal.storage_change s
                  WHERE s.collection = c.name) AS pending,
                 coalesce(
