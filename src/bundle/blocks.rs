@@ -27,7 +27,7 @@ impl BlockTable {
         lookup::relation_name(relation).ok_or_else(missing)?;
         let name: Vec<String> = query_as_caller(
             "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
-          FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
              WHERE c.oid = $1",
             &[relation.into()],
             |row| row.required(1),
@@ -35,7 +35,7 @@ impl BlockTable {
         let name = name.into_iter().next().ok_or_else(missing)?;
         let columns: Vec<String> = query_as_caller(
             "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a
-          WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
+             WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
                AND (a.attname, a.atttypid) IN (
                    ('file', 'pg_catalog.text'::pg_catalog.regtype),
                    ('block', 'pg_catalog.int4'::pg_catalog.regtype),

@@ -42,7 +42,7 @@ pub fn stored_embeddings(
         if !missing.is_empty() {
             let others: Vec<(String, String)> = query(
                 "SELECT DISTINCT c.name, c.partition
-              FROM rag_internal.embedding_place p JOIN rag_internal.collection c
+                 FROM rag_internal.embedding_place p JOIN rag_internal.collection c
                      ON c.name = p.collection
                  WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL
                    AND NOT c.imported",
@@ -67,7 +67,7 @@ fn embeddings_in(
     let (collections, partitions): (Vec<String>, Vec<String>) = collections.into_iter().unzip();
     let found = query(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
-      WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
+         WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
         &[partitions.into(), collections.into(), uuids(keys).into()],
         |row| {
             let key = EmbeddingKey(uuid::Uuid::from_bytes(
@@ -227,7 +227,7 @@ pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
     let found = query_as_caller(
         &format!(
             "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
-          FROM rag.chunks WHERE {}",
+             FROM rag.chunks WHERE {}",
             collection.rows("")
         ),
         &[],

@@ -79,7 +79,7 @@ pub fn update(collection: &str, id: DocumentId, change: &DocumentUpdate) -> Resu
 fn stored_language(collection: &str, id: DocumentId) -> Result<Option<Value>, Error> {
     let found = execute_returning(
         "SELECT metadata OPERATOR(pg_catalog.->) $3 FROM rag.documents
-      WHERE collection = $1 AND document_id = $2",
+         WHERE collection = $1 AND document_id = $2",
         &[
             collection.into(),
             uuid(id.0).into(),

@@ -28,7 +28,7 @@ pub fn known_versions(
     let found = as_owner(|| {
         query(
             "SELECT uri, raw_hash, validator FROM rag.documents
-          WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
+             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
                AND raw_hash IS NOT NULL",
             &[collection.into(), source.into(), chunking.into()],
             |row| {
@@ -55,7 +55,7 @@ pub fn raw_hashes(
     let found = as_owner(|| {
         query(
             "SELECT document_id, raw_hash FROM rag.documents
-          WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
+             WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
                AND status = 'active' AND raw_hash IS NOT NULL",
             &[collection.into(), ids.into(), chunking.into()],
             |row| Ok((document_id(&row)?, row.required(2)?)),
@@ -69,7 +69,7 @@ pub fn failed_uris(collection: &str, source: &str) -> Result<Vec<String>, Error>
     as_owner(|| {
         query(
             "SELECT uri FROM rag.documents
-          WHERE collection = $1 AND source = $2 AND status = 'error'",
+             WHERE collection = $1 AND source = $2 AND status = 'error'",
             &[collection.into(), source.into()],
             |row| row.required(1),
         )
@@ -110,7 +110,7 @@ pub fn ids_owned_by(
     as_owner(|| {
         execute_returning(
             "SELECT document_id FROM rag.documents
-          WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
+             WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
              UNION SELECT document_id FROM rag_internal.document_digest
                    WHERE collection = $1 AND document_id = ANY ($2) AND source = $3",
             &[collection.into(), ids.into(), source.into()],
@@ -164,7 +164,7 @@ pub fn ids_by_collection(
     let found = as_owner(|| {
         execute_returning(
             "SELECT i.document_id, c.name
-          FROM rag_internal.collection c,
+             FROM rag_internal.collection c,
                   LATERAL (SELECT document_id FROM rag.documents
                            WHERE collection = c.name AND source = $1
                            UNION SELECT document_id FROM rag_internal.document_digest
@@ -318,7 +318,7 @@ pub fn counts_in_partitions() -> Result<Vec<(String, i64)>, Error> {
     as_owner(|| {
         query(
             "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
-          WHERE d.collection IN (
+             WHERE d.collection IN (
                  SELECT k.name FROM rag_internal.collection k
                  JOIN pg_catalog.pg_class c ON c.relname = k.partition
                  JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
@@ -348,7 +348,7 @@ pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<Indexe
         query(
             &format!(
                 "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
-              WHERE collection = $1 AND document_id = $2 AND status = 'active'
+                 WHERE collection = $1 AND document_id = $2 AND status = 'active'
                    AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
                    AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
                                       WHERE {rows} AND document_id = $2)"
@@ -379,7 +379,7 @@ pub fn lock(collection: &str, id: DocumentId) -> Result<Option<DocumentOrigin>, 
     let found = as_owner(|| {
         execute_returning(
             "SELECT source, uri, knowledge_id FROM rag.documents
-          WHERE collection = $1 AND document_id = $2 FOR UPDATE",
+             WHERE collection = $1 AND document_id = $2 FOR UPDATE",
             &[collection.into(), uuid(id.0).into()],
             |row| {
                 Ok(DocumentOrigin {
@@ -398,7 +398,7 @@ pub fn collections_of(id: DocumentId) -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
             "SELECT c.name FROM rag_internal.collection c
-          WHERE EXISTS (SELECT FROM rag.documents d
+             WHERE EXISTS (SELECT FROM rag.documents d
                            WHERE d.collection = c.name AND d.document_id = $1)
              ORDER BY c.name",
             &[uuid(id.0).into()],

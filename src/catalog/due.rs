@@ -94,7 +94,7 @@ pub fn changed(retry: bool) -> Result<Vec<String>, Error> {
         query(
             &format!(
                 "SELECT name FROM rag_internal.source s
-              WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
+                 WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
                    AND retry_at IS NULL
                    AND EXISTS (SELECT FROM rag_internal.table_change c WHERE c.source = s.name)
                    AND NOT EXISTS (SELECT FROM rag_internal.run r
@@ -128,7 +128,7 @@ pub fn planned() -> Result<Vec<PlannedSource>, Error> {
     as_owner(|| {
         query(
             "SELECT name, schedule, next_run FROM rag_internal.source
-          WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
+             WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
                AND pg_catalog.isfinite(next_run)",
             &[],
             |row| {
@@ -177,7 +177,7 @@ pub fn queued() -> Result<Vec<QueuedRun>, Error> {
         query(
             &format!(
                 "SELECT run_id, source, s.owner_id
-              FROM rag_internal.run r JOIN rag_internal.source s ON s.name = r.source
+                 FROM rag_internal.run r JOIN rag_internal.source s ON s.name = r.source
                  WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual')
                        AND {NOT_RESTORING}
                  ORDER BY queued_at, run_id"

@@ -75,7 +75,7 @@ pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDoc
 pub fn lock_all(collection: &Collection) -> Result<Vec<LockedDocument>, Error> {
     execute_returning(
         "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash FROM rag.documents
-      WHERE collection = $1 AND source IS NULL AND chunking = $2
+         WHERE collection = $1 AND source IS NULL AND chunking = $2
          ORDER BY document_id FOR UPDATE",
         &[collection.name.as_str().into(), GIVEN.into()],
         |row| locked(&row),
@@ -395,7 +395,7 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
     execute(
         &format!(
             "DELETE FROM rag.documents d
-          WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
+             WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
                  SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
             rows(collection, "c.")?
         ),
@@ -427,7 +427,7 @@ pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Resul
 pub fn lock_among(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
     execute_returning(
         "SELECT document_id FROM rag.documents
-      WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
+         WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
          ORDER BY document_id FOR UPDATE",
         &[
             collection.name.as_str().into(),

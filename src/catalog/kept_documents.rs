@@ -37,12 +37,12 @@ pub fn detach_documents(source: &str) -> Result<(), Error> {
     as_owner(|| {
         for statement in [
             "DELETE FROM rag.documents d USING rag_internal.collection c
-          WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
+             WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
             "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active',
                  error = NULL, raw_hash = NULL, validator = NULL
              FROM rag_internal.collection c WHERE d.collection = c.name AND d.source = $1",
             "DELETE FROM rag_internal.document_digest m USING rag_internal.collection c
-          WHERE m.collection = c.name AND m.source = $1",
+             WHERE m.collection = c.name AND m.source = $1",
         ] {
             execute(statement, &[source.into()])?;
         }
@@ -55,7 +55,7 @@ pub fn detach_documents(source: &str) -> Result<(), Error> {
 pub fn remove(document: &StoredDocument<'_>) -> Result<bool, Error> {
     let kept = execute_prepared(
         "DELETE FROM rag.documents
-      WHERE collection = $1 AND pg_catalog.md5(uri) = pg_catalog.md5($2) AND uri = $2
+         WHERE collection = $1 AND pg_catalog.md5(uri) = pg_catalog.md5($2) AND uri = $2
            AND source IS NULL AND former_source IS NOT NULL
          RETURNING document_id",
         &[document.collection.into(), document.uri.into()],

@@ -120,7 +120,7 @@ pub fn lock(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
-          FROM rag_internal.knowledge_item WHERE collection = $1
+             FROM rag_internal.knowledge_item WHERE collection = $1
                  AND knowledge_id = $2 FOR UPDATE",
             &[collection.into(), id.into()],
             |row| read(&row),
@@ -134,7 +134,7 @@ pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
-          FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
+             FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| read(&row),
         )
@@ -173,7 +173,7 @@ pub fn next_number(collection: &str) -> Result<i64, Error> {
     let found = as_owner(|| {
         execute_returning(
             "SELECT n.number
-          FROM (SELECT pg_catalog.nextval('rag_internal.knowledge_number')
+             FROM (SELECT pg_catalog.nextval('rag_internal.knowledge_number')
                    FROM pg_catalog.generate_series(
                        0, (SELECT pg_catalog.count(*) FROM rag_internal.knowledge_item k
                            WHERE k.collection = $1))) AS n (number)
@@ -206,7 +206,7 @@ pub fn numbers(collection: &str, status: Option<Status>) -> Result<Vec<i64>, Err
     as_owner(|| {
         query(
             "SELECT knowledge_id FROM rag_internal.knowledge_item
-          WHERE collection = $1
+             WHERE collection = $1
                AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
              ORDER BY 1",
             &[collection.into(), status.map(Status::name).into()],
@@ -278,7 +278,7 @@ pub fn documents(collection: &str, id: i64) -> Result<Vec<(DocumentId, String)>,
     as_owner(|| {
         query(
             "SELECT document_id, uri FROM rag.documents
-          WHERE collection = $1 AND knowledge_id = $2",
+             WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
             |row| Ok((super::documents::document_id(&row)?, row.required(2)?)),
         )

@@ -39,7 +39,7 @@ pub fn begin(collection: &str, run_id: i64, items: usize) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "INSERT INTO rag_internal.knowledge_run (collection, run_id, items_total)
-          VALUES ($1, $2, $3)
+             VALUES ($1, $2, $3)
              ON CONFLICT (collection) DO UPDATE SET
                  run_id = excluded.run_id, items_total = excluded.items_total,
                  started_at = excluded.started_at, items_done = 0, chunks_written = 0,
@@ -110,7 +110,7 @@ pub fn find(collection: &str, run_id: i64) -> Result<Option<KnowledgeRun>, Error
     let found = as_owner(|| {
         query(
             "SELECT items_total, items_done, summary, error FROM rag_internal.knowledge_run
-          WHERE collection = $1 AND run_id = $2",
+             WHERE collection = $1 AND run_id = $2",
             &[collection.into(), run_id.into()],
             |row| {
                 let summary = row.get::<pgrx::JsonB>("summary")?;

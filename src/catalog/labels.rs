@@ -68,7 +68,7 @@ pub fn next_documents(
     as_owner(|| {
         query(
             "SELECT document_id, metadata, category, tags FROM rag.documents
-          WHERE collection = $1 AND source = $2 AND ($3 IS NULL OR document_id > $3)
+             WHERE collection = $1 AND source = $2 AND ($3 IS NULL OR document_id > $3)
              ORDER BY document_id LIMIT $4",
             &[
                 source.collection.as_str().into(),

@@ -345,7 +345,7 @@ pub fn grant(name: &str, to: &Owner) -> Result<(), Error> {
         execute(
             // pgrx passes InvalidOid as NULL
             "INSERT INTO rag_internal.model_grant (model, role, role_id)
-          VALUES ($1, $2, coalesce($3, 0::oid))
+             VALUES ($1, $2, coalesce($3, 0::oid))
              ON CONFLICT (model, role_id) DO UPDATE SET role = excluded.role",
             &[name.into(), to.name.as_str().into(), to.id.into()],
         )
@@ -370,7 +370,7 @@ pub fn revoke(name: &str, from: &Owner) -> Result<(), Error> {
 fn forget_dropped_roles(name: &str) -> Result<usize, Error> {
     execute(
         "DELETE FROM rag_internal.model_grant g
-      WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
+         WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
         &[name.into()],
     )

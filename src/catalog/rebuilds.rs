@@ -203,7 +203,7 @@ pub fn count_lost_chunks(
     let stored = execute_returning(
         &format!(
             "SELECT c.document_id, pg_catalog.count(*) AS chunks FROM rag.chunks c
-          WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
+             WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
             collection.rows("c.")
         ),
         &[uuids(&ids).into()],
@@ -221,7 +221,7 @@ pub fn count_lost_chunks(
 pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, Error> {
     let gone = execute_returning(
         "DELETE FROM rag_internal.rebuilt_document r
-      WHERE r.collection = $1 AND NOT EXISTS (
+         WHERE r.collection = $1 AND NOT EXISTS (
              SELECT FROM rag.documents d
              WHERE d.collection = $1 AND d.document_id = r.document_id)
          RETURNING r.document_id",
@@ -311,7 +311,7 @@ const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag_internal.docume
 pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<bool, Error> {
     let changed: Vec<i64> = query(
         "SELECT pg_catalog.count(*) FROM rag_internal.rebuilt_document
-      WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
+         WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
         &[collection.into()],
         |row| row.required(1),
     )?;

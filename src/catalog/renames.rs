@@ -77,7 +77,7 @@ fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error>
     let table = partition.qualified();
     let checks = query(
         "SELECT FROM pg_catalog.pg_constraint
-      WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
+         WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
         &[table.as_str().into()],
         |_| Ok(()),
     )?;

@@ -184,7 +184,7 @@ impl ActiveRun {
 pub fn next_id() -> Result<i64, Error> {
     const NEXT: &str =
         "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag_internal.run), 0)
-      FROM pg_catalog.nextval('rag_internal.run_id') AS next";
+         FROM pg_catalog.nextval('rag_internal.run_id') AS next";
     loop {
         let ids = as_owner(|| {
             query(NEXT, &[], |row| {
@@ -205,7 +205,7 @@ pub fn active(source: &str) -> Result<Option<ActiveRun>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT run_id, phase, trigger FROM rag_internal.run
-          WHERE source = $1 AND phase IN ('Pending', 'Running')",
+             WHERE source = $1 AND phase IN ('Pending', 'Running')",
             &[source.into()],
             |row| {
                 Ok(ActiveRun {
@@ -276,7 +276,7 @@ pub fn was_stopped(source: &str) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT coalesce(r.error ->> 'message' = $2, false)
-          FROM rag_internal.source s JOIN rag_internal.run r ON r.run_id = s.last_run_id
+             FROM rag_internal.source s JOIN rag_internal.run r ON r.run_id = s.last_run_id
              WHERE s.name = $1",
             &[source.into(), STOPPED.into()],
             |row| row.required::<bool>(1),
@@ -353,7 +353,7 @@ pub fn spent(run_id: i64) -> Result<Spent, Error> {
     let found = as_owner(|| {
         query(
             "SELECT model_tokens, (model_cost * 1e9)::bigint FROM rag_internal.run
-          WHERE run_id = $1",
+             WHERE run_id = $1",
             &[run_id.into()],
             |row| {
                 Ok(Spent {
@@ -407,7 +407,7 @@ pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Err
     as_owner(|| {
         execute(
             "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, message, hint)
-          VALUES ($1, $2, $3, $4, $5, $6)",
+             VALUES ($1, $2, $3, $4, $5, $6)",
             &[
                 run_id.into(),
                 source.into(),
@@ -426,7 +426,7 @@ pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> R
     as_owner(|| {
         execute(
             "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, severity, message)
-          VALUES ($1, $2, $3, $4, 'warning', $5)",
+             VALUES ($1, $2, $3, $4, 'warning', $5)",
             &[
                 run_id.into(),
                 source.into(),

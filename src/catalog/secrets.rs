@@ -111,7 +111,7 @@ pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
     as_owner(|| {
         execute(
             "INSERT INTO rag_internal.secret_value AS v (name, key, sealed, reference)
-          VALUES ($1, $2, $3, $4)
+             VALUES ($1, $2, $3, $4)
              ON CONFLICT (name, key) DO UPDATE
              SET sealed = excluded.sealed, reference = excluded.reference,
                  updated_at = pg_catalog.now()",
@@ -159,7 +159,7 @@ pub fn lock_sealed_entries() -> Result<Vec<SecretEntry>, Error> {
     as_owner(|| {
         execute_returning(
             "SELECT name, key, sealed, reference FROM rag_internal.secret_value
-          WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
+             WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
             &[],
             read_entry,
         )

@@ -223,7 +223,7 @@ pub fn was_found(source: &Source) -> Result<bool, Error> {
     let found = as_owner(|| {
         query(
             "SELECT rag_internal.has_condition(conditions, 'AutoIndexerDriftDetected')
-          FROM rag_internal.source WHERE name = $1 AND uid = $2",
+             FROM rag_internal.source WHERE name = $1 AND uid = $2",
             &[source.name.as_str().into(), source.uid.into()],
             |row| row.required::<bool>(1),
         )
@@ -295,7 +295,7 @@ pub fn due(interval: Duration) -> Result<Vec<String>, Error> {
         query(
             &format!(
                 "SELECT s.name FROM rag_internal.source s WHERE {DUE_AT} <= pg_catalog.now() AND {}
-              ORDER BY {DUE_AT}, s.name",
+                 ORDER BY {DUE_AT}, s.name",
                 checkable()
             ),
             &[interval.as_secs_f64().into()],

@@ -10,7 +10,7 @@ pub fn database_setting(name: &str) -> Result<Option<String>, Error> {
     let found = with_safe_search_path(|| {
         query(
             "SELECT pg_catalog.substr(c, pg_catalog.strpos(c, '=') + 1)
-          FROM pg_catalog.pg_db_role_setting s
+             FROM pg_catalog.pg_db_role_setting s
                   JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase,
                   pg_catalog.unnest(s.setconfig) AS c
              WHERE d.datname = pg_catalog.current_database() AND s.setrole = 0

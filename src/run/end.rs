@@ -143,7 +143,7 @@ pub fn finish(run: RunEnd<'_>) -> Result<(), Error> {
 fn lock_state(source: &Source) -> Result<Option<SourceState>, Error> {
     let found = execute_returning(
         "SELECT generation, max_retries, attempt, throttled FROM rag_internal.source
-      WHERE name = $1 AND uid = $2
+         WHERE name = $1 AND uid = $2
          FOR NO KEY UPDATE NOWAIT",
         &[source.name.as_str().into(), source.uid.into()],
         |row| {

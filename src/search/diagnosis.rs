@@ -93,7 +93,7 @@ fn stored_date(collection: &Collection, key: &str) -> Result<Option<String>, Err
     let found = query_as_caller(
         &format!(
             "SELECT pg_catalog.min(m.value)
-          FROM (SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
+             FROM (SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
                    WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
              WHERE m.value ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'",
             collection.rows("c.")
@@ -220,7 +220,7 @@ fn known_texts(collection: &Collection, key: &str) -> Result<Vec<String>, Error>
     query_as_caller(
         &format!(
             "SELECT DISTINCT m.metadata ->> $1 AS value
-          FROM (SELECT c.metadata FROM rag.chunks AS c
+             FROM (SELECT c.metadata FROM rag.chunks AS c
                    WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
              WHERE pg_catalog.jsonb_typeof(m.metadata -> $1) = 'string' ORDER BY value",
             collection.rows("c.")

@@ -247,7 +247,7 @@ fn filter_step(request: &SearchRequest) -> Result<Option<ExplainedStep>, Error> 
     let filter = request.filter.to_sql(1);
     let statement = format!(
         "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE {})
-      FROM rag.chunks AS c WHERE {}",
+         FROM rag.chunks AS c WHERE {}",
         filter.text,
         request.collection.rows("c.")
     );

@@ -235,7 +235,7 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
         &request.collection,
         &format!(
             "SELECT c.chunk_id, c.document_id, c.embedding
-          FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
+             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
                       AS wanted (document_id, chunk_id)
                   JOIN rag.chunks AS c
                       ON {} AND c.document_id = wanted.document_id

@@ -122,7 +122,7 @@ impl Statements<'_> {
         };
         let text = format!(
             "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance
-          FROM rag.chunks AS c
+             FROM rag.chunks AS c
              WHERE {rows} AND ({filter}){condition}
              {order}",
             rows = request.collection.rows("c."),

@@ -44,7 +44,7 @@ pub fn grant(
         execute(
             // pgrx passes InvalidOid as NULL
             "INSERT INTO rag_internal.collection_grant (collection, role, role_id, privilege)
-          VALUES ($1, $2, coalesce($3, 0::oid), $4)
+             VALUES ($1, $2, coalesce($3, 0::oid), $4)
              ON CONFLICT (collection, role_id, privilege) DO UPDATE SET role = excluded.role",
             &[
                 collection.name.as_str().into(),
@@ -69,7 +69,7 @@ pub fn revoke(
         forget_dropped_roles(collection)?;
         execute(
             "DELETE FROM rag_internal.collection_grant
-          WHERE collection = $1 AND role_id = coalesce($2, 0::oid)
+             WHERE collection = $1 AND role_id = coalesce($2, 0::oid)
                AND (privilege = 'write' OR NOT $3)",
             &[
                 collection.name.as_str().into(),
@@ -85,7 +85,7 @@ pub fn revoke(
 fn forget_dropped_roles(collection: &Collection) -> Result<usize, Error> {
     execute(
         "DELETE FROM rag_internal.collection_grant g
-      WHERE g.collection = $1 AND g.role_id IS DISTINCT FROM 0
+         WHERE g.collection = $1 AND g.role_id IS DISTINCT FROM 0
              AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
         &[collection.name.as_str().into()],
     )

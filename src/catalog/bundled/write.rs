@@ -71,7 +71,7 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
     let taken = exactly(|| {
         execute_returning(
             "SELECT document_id::pg_catalog.text FROM rag.documents
-          WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
+             WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
             &[collection.name.as_str().into(), ids.into()],
             |row| row.required::<String>(1),
         )
@@ -302,7 +302,7 @@ pub fn restore_times(collection: &Collection, times: &CollectionTimes<'_>) -> Re
         )?;
         execute(
             "INSERT INTO rag_internal.content_change (collection, changed_at)
-          VALUES ($1, $2::pg_catalog.timestamptz)",
+             VALUES ($1, $2::pg_catalog.timestamptz)",
             &[collection.name.as_str().into(), times.updated_at.into()],
         )
     })?;

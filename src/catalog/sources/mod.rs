@@ -139,7 +139,7 @@ impl Source {
             query(
                 &format!(
                     "SELECT name, coalesce(ids_from, name) AS ids_from, uid, generation, xmin, {}
-                  FROM rag_internal.source WHERE name = $1",
+                     FROM rag_internal.source WHERE name = $1",
                     SourceDefinition::COLUMNS
                 ),
                 &[name.into()],
@@ -273,7 +273,7 @@ pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT name FROM rag_internal.source
-          WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
+             WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
                    LIKE $1 || '%'",
             &[hash.into()],
             |row| row.required::<String>(1),
@@ -319,7 +319,7 @@ pub fn renamed(collection: &str) -> Result<BTreeMap<String, String>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT name, ids_from FROM rag_internal.source
-          WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
+             WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
             &[collection.into()],
             |row| Ok((row.required(1)?, row.required(2)?)),
         )
@@ -387,7 +387,7 @@ pub fn runner_pid(name: &Name) -> Result<Option<i32>, Error> {
     let found = as_owner(|| {
         query(
             "SELECT pid FROM rag_internal.source_locks()
-          WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8
+             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8
                  & 4294967295
                AND pid IN (SELECT pid FROM pg_catalog.pg_stat_activity
                    WHERE backend_type = 'rag runner')",

@@ -106,7 +106,7 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
 pub fn by_collection(collection: Option<&str>) -> Result<HashMap<String, Vec<Value>>, Error> {
     let found = query_as_caller(
         "SELECT collection, name, kind, last_commit FROM rag.sources
-      WHERE $1 IS NULL OR collection = $1 ORDER BY collection, name",
+         WHERE $1 IS NULL OR collection = $1 ORDER BY collection, name",
         &[collection.into()],
         |row| {
             let source = json!({

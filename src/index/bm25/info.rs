@@ -77,7 +77,7 @@ fn visible_rows(open: &OpenIndex, config: pg_sys::Oid) -> Result<i64, Error> {
         let (table, value, condition) = (sql.table, sql.value, sql.condition);
         let statement = format!(
             "SELECT pg_catalog.count(*) FROM ONLY {table} \
-          WHERE {condition} AND rag_internal.bm25_has_words($1, {value})"
+             WHERE {condition} AND rag_internal.bm25_has_words($1, {value})"
         );
         Ok(query_value(&statement, &[config.into()])?.unwrap_or(0))
     })

@@ -100,7 +100,7 @@ pub fn has_triggers(
     let found: Vec<i64> = with_safe_search_path(|| {
         query(
             "SELECT count(*) FROM pg_trigger
-          WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure AND tgname
+             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure AND tgname
                  = ANY ($2::name[])
                AND tgargs = $3 AND tgenabled IN ('O', 'A')
                AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
@@ -126,7 +126,7 @@ fn trigger_oids(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>
     with_safe_search_path(|| {
         query(
             "SELECT oid FROM pg_trigger
-          WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure
+             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure
                  AND NOT tgisinternal
                AND substr(tgargs, 1, length($2)) = $2 ORDER BY oid",
             &[relation.into(), argument.into()],
@@ -225,7 +225,7 @@ pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<
     let found = as_owner(|| {
         query(
             "SELECT 1 FROM rag_internal.table_state s
-          WHERE s.source = $1 AND s.definition = $3 AND s.documents =
+             WHERE s.source = $1 AND s.definition = $3 AND s.documents =
                  (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
                      AND d.source = $1)",
             &[source.as_str().into(), collection.into(), definition.into()],

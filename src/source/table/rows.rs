@@ -316,7 +316,7 @@ impl RowReader {
         let names: Vec<String> = (0..self.ids.len()).map(|i| format!("k.k{i}")).collect();
         let statement = format!(
             "SELECT {}, {}, {columns}
-          FROM ({keys_sql}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
+             FROM ({keys_sql}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
             self.id_texts(&names),
             self.id_texts(&self.id_columns()),
             self.parts.columns,

@@ -242,7 +242,7 @@ pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
     let except: Vec<&str> = except.iter().copied().chain(["partition"]).collect();
     query(
         "SELECT pg_catalog.quote_ident(attname) FROM pg_catalog.pg_attribute
-      WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
+         WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
            AND NOT attname = ANY ($1)
          ORDER BY attnum",
         &[except.into()],
@@ -339,7 +339,7 @@ fn embed_again(
     let found = execute_returning(
         &format!(
             "SELECT c.document_id, c.chunk_id, c.title, c.content
-          FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
+             FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
             target.present.rows("c.")
         ),
         &[ids(documents).into()],
@@ -402,7 +402,7 @@ fn embeddings(
     let stored = execute_prepared(
         &format!(
             "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM {}
-          WHERE embedding_key = ANY ($1)",
+             WHERE embedding_key = ANY ($1)",
             relation.qualified()
         ),
         &[keys.into()],
