@@ -44,7 +44,6 @@ BEGIN
             ('rag_alter_retriever', false,
              'changes a retriever; arguments that are NULL leave a value as it is'),
             ('rag_drop_retriever', false, 'drops a retriever that no collection uses'),
-            ('rag_list_retrievers', true, 'lists retrievers with what they enable'),
             ('rag_test_retriever', true,
              'tests if collections with a retriever can be filled and searched'),
             ('rag_create_model', false,

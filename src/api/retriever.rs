@@ -1,14 +1,14 @@
-//! Retrievers: create, alter, drop, list, test.
+//! Retrievers: create, alter, drop, test.
 
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_definition::{name::split, retriever::RetrieverDefinition};
+use rag_definition::retriever::RetrieverDefinition;
 
 use super::{parsed, required};
 use crate::{
-    catalog::{access, name::Name, retrievers},
+    catalog::{name::Name, retrievers},
     collection::retriever::{self, RetrieverChanges, RetrieverTest},
     error::Error,
-    pg::{json::JsonbText, roles},
+    pg::json::JsonbText,
 };
 
 fn named(name: Option<&str>) -> Result<Name, Error> {
@@ -62,44 +62,6 @@ fn rag_drop_retriever(
         return Ok(());
     }
     Err(retrievers::missing(name.as_str()).into())
-}
-
-#[pg_extern(stable)]
-#[allow(clippy::type_complexity)] // the columns of the result
-fn rag_list_retrievers() -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(name, String),
-            name!(namespace, String),
-            name!(display_name, Option<String>),
-            name!(description, Option<String>),
-            name!(storage_type, String),
-            name!(methods, Vec<String>),
-            name!(owner, String),
-            name!(collections, Vec<String>),
-        ),
-    >,
-    ErrorReport,
-> {
-    let mut rows = vec![];
-    for found in retrievers::all()? {
-        let modes = found.definition.methods().enabled_modes();
-        rows.push((
-            split(&found.name).1.to_owned(),
-            split(&found.name).0.to_owned(),
-            found.notes.display_name,
-            found.definition.description.clone(),
-            found.definition.storage().storage_type().name().to_owned(),
-            modes
-                .into_iter()
-                .map(|mode| mode.name().to_owned())
-                .collect(),
-            found.owner.name,
-            access::readable_among(roles::current(), found.collections)?,
-        ));
-    }
-    Ok(TableIterator::new(rows))
 }
 
 #[pg_extern(volatile)]

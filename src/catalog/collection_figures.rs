@@ -78,9 +78,11 @@ pub struct CollectionFigures {
 
 /// Returns the names of the collections that the current role may read.
 pub fn names() -> Result<Vec<String>, Error> {
-    query_prepared("SELECT name FROM rag_internal.collection ORDER BY 1", &[], |row| {
-        row.required("name")
-    })
+    query_prepared(
+        "SELECT name FROM rag_internal.collection ORDER BY 1",
+        &[],
+        |row| row.required("name"),
+    )
 }
 
 /// Counts the documents of one collection or of all, by their names, with the rights of the current

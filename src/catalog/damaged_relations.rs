@@ -61,11 +61,13 @@ pub fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelat
                  SELECT c.oid FROM pg_catalog.pg_class c
                  WHERE c.relname = ANY ($3::pg_catalog.name[])
                    AND c.relnamespace IN ('rag'::pg_catalog.regnamespace,
+                                          'rag_internal'::pg_catalog.regnamespace,
                                           'pg_toast'::pg_catalog.regnamespace))
              SELECT c.oid, c.reltablespace, pg_catalog.pg_relation_filenode(c.oid) AS filenode,
                     pg_catalog.format('%I.%I', s.nspname, c.relname) AS name,
                     i.indexrelid IS NOT NULL AS is_index, t.oid AS of_table,
-                    pg_catalog.format('rag.%I', t.relname) AS table_name,
+                    pg_catalog.format('%s.%I', t.relnamespace::pg_catalog.regnamespace,
+                                      t.relname) AS table_name,
                     s.nspname = 'pg_toast' AS is_toast,
                     CASE WHEN t.relispartition THEN t.relname::pg_catalog.text END AS partition
              FROM named n JOIN pg_catalog.pg_class c ON c.oid = n.oid
@@ -74,7 +76,8 @@ pub fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelat
                   LEFT JOIN pg_catalog.pg_class o
                       ON o.reltoastrelid = coalesce(i.indrelid, c.oid)
                   JOIN pg_catalog.pg_class t ON t.oid = coalesce(o.oid, i.indrelid, c.oid)
-             WHERE t.relnamespace = 'rag'::pg_catalog.regnamespace
+             WHERE t.relnamespace IN ('rag'::pg_catalog.regnamespace,
+                                      'rag_internal'::pg_catalog.regnamespace)
                AND pg_catalog.pg_relation_filenode(c.oid) IS NOT NULL
              ORDER BY name",
             &[spaces.into(), nodes.into(), names.into()],

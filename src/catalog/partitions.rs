@@ -209,7 +209,8 @@ pub fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
 /// Records that a collection has no partition. Runs as the extension's owner.
 pub fn forget(collection: &str) -> Result<(), Error> {
     execute(
-        "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL WHERE name = $1",
+        "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL
+            WHERE name = $1",
         &[collection.into()],
     )?;
     Ok(())

@@ -32,8 +32,8 @@ pub struct Retriever {
 /// Returns the error for a retriever that does not exist.
 pub fn missing(name: &str) -> Error {
     Error::undefined(format!("retriever \"{name}\" does not exist")).hint(
-        "rag_list_retrievers() lists all retrievers. Create one with rag_create_retriever, or with \
-         a manifest of kind Retriever.",
+        "The view rag.retrievers lists all retrievers. Create one with rag_create_retriever, or \
+         with a manifest of kind Retriever.",
     )
 }
 
@@ -133,7 +133,8 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
     let created = as_owner(|| {
         execute(
-            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations, owner,
+            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations,
+                owner,
                                          owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &parameters,
@@ -189,7 +190,10 @@ pub fn drop(retriever: &Retriever) -> Result<(), Error> {
                     "Give them another retriever with rag_alter_collection, or drop them first.",
                 ));
         }
-        execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()])?;
+        execute(
+            "DELETE FROM rag_internal.retriever WHERE name = $1",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }

@@ -86,7 +86,8 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
 pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
     as_owner(|| {
         query(
-            "SELECT document_id, change, refusals > 0 AS was_refused FROM rag_internal.storage_change
+            "SELECT document_id, change, refusals > 0 AS was_refused
+                FROM rag_internal.storage_change
              WHERE collection = $1
                AND changed_by IS DISTINCT FROM pg_current_xact_id_if_assigned()
                AND (retry_at IS NULL OR retry_at <= clock_timestamp())
@@ -296,7 +297,7 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
     as_owner(|| {
         for table in ["storage_change", "storage_delay"] {
             execute(
-                &format!("DELETE FROM rag.{table} WHERE collection = $1"),
+                &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
                 &[name.into()],
             )?;
         }

@@ -308,7 +308,8 @@ fn damaged_relations() -> Result<
     Ok(TableIterator::new(rows.collect::<Vec<_>>()))
 }
 
-/// `rag_internal.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with any text.
+/// `rag_internal.explain_damage`, for `rag_status`. It marks nothing: anybody can call it, with
+/// any text.
 #[pg_extern(sql = false)]
 fn explain_damage(
     problem: &str,

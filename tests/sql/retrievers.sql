@@ -8,9 +8,9 @@ SELECT rag_create_retriever('team/plain',
     '{"retrievalMethods": {"vector": {"scoreThreshold": 0.2}}}');
 SELECT name, namespace, display_name, description, storage_type, methods, collections,
        owner = current_user AS own
-FROM rag_list_retrievers() WHERE name <> 'default' ORDER BY namespace, name;
+FROM rag.retrievers WHERE name <> 'default' ORDER BY namespace, name;
 SELECT name, namespace, spec FROM rag.retrievers WHERE name IN ('words', 'team/plain') ORDER BY 1;
-SELECT name FROM rag_list_retrievers() WHERE namespace = 'team';
+SELECT name FROM rag.retrievers WHERE namespace = 'team';
 SELECT rag_get_manifest('Retriever', 'words') #- '{metadata,creationTimestamp}' AS manifest;
 
 -- All problems at once, with the same check as for manifests.
@@ -49,9 +49,9 @@ SELECT detail FROM rag_explain_search('nails', 'tools') WHERE step IN ('request'
 SELECT rag_alter_retriever('words', '{"storageConfig": {"type": "flat"},
     "retrievalMethods": {"vector": {}, "keyword": {}, "hybrid": {"fusion": "rrf"}}}');
 SELECT detail FROM rag_explain_search('nails', 'tools') WHERE step = 'fusion';
-SELECT display_name, description FROM rag_list_retrievers() WHERE name = 'words';
+SELECT display_name, description FROM rag.retrievers WHERE name = 'words';
 SELECT rag_alter_retriever('words', display_name => '');
-SELECT display_name, storage_type FROM rag_list_retrievers() WHERE name = 'words';
+SELECT display_name, storage_type FROM rag.retrievers WHERE name = 'words';
 SELECT rag_alter_retriever('plain', '{"storageConfig": {"ext": {"m": 8, "ef_construction": 40}}}');
 
 -- Options of the vector index.
@@ -83,7 +83,8 @@ SELECT success, message, storage_type, latency_ms > 0 AS latency
 FROM rag_test_retriever('words');
 SELECT success, message FROM rag_test_retriever('team/plain');
 SELECT rag_create_collection('strange', retriever => 'team/plain');
-UPDATE rag_internal.retriever SET spec = '{"embedding": {"model": "bge-m3"}}' WHERE name = 'team/plain';
+UPDATE rag_internal.retriever SET spec = '{"embedding": {"model": "bge-m3"}}'
+    WHERE name = 'team/plain';
 SELECT success, message FROM rag_test_retriever('team/plain');
 SELECT rag_create_collection('stranger', retriever => 'team/plain'); :sqlstate
 SELECT * FROM rag_add_document('A text.', 'text', collection => 'strange'); :sqlstate
@@ -108,7 +109,7 @@ SELECT rag_delete_manifest('Retriever', 'plain'); :sqlstate
 SELECT * FROM rag_apply_manifest('{"apiVersion": "rag/v1", "kind": "Retriever",
     "metadata": {"name": "default"}, "spec": {}}'); :sqlstate
 SET ROLE regress_retriever_reader;
-SELECT name, owner, collections FROM rag_list_retrievers()
+SELECT name, owner, collections FROM rag.retrievers
 WHERE name IN ('own', 'words') ORDER BY 1;
 SELECT rag_create_retriever('mine'); :sqlstate
 SELECT rag_drop_retriever('own'); :sqlstate
@@ -130,5 +131,5 @@ SELECT rag_drop_retriever('words');
 SELECT rag_drop_retriever('plain');
 SELECT rag_drop_retriever('team/plain');
 SELECT rag_drop_retriever('own');
-SELECT name FROM rag_list_retrievers() WHERE name IN ('words', 'plain', 'own');
+SELECT name FROM rag.retrievers WHERE name IN ('words', 'plain', 'own');
 DROP ROLE regress_retriever_admin, regress_retriever_reader;

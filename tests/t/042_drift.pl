@@ -358,7 +358,8 @@ ok( RagTest::wait_until(
 			  /Check of source "manual" could not be carried out/;
 		}),
 	'the log reports a failed check');
-$node->safe_psql('postgres', 'ALTER FUNCTION rag_internal.hidden(text, text) RENAME TO drifted_documents');
+$node->safe_psql('postgres', 'ALTER FUNCTION rag_internal.hidden(text, text) RENAME TO
+    drifted_documents');
 
 # -- a long check can be cancelled, and delays no other source
 $node->safe_psql(

@@ -105,7 +105,7 @@ for my $type (@types)
 	is( $sql->(
 			qq{SELECT string_agg(DISTINCT a.amname, ' ') FROM pg_class c
 				JOIN pg_am a ON a.oid = c.relam JOIN pg_index i ON i.indexrelid = c.oid
-			WHERE i.indrelid = 'rag."rag_kb_$type->{name}"'::regclass
+			WHERE i.indrelid = 'rag_internal."rag_kb_$type->{name}"'::regclass
 				AND a.amname IN ('hnsw', 'rag_hnsw')}),
 		$type->{index},
 		"$type->{name}: the partition has the index of its type");

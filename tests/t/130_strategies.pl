@@ -107,7 +107,8 @@ is(places(), 'a:-:0 b:rag_documents:1 c:-:0 d:-:0', 'partitions are the same aft
 $node->safe_psql('postgres', join ';', map { add($_, "The colour of $_ is red.") } qw(a c d));
 $node->safe_psql(
 	'postgres', q{
-	INSERT INTO rag_internal.rag_documents (collection, uri, title, document_id, document_type, chunk_id,
+	INSERT INTO rag_internal.rag_documents (collection, uri, title, document_id, document_type,
+		chunk_id,
 		chunk_index, start_index, content, metadata, embedding, embedding_key, fetched_at,
 		indexed_at, start_line, end_line)
 	SELECT 'd', 'made:' || i, 'Title', md5('d' || i)::uuid, 'text', md5('c' || i)::uuid, 0, 0,

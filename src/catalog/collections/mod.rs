@@ -28,7 +28,8 @@ use crate::{
     },
 };
 
-/// The relation `c` with the rows of `rag_internal.collection` as they will be after a rebuild: the column
+/// The relation `c` with the rows of `rag_internal.collection` as they will be after a rebuild:
+/// the column
 /// `wanted` has values of other columns, by their names.
 const WANTED: &str = "(SELECT w.* FROM rag_internal.collection k,
          LATERAL jsonb_populate_record(k, coalesce(k.wanted, '{}')) AS w) AS c";
@@ -294,7 +295,9 @@ pub fn read_definition(row: &Row<'_, '_>) -> Result<CollectionDefinition, Error>
     let text: String = row.required("definition")?;
     let read = serde_json::from_str::<CollectionDefinition>(&text);
     let definition = read.map_err(|error| {
-        Error::internal(format!("rag_internal.collection has an unknown value: {error}"))
+        Error::internal(format!(
+            "rag_internal.collection has an unknown value: {error}"
+        ))
     })?;
     Ok(CollectionDefinition {
         metadata_whitelist: definition

@@ -37,7 +37,8 @@ pub fn insert(
     let inserted = execute(
         &format!(
             "INSERT INTO rag_internal.collection (name, owner, owner_id, {columns})
-             SELECT $1, $2, $3, {columns} FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
+             SELECT $1, $2, $3, {columns}
+                 FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
              ON CONFLICT (name) DO NOTHING",
             columns = columns()
         ),
@@ -95,7 +96,8 @@ pub fn adopt_wanted(collection: &str) -> Result<(), Error> {
 /// began before fail.
 pub fn set_model(collection: &str, model: &ModelInfo, has_other_chunks: bool) -> Result<(), Error> {
     execute(
-        "UPDATE rag_internal.collection SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
+        "UPDATE rag_internal.collection
+            SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
              model_identity = $5, embedding_baseline = $6, model_precision = $7,
              model_max_tokens = $8, rebuilds = rebuilds + $9, updated_at = now()
          WHERE name = $1
@@ -183,7 +185,8 @@ fn name_of(collection: Option<&Collection>) -> Option<&str> {
 pub fn with_server() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
+            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r
+                ON r.name = c.retriever
              WHERE r.server_url IS NOT NULL
              ORDER BY 1",
             &[],
@@ -194,26 +197,27 @@ pub fn with_server() -> Result<Vec<String>, Error> {
 
 /// The tables with rows of a collection, in the order in which they are deleted.
 const TABLES: [&str; 9] = [
-    "documents",
-    "document_digests",
-    "knowledge",
-    "collection_grant",
-    "collections",
-    "content_change",
-    "embedding_place",
-    "planned_hash",
-    "knowledge_run",
+    "rag.documents",
+    "rag_internal.document_digest",
+    "rag_internal.knowledge_item",
+    "rag_internal.collection_grant",
+    COLLECTION,
+    "rag_internal.content_change",
+    "rag_internal.embedding_place",
+    "rag_internal.planned_hash",
+    "rag_internal.knowledge_run",
 ];
+const COLLECTION: &str = "rag_internal.collection";
 
 /// Deletes a collection with all that is recorded of it, but for its chunks.
 pub fn delete(collection: &str) -> Result<(), Error> {
     for table in TABLES {
-        let key = if table == "collections" {
+        let key = if table == COLLECTION {
             "name"
         } else {
             "collection"
         };
-        let statement = format!("DELETE FROM rag.{table} WHERE {key} = $1");
+        let statement = format!("DELETE FROM {table} WHERE {key} = $1");
         execute(&statement, &[collection.into()])?;
     }
     Ok(())

@@ -11,9 +11,9 @@
 //! has: what it names and is no row that the caller may see is left out, and what it does not know
 //! yet is read here. If it is unavailable, searches read this database alone.
 //!
-//! `rag_internal.storage_change` is the outbox: its rows are pending changes. [`replication`] sends them. A
-//! row stays until the server has the points of this change. Only one process at a time replicates
-//! a collection.
+//! `rag_internal.storage_change` is the outbox: its rows are pending changes. [`replication`]
+//! sends them. A row stays until the server has the points of this change. Only one process at a
+//! time replicates a collection.
 
 pub mod call;
 pub mod comparison;

@@ -298,7 +298,8 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
             "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
              SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag_internal.collection k
              WHERE k.name = $1 AND NOT k.imported AND NOT EXISTS (
-                 SELECT FROM rag_internal.embedding_place p WHERE p.embedding_key = c.embedding_key)"
+                 SELECT FROM rag_internal.embedding_place p
+                     WHERE p.embedding_key = c.embedding_key)"
         ),
         &[name.into()],
     )?;
