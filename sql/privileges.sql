@@ -15,8 +15,9 @@ BEGIN
             ('rag_rebuild_collection', false,
              'rebuilds a collection from the stored texts by its current settings and model; '
              'searches use the former chunks until the end'),
-            ('rag_alter_collection', false,
-             'changes settings of a collection; arguments that are NULL leave a value as it is'),
+            ('rag_alter_collection', true,
+             'changes settings or the owner of a collection; arguments that are NULL leave a '
+             'value as it is'),
             ('rag_drop_collection', false, 'drops a collection and its documents'),
             ('rag_rename_collection', false,
              'renames a collection; ids of documents and grants stay'),
@@ -35,7 +36,6 @@ BEGIN
              'roles'),
             ('rag_revoke_collection', true,
              'revokes a privilege on a collection from a role; NULL: both privileges'),
-            ('rag_alter_collection_owner', true, 'changes the owner of a collection'),
             ('rag_collection_status', true,
              'returns content, size and state of a collection, or of all collections'),
             ('rag_stats', true, 'returns counts of a collection as JSON'),

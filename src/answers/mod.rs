@@ -22,7 +22,10 @@ use crate::{
     catalog::models::{self, Model},
     engine::unexpected,
     error::Error,
-    models::call::{ModelCall, ModelEvent, Tokens},
+    models::{
+        call::{ModelCall, ModelEvent, Tokens},
+        rights,
+    },
     pg::roles,
     search::SearchHit,
 };
@@ -78,8 +81,8 @@ impl ChatModel {
     /// There is no such model, it is not a chat model, or the current role may not use it.
     pub fn find(name: &str) -> Result<Self, Error> {
         let model = models::find(name)?.ok_or_else(|| models::missing(name))?;
-        model.require_use()?;
-        model.require_kind(ModelKind::Chat)?;
+        rights::require_use(&model)?;
+        rights::require_kind(&model, ModelKind::Chat)?;
         let settings = model.settings()?;
         Ok(Self { model, settings })
     }

@@ -11,9 +11,9 @@ use crate::{
         self, BlockTable, BundleInfo, BundleSource, CollectionExport, ImportRequest,
         export_to_folder, open_folder,
     },
-    catalog::{access, collections::Collection},
+    catalog::collections::Collection,
     cluster::operation_stats::{CountedOperation, Operation},
-    collection::damage::explained,
+    collection::{damage::explained, rights},
     error::Error,
     pg::roles,
 };
@@ -55,7 +55,7 @@ fn rag_export_blocks(
     ErrorReport,
 > {
     let collection = Collection::get(required("name", name)?)?;
-    access::require_owner(&collection, "export collection")?;
+    rights::require_owner(&collection, "export collection")?;
     let counted = bundle::count_export(&collection);
     let mut export = CollectionExport::begin(&collection)?;
     counted.pause();

@@ -17,8 +17,9 @@ use crate::{
         sources,
     },
     cluster,
-    collection::{self, damage::explained, placement, status},
+    collection::{self, damage::explained, placement, rights, status},
     error::Error,
+    pg::roles,
     search::retrieval,
     settings,
     source::{drop::drop_sources_of, rename},
@@ -101,12 +102,23 @@ fn rag_alter_collection(
     text_config: pgrx::default!(Option<&str>, "NULL"),
     title_weight: pgrx::default!(Option<i32>, "NULL"),
     model: pgrx::default!(Option<&str>, "NULL"),
+    owner: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<(), ErrorReport> {
-    super::require_writer(c"rag_alter_collection()", "alter a collection")?;
+    super::prevent_on_standby(c"rag_alter_collection()");
+    // an owner that is no admin may give the collection to another role
+    let require_admin = || roles::require_admin("alter a collection");
+    if owner.is_none() {
+        require_admin()?;
+    }
     let collection = Collection::lock(required("name", name)?)?;
-    access::require_owner(&collection, "alter collection")?;
+    let action = match owner {
+        Some(_) => "change the owner of collection",
+        None => "alter collection",
+    };
+    rights::require_owner(&collection, action)?;
     let whitelist = super::without_nulls("metadata_whitelist", metadata_whitelist)?;
     let before = Collection::wanted(collection.name.as_str())?.definition;
+    let unchanged = before.clone();
     // an empty text removes a value
     let text = |text: Option<&str>, before| match text {
         Some(text) => Some(text.to_owned()).filter(|text| !text.is_empty()),
@@ -131,7 +143,19 @@ fn rag_alter_collection(
         max_documents: max_documents.or(before.max_documents),
         max_bytes: max_bytes.or(before.max_bytes),
     };
-    Ok(collection::alter(&collection, definition)?)
+    if definition != unchanged {
+        require_admin()?;
+    }
+    if owner.is_none() || definition != unchanged {
+        collection::alter(&collection, definition)?;
+    }
+    match owner {
+        Some(owner) => {
+            let owner = roles::future_owner(owner, "collection")?;
+            Ok(access::set_owner(&collection, &owner)?)
+        }
+        None => Ok(()),
+    }
 }
 
 #[pg_extern]
@@ -152,7 +176,7 @@ fn rag_drop_collection(
     super::require_writer(c"rag_drop_collection()", "drop a collection")?;
     match Collection::find(name)? {
         Some(collection) => {
-            access::require_owner(&collection, "drop collection")?;
+            rights::require_owner(&collection, "drop collection")?;
             explained(|| {
                 if with_sources {
                     collection::drop::check_droppable(&collection)?;

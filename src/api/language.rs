@@ -2,8 +2,6 @@
 
 use pgrx::pg_extern;
 
-use crate::catalog::chunk_metadata::language_of;
-
 #[pg_extern(immutable, strict, parallel_safe, cost = 1000)]
 fn rag_detect_language(content: &str) -> &'static str {
     rag_language::detect(content)
@@ -11,5 +9,5 @@ fn rag_detect_language(content: &str) -> &'static str {
 
 #[pg_extern(sql = false, immutable, parallel_safe)]
 fn document_language(title: Option<&str>, content: Option<&str>) -> &'static str {
-    language_of(title.unwrap_or_default(), content.unwrap_or_default())
+    rag_language::of_document(title.unwrap_or_default(), content.unwrap_or_default())
 }

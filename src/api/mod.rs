@@ -56,10 +56,8 @@ use std::ffi::CStr;
 use serde_json::Value;
 
 use crate::{
-    catalog::{
-        access::{require_read, require_write},
-        collections::Collection,
-    },
+    catalog::collections::Collection,
+    collection::rights::{require_read, require_write},
     error::Error,
     pg::{json::JsonbText, roles},
 };

@@ -6,10 +6,8 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use super::required;
 use crate::{
-    catalog::{
-        access::require_write,
-        collections::{self, Collection},
-    },
+    catalog::collections::{self, Collection},
+    collection::rights::require_write,
     storage::{
         Storage,
         remote::{

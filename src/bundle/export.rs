@@ -18,7 +18,7 @@ use crate::{
         collections::Collection,
         sources,
     },
-    collection::status,
+    collection::{rights, status},
     error::Error,
     source::manifest::{self, ManifestKind},
 };
@@ -84,13 +84,16 @@ impl CollectionExport {
     /// # Errors
     /// The caller does not own the collection, or a policy hides documents from the caller.
     pub fn begin(collection: &Collection) -> Result<Self, Error> {
-        access::require_owner(collection, "export collection")?;
-        if !access::sees_every_document(collection) {
+        rights::require_owner(collection, "export collection")?;
+        if !access::sees_whole(collection) {
             return Err(Error::permission_denied(format!(
                 "permission denied to export collection \"{}\"",
                 collection.name
             ))
-            .detail("Policies of row-level security hide documents from the current role.")
+            .detail(
+                "Policies of row-level security hide documents or knowledge items from the current \
+                 role.",
+            )
             .hint("Export as a superuser or as a role with BYPASSRLS."));
         }
         chunks::check_not_moved(collection)?;

@@ -9,7 +9,8 @@ use rag_bundle::{
 
 use super::{BundleSource, CollectionExport, Exported, count_export};
 use crate::{
-    catalog::{access, collections::Collection},
+    catalog::collections::Collection,
+    collection::rights,
     error::Error,
     pg::{disk_space, roles, wait::check_for_interrupts},
     settings,
@@ -22,7 +23,7 @@ use crate::{
 /// not in an allowed one, or there is not enough room.
 pub fn export_to_folder(collection: &Collection, path: &str) -> Result<Exported, Error> {
     roles::require_written_server_files(roles::current())?;
-    access::require_owner(collection, "export collection")?;
+    rights::require_owner(collection, "export collection")?;
     let counted = count_export(collection);
     let place = Place::find(path, &settings::bundle_folders())?;
     let mut export = CollectionExport::begin(collection)?;

@@ -5,15 +5,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{
-    chunks,
-    collections::Collection,
-    documents::document_id,
-    partitions::{self, Partition},
-};
+use super::{chunks, collections::Collection, documents::document_id, partitions};
 use crate::{
     error::Error,
-    pg::spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
+    pg::spi::{Row, execute, execute_prepared, execute_returning, uuid},
     types::vector::OwnedVector,
 };
 use pgrx::datum::DatumWithOid;
@@ -43,13 +38,13 @@ pub struct LockedDocument {
     pub hash: Option<String>,
 }
 
-/// Returns documents that exist, by their ids in ascending order, and locks them until the
-/// transaction ends. Runs as the extension's owner, like all functions here.
-///
-/// # Errors
-/// The chunks of a document come from somewhere else.
-pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDocument>, Error> {
-    let found = execute_returning(
+/// Returns documents that exist, by their ids in ascending order, and where their chunks come from.
+/// Locks them until the transaction ends. Runs as the extension's owner, like all functions here.
+pub fn lock(
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<Vec<(LockedDocument, GivenOrigin)>, Error> {
+    execute_returning(
         "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash, source, knowledge_id,
                 chunking
          FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)
@@ -57,18 +52,14 @@ pub fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDoc
         &[collection.name.as_str().into(), documents(ids).into()],
         |row| {
             let document = locked(&row)?;
-            let origin = Origin {
+            let origin = GivenOrigin {
                 source: row.get("source")?,
                 knowledge_id: row.get("knowledge_id")?,
                 is_given: row.get::<String>("chunking")?.as_deref() == Some(GIVEN),
             };
             Ok((document, origin))
         },
-    )?;
-    for (document, origin) in &found {
-        origin.check(document.id)?;
-    }
-    Ok(found.into_iter().map(|(document, _)| document).collect())
+    )
 }
 
 /// Returns all documents of a collection with chunks of an application, and locks them.
@@ -91,27 +82,11 @@ fn locked(row: &Row<'_, '_>) -> Result<LockedDocument, Error> {
 }
 
 /// Where a document comes from.
-struct Origin {
-    source: Option<String>,
-    knowledge_id: Option<i64>,
-    is_given: bool,
-}
-
-impl Origin {
-    fn check(&self, id: DocumentId) -> Result<(), Error> {
-        let owner = match (&self.source, self.knowledge_id) {
-            (Some(source), _) => format!("source \"{source}\" fills it."),
-            (_, Some(item)) => format!("It belongs to knowledge item {item}."),
-            _ if !self.is_given => "It was split by rag_add_document.".to_string(),
-            _ => return Ok(()),
-        };
-        Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-            format!("document {id} has chunks of another origin"),
-        )
-        .detail(owner)
-        .hint("Remove the document first, or use another uri."))
-    }
+pub struct GivenOrigin {
+    pub source: Option<String>,
+    pub knowledge_id: Option<i64>,
+    /// An application gives its chunks.
+    pub is_given: bool,
 }
 
 /// Creates a document without chunks, unless it exists. It has the hash that a plan has announced.
@@ -142,35 +117,6 @@ pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(
 /// Returns the condition that selects the chunks of a collection.
 fn rows(collection: &Collection, alias: &str) -> Result<String, Error> {
     partitions::rows_of_writer(collection.name.as_str(), alias)
-}
-
-/// Creates the index that finds chunks by their ids alone, and keeps them unique in their
-/// collection. Collections whose documents `rag` splits itself do not need it.
-pub fn create_index(collection: &Collection) -> Result<(), Error> {
-    if let Some(partition) = partitions::of_writer(collection.name.as_str())? {
-        create_index_on(&partition)?;
-    }
-    Ok(())
-}
-
-/// Creates that index on a partition. Returns false if it exists.
-pub fn create_index_on(partition: &Partition) -> Result<bool, Error> {
-    let exists = query(
-        "SELECT FROM pg_catalog.pg_index i
-         JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-         WHERE i.indrelid = pg_catalog.to_regclass($1) AND i.indisunique
-           AND a.attname = 'chunk_id'",
-        &[partition.qualified().into()],
-        |_| Ok(()),
-    )?;
-    if exists.is_empty() {
-        let statement = format!(
-            "CREATE UNIQUE INDEX ON {} (chunk_id, collection)",
-            partition.qualified()
-        );
-        execute(&statement, &[])?;
-    }
-    Ok(exists.is_empty())
 }
 
 /// Returns the documents of those of some chunks that are stored.

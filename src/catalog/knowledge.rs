@@ -55,16 +55,8 @@ impl KnowledgeKind {
         }
     }
 
-    /// Returns the kind of this name.
-    ///
-    /// # Errors
-    /// There is none.
-    pub fn of_name(name: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            Error::invalid_parameter(format!("unknown document_type \"{name}\""))
-                .hint(format!("Types: {}.", Self::ALL.map(Self::name).join(", ")))
-        })
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
@@ -160,7 +152,8 @@ fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
         id: row.required("knowledge_id")?,
         title: row.get("title")?,
         uri: row.required("uri")?,
-        kind: KnowledgeKind::of_name(&row.required::<String>("document_type")?)?,
+        kind: KnowledgeKind::parse(&row.required::<String>("document_type")?)
+            .ok_or_else(|| Error::internal("unknown kind of a knowledge item"))?,
         category: row.get("category")?,
         tags: row.get("tags")?,
         paths: row.required("paths")?,

@@ -14,7 +14,7 @@
 //! | [`partitions`] | the partitions of `rag.chunks` |
 //! | [`documents`], [`document_update`] | `rag.documents`, and changes of their attributes |
 //! | [`kept_documents`] | documents that dropped sources have left |
-//! | [`chunks`], [`chunk_metadata`] | `rag.chunks`, and the metadata that chunks carry |
+//! | [`chunks`] | `rag.chunks` |
 //! | [`labels`] | category and tags of documents |
 //! | [`given_chunks`], [`index_state`] | chunks that applications split, and what of them is stored |
 //! | [`digests`] | `rag_internal.document_digest`, for drift checks |
@@ -24,7 +24,7 @@
 //! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
-//! | [`rebuilds`] | `rag_internal.rebuild` and `rag_internal.rebuilt_document` |
+//! | [`rebuilds`] | `rag_internal.rebuild` |
 //! | [`storage_changes`], [`storage_removals`] | what is to be replicated to other servers |
 //! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
@@ -32,7 +32,6 @@
 
 pub mod access;
 pub mod bundled;
-pub mod chunk_metadata;
 pub mod chunks;
 pub mod collection_figures;
 pub mod collections;

@@ -1,6 +1,6 @@
 //! `rag_internal.model` and `rag_internal.model_grant`: models, and the roles that may use them.
 
-use pgrx::{JsonB, PgSqlErrorCode, datum::DatumWithOid, pg_sys};
+use pgrx::{JsonB, datum::DatumWithOid, pg_sys};
 use rag_definition::{
     SecretRef,
     model::{ModelKind, ModelSpec, Provider, check_model_spec},
@@ -104,39 +104,6 @@ impl Model {
     pub fn was_granted_to(&self, role: pg_sys::Oid) -> bool {
         let holds = |user: &pg_sys::Oid| *user == PUBLIC || roles::is_granted(role, *user);
         roles::is_granted(role, self.owner.id) || self.users.iter().any(holds)
-    }
-
-    /// # Errors
-    /// The current role may not use the model. It then learns no more than that.
-    pub fn require_use(&self) -> Result<(), Error> {
-        if self.may_use(roles::current()) {
-            return Ok(());
-        }
-        let name = &self.name;
-        Err(
-            Error::permission_denied(format!("permission denied to use model \"{name}\"")).hint(
-                format!(
-                    "The owner can grant it: SELECT rag_grant_model({}, {}).",
-                    pgrx::spi::quote_literal(name),
-                    pgrx::spi::quote_literal(roles::current_name().unwrap_or_default())
-                ),
-            ),
-        )
-    }
-}
-
-impl Model {
-    /// # Errors
-    /// The model does something else.
-    pub fn require_kind(&self, kind: ModelKind) -> Result<(), Error> {
-        if self.kind == kind {
-            return Ok(());
-        }
-        let (name, is, needed) = (&self.name, self.kind.name(), kind.name());
-        Err(Error::new(
-            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
-            format!("model \"{name}\" is of kind \"{is}\", and \"{needed}\" is needed"),
-        ))
     }
 }
 

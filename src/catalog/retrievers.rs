@@ -1,20 +1,17 @@
 //! `rag_internal.retriever`: named settings for storing and searching collections.
 
-use pgrx::{JsonB, PgSqlErrorCode};
+use pgrx::JsonB;
 
-use super::{access, notes};
+use super::notes;
 use crate::{
     error::Error,
     pg::{
-        roles::{self, Owner},
+        roles::Owner,
         security::as_owner,
         spi::{Row, execute, execute_returning, query},
     },
 };
-use rag_definition::{
-    FieldProblem, Notes, SecretRef, collection::DEFAULT_RETRIEVER, name::split,
-    retriever::RetrieverDefinition,
-};
+use rag_definition::{FieldProblem, Notes, SecretRef, name::split, retriever::RetrieverDefinition};
 use serde_json::Value;
 
 #[derive(Debug)]
@@ -133,8 +130,7 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
     let created = as_owner(|| {
         execute(
-            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations,
-                owner,
+            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations, owner,
                                          owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &parameters,
@@ -159,49 +155,20 @@ pub fn update(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     Ok(changed > 0)
 }
 
-/// Drops a retriever, which is locked.
-///
-/// # Errors
-/// Collections use it, or it is the default retriever.
-pub fn drop(retriever: &Retriever) -> Result<(), Error> {
-    let name = retriever.name.as_str();
-    let refuse = |why: &str| {
-        Error::new(
-            PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("cannot drop retriever \"{name}\" because {why}"),
-        )
-    };
-    if name == DEFAULT_RETRIEVER {
-        return Err(refuse("it is the default retriever of collections"));
-    }
-    let role = roles::current();
+/// Returns the collections that have a retriever, or wait for a rebuild with it. The caller holds a
+/// lock that came after the statement of the user.
+pub fn users(name: &str) -> Result<Vec<String>, Error> {
     as_owner(|| {
-        // the lock came after the statement that read the retriever
-        let users: Vec<String> = execute_returning(
+        execute_returning(
             "SELECT name FROM rag_internal.collection
              WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
             &[name.into()],
-            |row| row.required(1),
-        )?;
-        if !users.is_empty() {
-            return Err(refuse("collections depend on it")
-                .detail(named(&access::readable_among(role, users)?))
-                .hint(
-                    "Give them another retriever with rag_alter_collection, or drop them first.",
-                ));
-        }
-        execute(
-            "DELETE FROM rag_internal.retriever WHERE name = $1",
-            &[name.into()],
-        )?;
-        Ok(())
+            |row| row.required("name"),
+        )
     })
 }
 
-/// Returns a sentence that names collections. An error names only those that the caller may read.
-pub fn named(readable: &[String]) -> String {
-    match readable.is_empty() {
-        true => "Collections: some that belong to other owners.".into(),
-        false => format!("Collections: {}.", readable.join(", ")),
-    }
+pub fn delete(name: &str) -> Result<(), Error> {
+    as_owner(|| execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()]))?;
+    Ok(())
 }

@@ -195,6 +195,35 @@ fn missing_vector_index(
     })
 }
 
+/// Creates the index that finds chunks by their ids alone, and keeps them unique in their
+/// collection. Collections whose documents `rag` splits itself do not need it. Runs as the
+/// extension's owner.
+pub fn create_for_given_chunks(collection: &Collection) -> Result<(), Error> {
+    if let Some(partition) = partitions::of_writer(collection.name.as_str())? {
+        create_for_given_chunks_on(&partition)?;
+    }
+    Ok(())
+}
+
+/// Creates that index on a partition. Returns false if it exists.
+pub fn create_for_given_chunks_on(partition: &Partition) -> Result<bool, Error> {
+    let exists = query(
+        "SELECT FROM pg_index i
+         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+         WHERE i.indrelid = to_regclass($1) AND i.indisunique AND a.attname = 'chunk_id'",
+        &[partition.qualified().into()],
+        |_| Ok(()),
+    )?;
+    if exists.is_empty() {
+        let statement = format!(
+            "CREATE UNIQUE INDEX ON {} (chunk_id, collection)",
+            partition.qualified()
+        );
+        execute(&statement, &[])?;
+    }
+    Ok(exists.is_empty())
+}
+
 /// Locks the partition against writers and others that would create the indexes. Returns false if
 /// it could not.
 fn lock(partition: pg_sys::Oid, writers: WriterLock) -> bool {

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`definition`] | the checks of a definition that need the database |
 //! | [`create`], [`alter`], [`drop`] | create, change and drop a collection; what each change does |
+//! | [`rights`] | who may read, write or change a collection |
 //! | [`names`] | names and external ids, which no two collections share |
 //! | [`retriever`] | retrievers, and what a change of one means for its collections |
 //! | [`model`] | the model of the stored embeddings |
@@ -42,6 +43,7 @@ pub mod partition;
 pub mod placement;
 pub mod quotas;
 pub mod retriever;
+pub mod rights;
 pub mod status;
 
 pub use self::{alter::alter, create::create, create::create_if_missing, drop::drop};

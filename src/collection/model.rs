@@ -78,7 +78,7 @@ pub fn prepare_for(collection: &Collection, model: &ModelInfo) -> Result<(), Err
         .as_ref()
         .is_some_and(|stored| stored.fingerprint == model.fingerprint);
     if !is_same {
-        collections::set_model(collection.name.as_str(), model, false)?;
+        collections::note_model(collection.name.as_str(), model)?;
     }
     placement::ensure(collection, model.dimensions)
 }

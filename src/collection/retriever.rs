@@ -4,9 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use pgrx::pg_sys;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_definition::{
     FieldProblem, Notes,
+    collection::DEFAULT_RETRIEVER,
     name::split,
     retriever::{RetrieverDefinition, StorageDefinition, StorageType},
 };
@@ -23,7 +24,7 @@ use crate::{
         retrievers::{self, Retriever},
     },
     error::{Cause, Error},
-    models::embedding::EmbeddingModel,
+    models::{embedding::EmbeddingModel, users::named},
     pg::roles::{self, Owner},
     secrets,
     storage::{self, Storage},
@@ -149,10 +150,33 @@ pub fn drop(name: &str) -> Result<bool, Error> {
         None => Ok(false),
         Some(present) => {
             require_owner(&present)?;
-            retrievers::drop(&present)?;
+            check_unused(&present)?;
+            retrievers::delete(name)?;
             Ok(true)
         }
     }
+}
+
+/// # Errors
+/// Collections use it, or it is the default retriever.
+fn check_unused(retriever: &Retriever) -> Result<(), Error> {
+    let name = retriever.name.as_str();
+    let refuse = |why: &str| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+            format!("cannot drop retriever \"{name}\" because {why}"),
+        )
+    };
+    if name == DEFAULT_RETRIEVER {
+        return Err(refuse("it is the default retriever of collections"));
+    }
+    let users = retrievers::users(name)?;
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(refuse("collections depend on it")
+        .detail(named(&access::readable_among(roles::current(), users)?))
+        .hint("Give them another retriever with rag_alter_collection, or drop them first."))
 }
 
 fn require_owner(retriever: &Retriever) -> Result<(), Error> {
@@ -256,7 +280,7 @@ fn change_storage(present: &Retriever, definition: &RetrieverDefinition) -> Resu
                 pgrx::notice!(
                     "the storage of collections is stale until rag_rebuild_collection is called \
                      for them; {}",
-                    retrievers::named(&known)
+                    named(&known)
                 );
             }
             Ok(())

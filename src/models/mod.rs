@@ -16,6 +16,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`definition`] | create, alter, drop, grant |
+//! | [`rights`] | who may use a model |
 //! | [`users`] | collections and retrievers that name a model |
 //! | [`embedding`] | texts to vectors, wherever the model runs |
 //! | [`local`] | rerankers on this server |
@@ -27,6 +28,7 @@ pub mod call;
 pub mod definition;
 pub mod embedding;
 pub mod local;
+pub mod rights;
 pub mod test;
 mod usage;
 pub mod users;

@@ -18,6 +18,7 @@ use crate::{
     catalog::models::{self, Model},
     engine::unexpected,
     error::Error,
+    models::rights,
     pg::{process, transaction},
 };
 
@@ -38,7 +39,7 @@ pub struct ModelTest {
 /// It does not exist, or the caller may not use it. Errors of the call are in the result.
 pub fn test(name: &str) -> Result<ModelTest, Error> {
     let model = models::find(name)?.ok_or_else(|| models::missing(name))?;
-    model.require_use()?;
+    rights::require_use(&model)?;
     let started = Instant::now();
     let mut dimensions = None;
     let result = match model.kind {

@@ -44,7 +44,7 @@ pub fn check_unused(model: &Model) -> Result<(), Error> {
     if !collections.is_empty() {
         let known = access::readable_among(roles::current(), collections)?;
         return Err(refuse("collections depend on it")
-            .detail(retrievers::named(&known))
+            .detail(named(&known))
             .hint(
                 "Give the collections another model with rag_alter_collection and \
                  rag_rebuild_collection, or drop them.",
@@ -57,6 +57,15 @@ pub fn check_unused(model: &Model) -> Result<(), Error> {
             .hint("Change them first with rag_alter_retriever."));
     }
     Ok(())
+}
+
+/// Returns a sentence that names collections. An error names only those that the caller may read.
+pub fn named(readable: &[String]) -> String {
+    if readable.is_empty() {
+        "Collections: some that belong to other owners.".into()
+    } else {
+        format!("Collections: {}.", readable.join(", "))
+    }
 }
 
 /// # Errors
@@ -72,6 +81,6 @@ pub fn check_change(model: &Model) -> Result<(), Error> {
          embeddings of it",
         model.name
     ))
-    .detail(retrievers::named(&known))
+    .detail(named(&known))
     .hint("Create another model, and collections with it."))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::{
     catalog::{
-        access,
         collections::Collection,
         runs::{self, Phase, Trigger},
         sources::{self, Source},
@@ -14,11 +13,11 @@ use crate::{
         lock::{self, Lock},
         news, slots,
     },
+    collection::rights,
     error::{Cause, Error},
     pg::{
         roles,
-        transaction::read_without_keeping_locks,
-        transaction::{snapshot_is_fixed, with_latest_snapshot},
+        transaction::{read_without_keeping_locks, snapshot_is_fixed, with_latest_snapshot},
     },
     run::{
         end::{self, EndCause, RunEnd},
@@ -258,7 +257,7 @@ fn find(run_id: i64, action: &str) -> Result<(Source, runs::RunStatus), Error> {
 }
 
 fn check_manager(source: &Source, action: &str) -> Result<(), Error> {
-    access::require_source_manager(Some((&source.owner, &source.collection)), action)
+    rights::require_source_manager(Some((&source.owner, &source.collection)), action)
 }
 
 fn missing(run_id: i64) -> Error {

@@ -9,9 +9,7 @@ use rag_definition::retriever::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode
 use rag_filter::Filter;
 
 use crate::{
-    catalog::{access, collections::Collection},
-    error::Error,
-    types::vector::Vector,
+    catalog::collections::Collection, collection::rights, error::Error, types::vector::Vector,
 };
 
 /// The number of results where neither the request nor the retriever names one.
@@ -115,7 +113,7 @@ impl SearchRequest {
         settings: &RetrievalSettings,
         filter: Filter,
     ) -> Result<Self, Error> {
-        access::require_read(&collection)?;
+        rights::require_read(&collection)?;
         let retriever = collection.methods();
         let mode = match settings.mode {
             Some(mode) => mode,

@@ -13,7 +13,7 @@ use crate::{
     error::Error,
     models::{
         call::{ModelCall, ModelEvent},
-        local,
+        local, rights,
     },
 };
 
@@ -116,8 +116,8 @@ pub fn scores(model: &Model, query: &str, documents: Vec<String>) -> Result<Vec<
 /// There is no such model, it is of another kind, or the role may not use it.
 pub fn reranker(name: &str) -> Result<Model, Error> {
     let model = models::find(name)?.ok_or_else(|| models::missing(name))?;
-    model.require_use()?;
-    model.require_kind(ModelKind::Rerank)?;
+    rights::require_use(&model)?;
+    rights::require_kind(&model, ModelKind::Rerank)?;
     Ok(model)
 }
 

@@ -12,11 +12,12 @@ use serde_json::{Map, Value};
 use super::{definition::SourceArguments, presence, rights, table::definition::NewTableSource};
 use crate::{
     catalog::{
-        access::{self, CollectionPrivilege},
+        access::CollectionPrivilege,
         collections::Collection,
         name::Name,
         sources::{self, DriftPolicy},
     },
+    collection::rights::require,
     error::{
         Error,
         definition::{CREDENTIALS, CREDENTIALS_KEY, CREDENTIALS_NAME, DefinitionErrors},
@@ -60,7 +61,7 @@ pub fn new_name(text: &str, errors: &mut DefinitionErrors) -> Option<Name> {
 /// Checks that the source's owner may write to the collection.
 pub fn collection(name: &str, owner: pg_sys::Oid, errors: &mut DefinitionErrors) {
     let found = Collection::get(name)
-        .and_then(|collection| access::require(owner, &collection, CollectionPrivilege::Write));
+        .and_then(|collection| require(owner, &collection, CollectionPrivilege::Write));
     errors.note("collection", found);
 }
 

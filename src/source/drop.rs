@@ -3,7 +3,6 @@
 use super::{manage, table::changes};
 use crate::{
     catalog::{
-        access,
         collections::Collection,
         documents, kept_documents,
         name::{Name, canonical},
@@ -11,7 +10,7 @@ use crate::{
         sources::{self, Source},
     },
     cluster::{lock::Lock, news},
-    collection::damage,
+    collection::{damage, rights},
     engine::clones,
     error::{Cause, Error},
     pg::transaction::{subtransaction, with_latest_snapshot},
@@ -43,10 +42,10 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
     const ACTION: &str = "drop a source";
     let name = canonical(name);
     let Some(source) = Source::find(name)? else {
-        access::require_source_manager(None, ACTION)?;
+        rights::require_source_manager(None, ACTION)?;
         return Ok(false);
     };
-    access::require_source_manager(Some((&source.owner, &source.collection)), ACTION)?;
+    rights::require_source_manager(Some((&source.owner, &source.collection)), ACTION)?;
     end_runs(&source.name)?;
     // another session may have dropped it meanwhile, or changed its owner or table
     let Some(row) = manage::lock(name, ACTION)? else {
@@ -67,7 +66,7 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
         };
         // in every collection: the source may have been altered and not synced since
         for (collection, ids) in documents::ids_by_collection(name, except)? {
-            access::require_write(&Collection::get(&collection)?)?;
+            rights::require_write(&Collection::get(&collection)?)?;
             documents::delete_and_forget(&collection, &ids)?;
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::{
     catalog::{
-        access,
         name::canonical,
         sources::{self, Source, SourceRow},
     },
+    collection::rights,
     error::Error,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 /// The source does not exist, or the caller may not `action`.
 pub fn find(name: &str, action: &str) -> Result<Source, Error> {
     let found = Source::find(canonical(name))?;
-    access::require_source_manager(
+    rights::require_source_manager(
         found
             .as_ref()
             .map(|source| (&source.owner, source.collection.as_str())),
@@ -32,7 +32,7 @@ pub fn find(name: &str, action: &str) -> Result<Source, Error> {
 /// The caller may not `action`.
 pub fn lock(name: &str, action: &str) -> Result<Option<SourceRow>, Error> {
     let found = sources::owner_and_collection(name)?;
-    access::require_source_manager(
+    rights::require_source_manager(
         found
             .as_ref()
             .map(|(owner, collection)| (owner, collection.as_str())),
@@ -40,7 +40,7 @@ pub fn lock(name: &str, action: &str) -> Result<Option<SourceRow>, Error> {
     )?;
     let row = sources::lock(name)?;
     // the owner may have changed while this session waited
-    access::require_source_manager(
+    rights::require_source_manager(
         row.as_ref()
             .map(|row| (&row.definition.owner, row.definition.collection.as_str())),
         action,

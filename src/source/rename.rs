@@ -11,14 +11,13 @@ use super::{
 };
 use crate::{
     catalog::{
-        access,
         collections::Collection,
         name::{Name, canonical},
         partitions, renames,
         sources::{self, Source},
     },
     cluster::{self, lock::Lock, news},
-    collection::{self, names, partition},
+    collection::{self, names, partition, rights},
     error::Error,
     pg::security::as_owner,
     storage::Storage,
@@ -76,7 +75,7 @@ fn hold(source: &Name) -> Result<(), Error> {
 /// rebuilt, or its knowledge items are being indexed.
 pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     let collection = Collection::lock(name)?;
-    access::require_owner(&collection, "rename collection")?;
+    rights::require_owner(&collection, "rename collection")?;
     collection::drop::check_renamable(&collection)?;
     let new = Name::collection(new_name)?;
     for source in sources::names_of(Some(name))? {

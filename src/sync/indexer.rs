@@ -21,9 +21,9 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
+use super::chunk_metadata::{chunk_metadata, note_language};
 use crate::{
     catalog::{
-        chunk_metadata::{chunk_metadata, note_language},
         chunks,
         collections::Collection,
         documents::{self, DocumentAttributes, StoredChunk, StoredDocument},

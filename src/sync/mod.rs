@@ -8,6 +8,7 @@
 //! | [`table`] | the rows of a table as a feed |
 //! | [`pipeline`] | the work of a run: reading, embedding and storing at the same time |
 //! | [`report`] | the progress of a run |
+//! | [`chunk_metadata`] | the metadata that chunks carry of their document, with its language |
 //! | [`labels`] | category and tags of documents whose text has not changed |
 //! | [`repair`] | documents that drifted, made new to the run |
 //! | [`document`] | documents that users add by SQL |
@@ -16,6 +17,7 @@
 //! | [`members`] | members of JSON objects that users write, with their paths |
 //! | [`rebuild`] | other chunks, embeddings or storage, from the stored texts |
 
+mod chunk_metadata;
 pub mod document;
 pub mod feed;
 pub mod given_chunks;

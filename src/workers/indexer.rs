@@ -6,14 +6,12 @@
 use pgrx::{bgworkers::BackgroundWorker, pg_sys};
 
 use crate::{
-    catalog::{
-        access::{self, CollectionPrivilege},
-        knowledge_runs,
-    },
+    catalog::{access::CollectionPrivilege, knowledge_runs},
     cluster::{
         lock::Lock,
         shared::{self, WorkerKind},
     },
+    collection::rights,
     error::Error,
     pg::{
         calls::worker_main,
@@ -54,7 +52,7 @@ fn carry_out(task: IndexerTask) -> Result<(), Error> {
     let collection = transaction(|| {
         process::become_session_user(role);
         let collection = knowledge_runs::collection(task.serial)?;
-        access::require(role, &collection, CollectionPrivilege::Write)?;
+        rights::require(role, &collection, CollectionPrivilege::Write)?;
         Ok(collection)
     })?;
     let name = collection.name.as_str();

@@ -39,8 +39,8 @@ SELECT rag_grant_collection('acl-staff', 'regress_acl_reader', NULL); :sqlstate
 SELECT rag_grant_collection('acl-other', 'regress_acl_owner', 'read'); :sqlstate
 SELECT rag_revoke_collection('acl-other', 'regress_acl_other'); :sqlstate
 SELECT rag_revoke_collection('acl-staff', 'regress_acl_nowhere'); :sqlstate
-SELECT rag_alter_collection_owner('acl-other', 'regress_acl_owner'); :sqlstate
-SELECT rag_alter_collection_owner('acl-staff', 'regress_acl_other'); :sqlstate
+SELECT rag_alter_collection('acl-other', owner => 'regress_acl_owner'); :sqlstate
+SELECT rag_alter_collection('acl-staff', owner => 'regress_acl_other'); :sqlstate
 -- the privilege write does not include the right to grant
 SET ROLE regress_acl_writer;
 SELECT rag_grant_collection('acl-staff', 'regress_acl_other', 'read'); :sqlstate
@@ -318,7 +318,7 @@ SELECT role, privilege FROM rag.collection_grants WHERE collection = 'acl-staff'
 SET ROLE regress_acl_renamed;
 SELECT count(*) FROM rag_search('money', 'acl-staff', top_k => 1);
 RESET ROLE;
-SELECT rag_alter_collection_owner('acl-staff', 'regress_acl_other');
+SELECT rag_alter_collection('acl-staff', owner => 'regress_acl_other');
 SET ROLE regress_acl_owner;
 SELECT rag_internal.may_read_collection('acl-staff');
 SET ROLE regress_acl_other;

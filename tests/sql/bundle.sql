@@ -181,7 +181,7 @@ SELECT rag_import_collection('/tmp/x'); :sqlstate
 SELECT rag_bundle_info('/tmp/x'); :sqlstate
 SELECT rag_import_blocks('moved', 'mine'); :sqlstate
 RESET ROLE;
-SELECT rag_alter_collection_owner('boats', 'bundle_admin');
+SELECT rag_alter_collection('boats', owner => 'bundle_admin');
 SET ROLE bundle_admin;
 SELECT count(DISTINCT file) AS files FROM rag_export_blocks('boats');
 SELECT rag_export_collection('boats', '/tmp/x'); :sqlstate

@@ -40,6 +40,9 @@ SELECT rag_create_collection(NULL);
 -- settings
 SELECT rag_create_collection('other', retriever => 'nobody'); :sqlstate
 SELECT rag_create_collection('other', chunk_size => 0); :sqlstate
+-- all that is wrong is reported together
+SELECT rag_create_collection('o ther', chunk_size => 0, metadata_whitelist => '{a,a}',
+    text_config => 'nowhere', title_weight => 11, max_bytes => -1); :sqlstate
 SELECT rag_create_collection('other', chunk_size => 1000001); :sqlstate
 SELECT rag_create_collection('other', chunk_overlap => -1); :sqlstate
 SELECT rag_create_collection('other', chunk_size => 100, chunk_overlap => 100); :sqlstate
@@ -179,7 +182,7 @@ SELECT rag_drop_collection('small'); :sqlstate
 -- unless they are dropped together, which their owner may
 CREATE ROLE regress_dropper;
 GRANT rag_admin TO regress_dropper;
-SELECT rag_alter_collection_owner('small', 'regress_dropper');
+SELECT rag_alter_collection('small', owner => 'regress_dropper');
 SELECT rag_drop_collection('default', with_sources => true); :sqlstate
 SET ROLE regress_dropper;
 SELECT rag_drop_collection('small', with_sources => true);

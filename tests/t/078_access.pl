@@ -141,7 +141,7 @@ error_like(
 	'permission denied to drop collection',
 	undef,
 	'a later role with the name of the owner has no privileges');
-is($primary->safe_psql('restored', q{SELECT rag_alter_collection_owner('staff', 'late')}),
+is($primary->safe_psql('restored', q{SELECT rag_alter_collection('staff', owner => 'late')}),
 	'', 'a superuser can change the owner of a collection without owner');
 is(found($primary, 'restored', 'late'), 'late=canteen,pay/2', 'the new owner owns the collection');
 

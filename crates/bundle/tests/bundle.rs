@@ -9,11 +9,12 @@ use std::{
 
 use proptest::prelude::*;
 use rag_bundle::{
-    BundleErrorKind, BundleFile, Chunk, Document, FileSum, LineReader, Metadata, Record, Summed,
-    Summing,
+    BundleErrorKind, BundleFile, Chunk, Document, FileSum, LineReader, Metadata, Record, Settings,
+    Summed, Summing,
     folder::Place,
     npy::{self, RowReader, Shape},
 };
+use rag_definition::collection::CollectionDefinition;
 use uuid::Uuid;
 
 fn document(uri: &str, content: &str, metadata: &str) -> Document {
@@ -313,6 +314,20 @@ fn only_regular_files_are_read() {
     }
     let error = reader.open(BundleFile::Sources).err().unwrap();
     assert_eq!(error.kind, BundleErrorKind::NotFound);
+}
+
+#[test]
+fn settings_have_the_attributes_of_a_collection_and_no_others() {
+    let mut settings = serde_json::to_value(CollectionDefinition::default()).unwrap();
+    settings["ids_from"] = "before".into();
+    let read: Settings = serde_json::from_value(settings.clone()).unwrap();
+    assert_eq!(read.definition, CollectionDefinition::default());
+    assert_eq!(serde_json::to_value(&read).unwrap(), settings);
+    settings["unknown"] = 1.into();
+    assert!(serde_json::from_value::<Settings>(settings.clone()).is_err());
+    settings.as_object_mut().unwrap().remove("unknown");
+    settings.as_object_mut().unwrap().remove("title_weight");
+    assert!(serde_json::from_value::<Settings>(settings).is_err());
 }
 
 #[test]

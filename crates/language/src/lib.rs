@@ -74,6 +74,14 @@ const CONFIGURED: [Configured; 28] = [
     of("yi", &["yid"], "yiddish"),
 ];
 
+/// Returns the language of a document. The title counts where the text is short.
+pub fn of_document(title: &str, text: &str) -> &'static str {
+    match detect(text) {
+        UNDETERMINED => detect(&format!("{title}\n{text}")),
+        language => language,
+    }
+}
+
 /// Returns the language of a text: a code of ISO 639-1 such as `de`, one of ISO 639-3 for a
 /// language without, or [`UNDETERMINED`]. Of a text in several languages it is the one that has
 /// the most of the beginning.

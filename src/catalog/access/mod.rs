@@ -28,8 +28,7 @@ use super::{
 use crate::{
     error::Error,
     pg::{
-        extension, lookup,
-        roles::{self, Owner},
+        extension, lookup, roles,
         security::{as_owner, with_safe_search_path},
         spi::{Row, query_prepared, uuid},
     },
@@ -60,19 +59,9 @@ impl CollectionPrivilege {
         }
     }
 
-    /// # Errors
-    /// No privilege has this name.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Option<Self> {
         let lower = text.to_ascii_lowercase();
-        Self::ALL
-            .into_iter()
-            .find(|privilege| privilege.name() == lower)
-            .ok_or_else(|| {
-                let shown: String = text.chars().take(80).collect();
-                Error::invalid_parameter(format!("unknown privilege \"{shown}\"")).hint(
-                    "Valid privileges are \"read\" and \"write\". \"write\" includes \"read\".",
-                )
-            })
+        Self::ALL.into_iter().find(|it| it.name() == lower)
     }
 }
 
@@ -105,11 +94,12 @@ impl CollectionRights {
     }
 
     /// Returns true if `role` may act for the owner.
-    fn is_owner(&self, role: pg_sys::Oid) -> bool {
+    pub fn is_owner(&self, role: pg_sys::Oid) -> bool {
         roles::may_act_for(role, self.owner)
     }
 
-    fn allow(&self, role: pg_sys::Oid, privilege: CollectionPrivilege) -> bool {
+    /// Returns true if `role` has this privilege.
+    pub fn allow(&self, role: pg_sys::Oid, privilege: CollectionPrivilege) -> bool {
         let holds = |roles: &[pg_sys::Oid]| {
             roles
                 .iter()
@@ -131,88 +121,11 @@ pub fn has_privilege(collection: &Collection, privilege: CollectionPrivilege) ->
     collection.rights.allow(roles::current(), privilege)
 }
 
+/// Returns true if the current role may write to a collection.
+///
 /// # Errors
-/// The current role may not read the collection.
-pub fn require_read(collection: &Collection) -> Result<(), Error> {
-    require(roles::current(), collection, CollectionPrivilege::Read)
-}
-
-/// # Errors
-/// The current role may not write to the collection.
-pub fn require_write(collection: &Collection) -> Result<(), Error> {
-    require(roles::current(), collection, CollectionPrivilege::Write)
-}
-
-/// # Errors
-/// `role` does not have this privilege on the collection.
-pub fn require(
-    role: pg_sys::Oid,
-    collection: &Collection,
-    privilege: CollectionPrivilege,
-) -> Result<(), Error> {
-    if collection.rights.allow(role, privilege) {
-        return Ok(());
-    }
-    let (name, role) = (
-        collection.name.as_str(),
-        roles::name_of(role).unwrap_or_default(),
-    );
-    let what = match privilege {
-        CollectionPrivilege::Read => "read",
-        CollectionPrivilege::Write => "write to",
-    };
-    let call = format!(
-        "SELECT rag_grant_collection({}, {}, '{}')",
-        pgrx::spi::quote_literal(name),
-        pgrx::spi::quote_literal(&role),
-        privilege.name()
-    );
-    Err(
-        Error::permission_denied(format!("permission denied to {what} collection \"{name}\""))
-            .detail(format!(
-                "Role \"{role}\" does not own the collection and does not have the privilege \
-                 \"{}\" on it.",
-                privilege.name()
-            ))
-            .hint(format!("The owner can grant the privilege: {call}.")),
-    )
-}
-
-/// # Errors
-/// The current role is not a member of the role that owns the collection.
-pub fn require_owner(collection: &Collection, action: &str) -> Result<(), Error> {
-    if collection.rights.is_owner(roles::current()) {
-        return Ok(());
-    }
-    Err(Error::permission_denied(format!(
-        "permission denied to {action} \"{}\"",
-        collection.name
-    ))
-    .hint("Must be a member of the role that owns the collection."))
-}
-
-/// # Errors
-/// The current role is neither a member of the role that owns the source, nor a member of rag_admin
-/// with the privilege `write` on its collection. If `source` is None, the error is the same for all
-/// but members of rag_admin.
-pub fn require_source_manager(source: Option<(&Owner, &str)>, action: &str) -> Result<(), Error> {
-    let is_allowed = match source {
-        Some((owner, _)) if roles::may_act_for(roles::current(), owner.id) => true,
-        Some((_, collection)) => roles::is_admin() && may_write(collection)?,
-        None => roles::is_admin(),
-    };
-    if is_allowed {
-        return Ok(());
-    }
-    Err(
-        Error::permission_denied(format!("permission denied to {action}")).hint(
-            "Must be a member of the role that owns the source, or a member of role rag_admin that \
-             may write to the source's collection.",
-        ),
-    )
-}
-
-fn may_write(collection: &str) -> Result<bool, Error> {
+/// A statement fails.
+pub fn may_write(collection: &str) -> Result<bool, Error> {
     Ok(Collection::find(collection)?
         .is_some_and(|collection| has_privilege(&collection, CollectionPrivilege::Write)))
 }

@@ -16,8 +16,8 @@ mod write;
 
 pub use self::given::{given_dimensions, given_vectors};
 pub use self::write::{
-    OtherUse, adopt_wanted, change, delete, insert, is_external_id_of_another, other_use,
-    set_model, version_of_writer, with_server,
+    OtherUse, adopt_wanted, change, delete, insert, is_external_id_of_another, note_model,
+    other_use, replace_model, version_of_writer, with_server,
 };
 use super::{access::CollectionRights, name::Name, partitions::Partition, retrievers};
 use crate::{

@@ -3,6 +3,7 @@
 //! Lists of columns come from [`CollectionDefinition`], so that a new attribute changes no
 //! statement.
 
+use pgrx::datum::DatumWithOid;
 use rag_definition::{collection::CollectionDefinition, model::Precision};
 use rag_protocol::embed::ModelInfo;
 use serde_json::{Map, Value};
@@ -37,8 +38,7 @@ pub fn insert(
     let inserted = execute(
         &format!(
             "INSERT INTO rag_internal.collection (name, owner, owner_id, {columns})
-             SELECT $1, $2, $3, {columns}
-                 FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
+             SELECT $1, $2, $3, {columns} FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
              ON CONFLICT (name) DO NOTHING",
             columns = columns()
         ),
@@ -92,27 +92,50 @@ pub fn adopt_wanted(collection: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records the model of the stored embeddings. If the chunks are others than before, writers that
-/// began before fail.
-pub fn set_model(collection: &str, model: &ModelInfo, has_other_chunks: bool) -> Result<(), Error> {
+/// The columns of a model, for [`arguments_of`].
+const SET_MODEL: &str = "model = $2, model_fingerprint = $3, embedding_dimension = $4,
+    model_identity = $5, embedding_baseline = $6, model_precision = $7, model_max_tokens = $8,
+    updated_at = now()";
+
+fn arguments_of<'a>(collection: &'a str, model: &'a ModelInfo) -> Vec<DatumWithOid<'a>> {
+    vec![
+        collection.into(),
+        model.name.as_str().into(),
+        model.fingerprint.as_str().into(),
+        (model.dimensions as i32).into(),
+        model.identity.as_str().into(),
+        model.baseline.into(),
+        model.precision.map(Precision::name).into(),
+        (model.max_tokens as i32).into(),
+    ]
+}
+
+/// Records the model of the stored embeddings, unless it is recorded already.
+pub fn note_model(collection: &str, model: &ModelInfo) -> Result<(), Error> {
     execute(
-        "UPDATE rag_internal.collection
-            SET model = $2, model_fingerprint = $3, embedding_dimension = $4,
-             model_identity = $5, embedding_baseline = $6, model_precision = $7,
-             model_max_tokens = $8, rebuilds = rebuilds + $9, updated_at = now()
-         WHERE name = $1
-           AND ($9 > 0 OR (model, model_fingerprint) IS DISTINCT FROM ($2, $3))",
-        &[
-            collection.into(),
-            model.name.as_str().into(),
-            model.fingerprint.as_str().into(),
-            (model.dimensions as i32).into(),
-            model.identity.as_str().into(),
-            model.baseline.into(),
-            model.precision.map(Precision::name).into(),
-            (model.max_tokens as i32).into(),
-            i64::from(has_other_chunks).into(),
-        ],
+        &format!(
+            "UPDATE rag_internal.collection SET {SET_MODEL}
+             WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3"
+        ),
+        &arguments_of(collection, model),
+    )?;
+    Ok(())
+}
+
+/// Records the model after a rebuild. If the chunks are others than before, writers that began
+/// before fail.
+pub fn replace_model(
+    collection: &str,
+    model: &ModelInfo,
+    has_other_chunks: bool,
+) -> Result<(), Error> {
+    let mut arguments = arguments_of(collection, model);
+    arguments.push(i64::from(has_other_chunks).into());
+    execute(
+        &format!(
+            "UPDATE rag_internal.collection SET {SET_MODEL}, rebuilds = rebuilds + $9 WHERE name = $1"
+        ),
+        &arguments,
     )?;
     Ok(())
 }
@@ -185,8 +208,7 @@ fn name_of(collection: Option<&Collection>) -> Option<&str> {
 pub fn with_server() -> Result<Vec<String>, Error> {
     as_owner(|| {
         query(
-            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r
-                ON r.name = c.retriever
+            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
              WHERE r.server_url IS NOT NULL
              ORDER BY 1",
             &[],

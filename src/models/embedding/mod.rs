@@ -34,6 +34,7 @@ use crate::{
         unexpected,
     },
     error::Error,
+    models::rights,
     pg::roles,
     settings,
     types::vector::OwnedVector,
@@ -97,7 +98,7 @@ impl EmbeddingModel {
         match models::find(name)? {
             None => Ok(Self::of_folder(settings::model(Some(name))?)),
             Some(model) => {
-                model.require_use()?;
+                rights::require_use(&model)?;
                 Self::of_model(model)
             }
         }
@@ -122,7 +123,7 @@ impl EmbeddingModel {
     /// # Errors
     /// It is of another kind, its settings are invalid, or its owner may no longer read its folder.
     pub fn of_model(model: Model) -> Result<Self, Error> {
-        model.require_kind(ModelKind::Embedding)?;
+        rights::require_kind(&model, ModelKind::Embedding)?;
         let spec = model.settings()?;
         check_folders(&spec, model.owner.id)?;
         let embedding = &spec.embedding;

@@ -7,10 +7,12 @@ use crate::{
         access::{self, CollectionPrivilege},
         collections::Collection,
         document_update::{self, DocumentUpdate},
-        documents,
+        documents, partitions,
     },
-    collection::corruption,
+    collection::{corruption, rights},
     error::Error,
+    pg::security::as_owner,
+    sync::chunk_metadata::chunk_metadata,
 };
 
 /// Changes title, labels and metadata of a document, not its text. Returns false if the document
@@ -54,8 +56,37 @@ pub fn update(
             "Change the item: rag_alter_knowledge(knowledge_id, ...).",
         ));
     }
-    corruption::write_with_repair(&collection, || document_update::update(name, id, change))?;
+    update_attributes(&collection, id, change)?;
     Ok(true)
+}
+
+/// Updates the attributes of a document and of its chunks, if they differ.
+///
+/// # Errors
+/// A statement fails.
+pub fn update_attributes(
+    collection: &Collection,
+    id: DocumentId,
+    change: &DocumentUpdate,
+) -> Result<(), Error> {
+    let name = collection.name.as_str();
+    partitions::join_writers(name);
+    corruption::write_with_repair(collection, || {
+        as_owner(|| {
+            // a rebuild may have changed it since the statement began
+            let collection = Collection::get(name)?;
+            let mut change = change.clone();
+            if let (Some(new), true) = (&mut change.metadata, collection.detects_language())
+                && !new.contains_key(rag_language::KEY)
+                && let Some(language) = document_update::stored_member(name, id, rag_language::KEY)?
+            {
+                new.insert(rag_language::KEY.into(), language);
+            }
+            let of_chunks = change.metadata.as_ref();
+            let of_chunks = of_chunks.map(|metadata| chunk_metadata(metadata, &collection));
+            document_update::update(name, id, &change, of_chunks)
+        })
+    })
 }
 
 /// Removes a document. Returns false if it does not exist.
@@ -103,6 +134,6 @@ fn writable_with(id: DocumentId, named: Option<&str>) -> Result<Option<Collectio
     let Some(collection) = found.pop() else {
         return Ok(None);
     };
-    access::require_write(&collection)?;
+    rights::require_write(&collection)?;
     Ok(Some(collection))
 }

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 pub use self::{
+    change::update_attributes,
     change::{remove, update},
     json::read as read_json,
 };

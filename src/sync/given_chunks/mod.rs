@@ -9,6 +9,7 @@
 //! same plan and the same chunks lead to the same state.
 
 mod json;
+mod plan;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,13 +21,17 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-pub use self::json::{chunk_id, chunks as read_chunks, plan as read_plan};
-use super::indexer::{Embeddings, Indexer, KeyedText};
+pub use self::{
+    json::{chunk_id, chunks as read_chunks, plan as read_plan},
+    plan::{PlannedDocument, apply_plan},
+};
+use super::{
+    chunk_metadata,
+    indexer::{Embeddings, Indexer, KeyedText},
+};
 use crate::{
     catalog::{
-        chunk_metadata,
         collections::Collection,
-        documents,
         given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
         partitions,
     },
@@ -116,6 +121,30 @@ fn check_dimensions(chunks: &[GivenChunk], model: &ModelInfo) -> Result<(), Erro
     Ok(())
 }
 
+/// Returns documents that exist, by their ids in ascending order, and locks them until the
+/// transaction ends.
+///
+/// # Errors
+/// The chunks of a document come from somewhere else.
+fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDocument>, Error> {
+    let found = stored::lock(collection, ids)?.into_iter();
+    let checked = found.map(|(document, origin)| {
+        let owner = match (origin.source, origin.knowledge_id) {
+            (Some(source), _) => format!("source \"{source}\" fills it."),
+            (_, Some(item)) => format!("It belongs to knowledge item {item}."),
+            _ if !origin.is_given => "It was split by rag_add_document.".to_string(),
+            _ => return Ok(document),
+        };
+        Err(Error::new(
+            pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("document {} has chunks of another origin", document.id),
+        )
+        .detail(owner)
+        .hint("Remove the document first, or use another uri."))
+    });
+    checked.collect()
+}
+
 /// How often documents are created that another session removes at once.
 const MAX_TRIES: usize = 10;
 
@@ -129,7 +158,7 @@ impl Upsert<'_> {
     fn write(&self, client: &mut Client, chunks: &[GivenChunk]) -> Result<usize, Error> {
         let (documents, new, replaced) = as_owner(|| {
             model::prepare_for(self.collection, &self.indexer.model)?;
-            stored::create_index(self.collection)?;
+            index::create_for_given_chunks(self.collection)?;
             let documents = self.lock_documents(chunks)?;
             let (new, replaced) = self.missing(chunks)?;
             Ok::<_, Error>((documents, new, replaced))
@@ -161,7 +190,7 @@ impl Upsert<'_> {
                 };
                 stored::create(self.collection, &document)?;
             }
-            let locked = stored::lock(self.collection, &ids)?;
+            let locked = lock(self.collection, &ids)?;
             // another session may have removed one in between
             if locked.len() == ids.len() {
                 let by_id = locked.into_iter().map(|document| (document.id, document));
@@ -400,89 +429,4 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<i64, Error> {
             Ok(deleted as i64)
         })
     })
-}
-
-/// A document of an application's inventory.
-#[derive(Debug)]
-pub struct PlannedDocument {
-    pub id: DocumentId,
-    pub hash: String,
-    pub chunks: HashSet<ChunkId>,
-}
-
-/// What a plan has done with the documents of the application.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct PlanResult {
-    pub deleted: i64,
-    pub changed: i64,
-    pub unchanged: i64,
-    /// The number of chunks of the documents that were deleted.
-    pub deleted_chunks: i64,
-    /// The number of planned chunks that are not stored.
-    pub missing_chunks: i64,
-}
-
-/// Deletes the documents of the application that are not planned, and those with another hash.
-///
-/// A document that was stored before any plan has the hash of its content. The hashes of the others
-/// are given to the documents that their chunks create.
-///
-/// # Errors
-/// A planned document is one of a source or of `rag_add_document`.
-pub fn apply_plan(
-    collection: &Collection,
-    planned: &[PlannedDocument],
-) -> Result<PlanResult, Error> {
-    corruption::write_with_repair(collection, || as_owner(|| apply(collection, planned)))
-}
-
-fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanResult, Error> {
-    let ids: Vec<DocumentId> = planned.iter().map(|document| document.id).collect();
-    stored::lock(collection, &ids)?;
-    let documents = stored::lock_all(collection)?;
-    let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
-    let chunks = stored::ids_by_document(collection, &ids)?;
-    let none = HashSet::new();
-    let chunks_of = |id: &DocumentId| chunks.get(id).unwrap_or(&none);
-
-    let planned: HashMap<DocumentId, &PlannedDocument> = planned
-        .iter()
-        .map(|document| (document.id, document))
-        .collect();
-    let mut result = PlanResult::default();
-    let (mut removed, mut kept) = (vec![], HashSet::new());
-    for document in &documents {
-        let id = document.id;
-        match planned.get(&id) {
-            None => {
-                removed.push(id);
-                result.deleted += 1;
-            }
-            Some(plan) if document.hash.as_deref() == Some(plan.hash.as_str()) => {
-                kept.insert(id);
-                result.unchanged += 1;
-            }
-            Some(_) => {
-                removed.push(id);
-                result.changed += 1;
-            }
-        }
-    }
-    let deleted_chunks = removed.iter().map(|id| chunks_of(id).len());
-    result.deleted_chunks = deleted_chunks.sum::<usize>() as i64;
-    documents::delete(collection.name.as_str(), &removed)?;
-    let announced = planned.iter().filter(|(id, _)| !kept.contains(id));
-    let announced: Vec<_> = announced
-        .map(|(id, plan)| (*id, plan.hash.as_str()))
-        .collect();
-    stored::announce(collection, &announced)?;
-    for (id, plan) in &planned {
-        let stored = if kept.contains(id) {
-            chunks_of(id)
-        } else {
-            &none
-        };
-        result.missing_chunks += plan.chunks.difference(stored).count() as i64;
-    }
-    Ok(result)
 }

@@ -24,7 +24,6 @@ use crate::{
         document_update, documents,
         knowledge::{self, KnowledgeItem, KnowledgeKind},
     },
-    collection::corruption,
     error::Error,
     pg::roles::{self, Owner},
     source::rights,
@@ -67,7 +66,7 @@ impl KnowledgeArguments<'_> {
     /// its owner.
     fn apply_to(&self, item: &KnowledgeItem) -> Result<KnowledgeItem, Error> {
         let own = |given: Option<&str>| given.map(|text| text.trim().to_string());
-        let kind = self.document_type.map(KnowledgeKind::of_name).transpose()?;
+        let kind = self.document_type.map(kind_of_name).transpose()?;
         let kind = kind.unwrap_or(item.kind);
         let tags = self.tags.map(labels::split);
         document::checked_labels(self.category, tags.as_deref())?;
@@ -157,12 +156,18 @@ pub fn alter(
     };
     for (document, uri) in knowledge::documents(name, id)? {
         if document_id(name, id, &uri) == document {
-            corruption::write_with_repair(collection, || {
-                document_update::update(name, document, &change)
-            })?;
+            document::update_attributes(collection, document, &change)?;
         }
     }
     Ok(())
+}
+
+fn kind_of_name(name: &str) -> Result<KnowledgeKind, Error> {
+    KnowledgeKind::parse(name).ok_or_else(|| {
+        let valid = KnowledgeKind::ALL.map(KnowledgeKind::name).join(", ");
+        Error::invalid_parameter(format!("unknown document_type \"{name}\""))
+            .hint(format!("Types: {valid}."))
+    })
 }
 
 fn missing(id: i64) -> Error {

@@ -33,12 +33,12 @@ use super::{
 };
 use crate::{
     catalog::{
-        access::{self, CollectionPrivilege},
+        access::CollectionPrivilege,
         collections::Collection,
         documents,
         sources::{self, Source},
     },
-    collection::{corruption, damage, index, quotas::Meter},
+    collection::{corruption, damage, index, quotas::Meter, rights},
     engine::{client::Client, clones},
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
@@ -123,7 +123,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
     transaction(|| {
         let owner = source.owner.role()?;
         crate::source::rights::check(&source.spec, owner)?;
-        access::require(
+        rights::require(
             owner,
             &Collection::get(&source.collection)?,
             CollectionPrivilege::Write,

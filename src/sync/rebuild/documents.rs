@@ -9,13 +9,12 @@ use rag_protocol::{
     ingest::Title,
 };
 
-use super::target::Target;
+use super::{
+    copies::{self, PendingDocument},
+    target::Target,
+};
 use crate::{
-    catalog::{
-        documents,
-        partitions::Partition,
-        rebuilds::{self, PendingDocument},
-    },
+    catalog::{documents, partitions::Partition, rebuilds},
     engine::client::{Client, with_client},
     error::{Cause, Error},
     pg::{
@@ -81,9 +80,9 @@ pub fn pending(
     after: Option<DocumentId>,
     limit: i64,
 ) -> Result<Vec<PendingDocument>, Error> {
-    let mut documents = rebuilds::next_documents(target.wanted().name.as_str(), after, limit)?;
+    let mut documents = copies::next_documents(target.wanted().name.as_str(), after, limit)?;
     if !target.is_damaged {
-        rebuilds::count_lost_chunks(&target.present, &mut documents)?;
+        copies::count_lost_chunks(&target.present, &mut documents)?;
     }
     Ok(documents)
 }
@@ -136,7 +135,7 @@ pub fn copy(
         .filter(|document| document.is_again)
         .map(|document| document.id)
         .collect();
-    rebuilds::delete_copies(relation, &again)?;
+    copies::delete_copies(relation, &again)?;
     let by = |method| -> Vec<&PendingDocument> {
         documents
             .iter()
@@ -171,7 +170,7 @@ pub fn copy(
         };
         let chunking = (method == Method::Split).then_some(target.chunking.as_str());
         let is_changed = method != Method::Copy;
-        rebuilds::record(name, relation, &documents, chunking, is_changed)?;
+        copies::record(name, relation, &documents, chunking, is_changed)?;
     }
     rebuilds::note_progress(name, chunks, embedded, &last.uri)
 }

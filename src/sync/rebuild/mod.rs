@@ -30,6 +30,7 @@
 //! others may join gets its name at last. If others are there already, its rows are copied to them,
 //! and the lock comes after that. It is not needed if others share the former partition, too.
 
+mod copies;
 mod documents;
 mod swap;
 mod target;
@@ -42,9 +43,7 @@ use rag_protocol::identity::DocumentId;
 use self::target::Target;
 use crate::{
     catalog::{
-        access,
         collections::Collection,
-        given_chunks,
         partitions::{self, Partition},
         rebuilds::{self, Rebuild, Stage},
     },
@@ -52,7 +51,7 @@ use crate::{
         lock::Lock,
         operation_stats::{CountedOperation, Operation},
     },
-    collection::{index, keyword_index, partition, placement},
+    collection::{index, keyword_index, partition, placement, rights},
     error::Error,
     pg::{
         disk_space,
@@ -104,7 +103,7 @@ fn release() {
 /// write.
 pub fn check(name: &str) -> Result<Collection, Error> {
     let collection = Collection::get(name)?;
-    access::require_owner(&collection, "rebuild collection")?;
+    rights::require_owner(&collection, "rebuild collection")?;
     if !snapshot_is_fixed() {
         return Ok(collection);
     }
@@ -176,7 +175,7 @@ fn advance_uncounted(collection: Collection) -> Result<bool, Error> {
                 "an earlier rebuild of collection \"{name}\" was interrupted: what it has built is \
                  used"
             );
-            rebuilds::delete_unrecorded(name, &rebuild.relation)?;
+            copies::delete_unrecorded(name, &rebuild.relation)?;
             return Ok(Some(Progress::Copying(None)));
         }
         advance(&target, &rebuild, progress)
@@ -310,7 +309,7 @@ fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
     let Some(relation) = partition.oid() else {
         return Ok(false);
     };
-    if target.has_given_chunks()? && given_chunks::create_index_on(partition)? {
+    if target.has_given_chunks()? && index::create_for_given_chunks_on(partition)? {
         return Ok(true);
     }
     if keyword_index::is_missing(target.wanted(), relation) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgrx::PgSqlErrorCode;
 use rag_protocol::identity::DocumentId;
 
-use super::{documents, lacks_index, target::Target};
+use super::{copies, documents, lacks_index, target::Target};
 use crate::{
     catalog::{
         collections::{self, Collection},
@@ -138,7 +138,7 @@ fn copy_changes(
     }
     if attempts.after.is_none() {
         let name = target.wanted().name.as_str();
-        rebuilds::remove_vanished(name, &rebuild.relation)?;
+        copies::remove_vanished(name, &rebuild.relation)?;
         let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
         if changed.len() <= LAST_DOCUMENTS && !documents::needs_model(target, &changed) {
             return Ok(None);
@@ -182,7 +182,7 @@ fn replace(
         if needs_lock && !is_lock_free(dropped)? {
             return Ok(Some(RetryReason::Locks));
         }
-        rebuilds::remove_vanished(name, relation)?;
+        copies::remove_vanished(name, relation)?;
         loop {
             let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
             if changed.is_empty() {
@@ -195,7 +195,7 @@ fn replace(
             }
             documents::copy(target, relation, &changed)?;
         }
-        if !rebuilds::apply_to_documents(name, target.wanted().detects_language())? {
+        if !copies::apply_to_documents(name, target.wanted().detects_language())? {
             return Ok(Some(RetryReason::Locks));
         }
         move_places(target, rebuild)?;
@@ -311,5 +311,5 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
 fn set_model(target: &Target) -> Result<(), Error> {
     let has_other_chunks = target.changes_chunks() || target.has_new_chunks()?;
     let name = target.wanted().name.as_str();
-    collections::set_model(name, &target.indexer.model, has_other_chunks)
+    collections::replace_model(name, &target.indexer.model, has_other_chunks)
 }

@@ -10,12 +10,11 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::{Counts, Target, embeddings, ids};
+use super::{Counts, PendingDocument, Target, embeddings, ids};
 use crate::{
     catalog::{
         documents::{StoredChunk, document_id},
         partitions::Partition,
-        rebuilds::PendingDocument,
     },
     engine::client::with_client,
     error::Error,

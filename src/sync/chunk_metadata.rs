@@ -3,7 +3,7 @@
 use rag_protocol::ingest::LINK_TARGETS;
 use serde_json::{Map, Value};
 
-use super::collections::Collection;
+use crate::catalog::collections::Collection;
 
 /// Adds the language to the metadata of a document if the collection detects it, and the document
 /// does not say it itself.
@@ -14,15 +14,10 @@ pub fn note_language(
     text: &str,
 ) {
     if collection.detects_language() && !metadata.contains_key(rag_language::KEY) {
-        metadata.insert(rag_language::KEY.into(), language_of(title, text).into());
-    }
-}
-
-/// Returns the language of a document. The title counts where the text is short.
-pub fn language_of(title: &str, text: &str) -> &'static str {
-    match rag_language::detect(text) {
-        rag_language::UNDETERMINED => rag_language::detect(&format!("{title}\n{text}")),
-        language => language,
+        metadata.insert(
+            rag_language::KEY.into(),
+            rag_language::of_document(title, text).into(),
+        );
     }
 }
 
