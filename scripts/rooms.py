@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Prints which room of src/ uses which. Fails on an arrow that points up, and on maps that are wrong.
+"""Prints which room of src/ uses which. Fails on an arrow that points up, on maps that are wrong,
+and on statements in other rooms than these, or in another style.
 
 A room is a folder or file directly in src/. It may use the rooms below it in the table of src/lib.rs.
 The table in docs/architecture.md has the same rooms in the same order. A mod.rs with more than six
 modules has a table that names them. Files that prose and comments name exist.
+
+Statements are in the rooms of STATEMENTS. They read columns by name, and do not say `pg_catalog.`,
+because the search_path is pinned while they run.
 """
 
 import re
@@ -22,6 +26,30 @@ COMMENT = {".rs": "//", ".sql": "--", ".sh": "#", ".pl": "#", ".pm": "#", ".py":
 EXAMPLE = re.compile(
     r"docs/(keys|example|docker|\.notes|api/a)\.md|\bs3\.|source-s3|module\.rs|example\.com/|/x\.pl"
 )
+
+# The rooms that have statements, and why.
+STATEMENTS = {
+    "catalog": "a file per table",
+    "pg": "what the server knows of databases, settings, locks and the extension",
+    "source/table": "reads the relation of a source, whose columns its statements are made of",
+    "sync/rebuild": "copies documents into a partition that is not attached",
+    "search": "a request composes its statements",
+    "index": "reads the table of an index, as that table's owner",
+    "collection/partition.rs": "creates and drops partitions",
+    "collection/index.rs": "creates and drops the indexes of a partition",
+    "collection/keyword_index.rs": "creates the keyword index of a partition",
+    "collection/corruption.rs": "rebuilds indexes",
+    "types/vector/datum.rs": "reads many vectors without copies",
+}
+# What runs a statement, and what looks like one.
+RUN = re.compile(
+    r"\.(?:execute(?:_returning|_prepared)?|query_prepared|prepare_query|for_each_row)\("
+    r"|\b(?:owner|caller|reader|rights)\s*\.\s*query\(|\bCursor::open\(|\bSpi::"
+)
+STATEMENT = re.compile(r'(?<!c)"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|LOCK TABLE|WITH \w+) ')
+BY_NUMBER = re.compile(r"\brow\s*\.(?:get|required|uuid)(?:::<[^(]*>)?\(\s*\d")
+# Not the default of a function's argument, and no configuration of text search.
+QUALIFIED = re.compile(r"pg_catalog\.(?!english|simple|\s)(?!now\(\)\"\))")
 
 
 def tabled(text, cell):
@@ -121,6 +149,19 @@ def wrong_maps():
             yield f"{path.relative_to(ROOT)}: its table lacks {', '.join(sorted(missing))}"
 
 
+def wrong_statements():
+    """Yields statements in other rooms than those of STATEMENTS, or in another style."""
+    for path in sorted(SRC.rglob("*.rs")):
+        name = path.relative_to(SRC)
+        text = without_comments(path.read_text())
+        patterns = [(BY_NUMBER, "reads a column by number"), (QUALIFIED, "says pg_catalog.")]
+        if not any(name.is_relative_to(room) for room in STATEMENTS):
+            patterns += [(RUN, "runs a statement"), (STATEMENT, "has a statement")]
+        for pattern, what in patterns:
+            for found in pattern.finditer(text):
+                yield f"src/{name}:{text.count(chr(10), 0, found.start()) + 1}: {what}"
+
+
 def missing_files():
     """Yields the files that prose and comments name and that are not tracked."""
     listed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split("\n")
@@ -145,7 +186,7 @@ def main():
         for (a, b), files in sorted(found.items())
         if ROOMS.index(a) > ROOMS.index(b)
     ]
-    problems += [*wrong_maps(), *missing_files()]
+    problems += [*wrong_maps(), *wrong_statements(), *missing_files()]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

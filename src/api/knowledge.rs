@@ -9,6 +9,7 @@ use super::required;
 use crate::{
     catalog::knowledge::{self as items, Status},
     error::Error,
+    pg::spi::as_owner,
     run::session,
     sync::knowledge::{self, KnowledgeArguments},
 };
@@ -48,7 +49,7 @@ fn rag_create_knowledge(
     let collection = super::writable(collection)?;
     let id = match knowledge_id {
         Some(id) => id,
-        None => items::next_number(collection.name.as_str())?,
+        None => as_owner(|owner| items::next_number(owner, collection.name.as_str()))?,
     };
     let item = knowledge::create(
         &collection,
@@ -73,7 +74,7 @@ fn rag_create_knowledge(
         item.tags,
         item.paths,
         Status::Pending.name().to_string(),
-        items::created_at(name, id)?,
+        as_owner(|owner| items::created_at(owner, name, id))?,
     )))
 }
 
@@ -168,7 +169,7 @@ fn rag_index_all_knowledge(
     let collection = super::writable(collection)?;
     let status = status.map(parse_status).transpose()?;
     // what this transaction has registered, the worker does not see
-    let seen = items::numbers(collection.name.as_str(), status)?.len();
+    let seen = as_owner(|owner| items::numbers(owner, collection.name.as_str(), status))?.len();
     let summary = session::knowledge::index_all(&collection, status)?;
     let indexed = summary["total_items"].as_u64().unwrap_or_default() as usize;
     if indexed < seen {

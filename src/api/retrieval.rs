@@ -42,10 +42,10 @@ fn rag_dify_retrieval(request: Option<JsonbText>) -> Result<JsonB, ErrorReport> 
     };
     let request = match parsed {
         Ok(request) => request,
-        Err(error) => return Ok(refuse(&DifyError::InvalidRequest(error))?),
+        Err(error) => return Ok(refuse(&DifyError::InvalidRequest(error))),
     };
     let Some(collection) = find_knowledge_base(&request.knowledge_id)? else {
-        return Ok(refuse(&DifyError::UnknownKnowledge(request.knowledge_id))?);
+        return Ok(refuse(&DifyError::UnknownKnowledge(request.knowledge_id)));
     };
     let found = retrieve(
         collection,
@@ -57,9 +57,9 @@ fn rag_dify_retrieval(request: Option<JsonbText>) -> Result<JsonB, ErrorReport> 
 }
 
 /// Returns the answer with an error. PostgREST takes the HTTP status from a setting.
-fn refuse(error: &DifyError) -> Result<JsonB, Error> {
-    set_for_transaction("response.status", &error.http_status().to_string())?;
-    Ok(JsonB(error.answer()))
+fn refuse(error: &DifyError) -> JsonB {
+    set_for_transaction(c"response.status", &error.http_status().to_string());
+    JsonB(error.answer())
 }
 
 #[pg_extern(sql = false)]

@@ -9,8 +9,9 @@ use rag_bundle::{BundleError, BundleFile};
 
 use super::BundleSource;
 use crate::{
+    catalog::bundled::blocks::{self, OpenBlocks},
     error::Error,
-    pg::{cursor::Cursor, lookup, security::with_safe_search_path, spi::query_as_caller},
+    pg::lookup,
 };
 
 /// A table, or another relation, with the blocks of a bundle. It is read with the caller's rights.
@@ -25,25 +26,8 @@ impl BlockTable {
     pub fn of(relation: pg_sys::Oid) -> Result<Self, Error> {
         let missing = || Error::undefined("the relation with the blocks does not exist");
         lookup::relation_name(relation).ok_or_else(missing)?;
-        let name: Vec<String> = query_as_caller(
-            "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
-             FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.oid = $1",
-            &[relation.into()],
-            |row| row.required(1),
-        )?;
-        let name = name.into_iter().next().ok_or_else(missing)?;
-        let columns: Vec<String> = query_as_caller(
-            "SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute a
-             WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped
-               AND (a.attname, a.atttypid) IN (
-                   ('file', 'pg_catalog.text'::pg_catalog.regtype),
-                   ('block', 'pg_catalog.int4'::pg_catalog.regtype),
-                   ('data', 'pg_catalog.bytea'::pg_catalog.regtype))",
-            &[relation.into()],
-            |row| row.required(1),
-        )?;
-        if columns.len() < 3 {
+        let name = blocks::relation_name(relation)?.ok_or_else(missing)?;
+        if !blocks::has_columns(relation)? {
             return Err(Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("{name} does not have the columns of blocks"),
@@ -56,14 +40,9 @@ impl BlockTable {
 
 impl BundleSource for BlockTable {
     fn open(&self, file: BundleFile) -> Result<Box<dyn Read>, Error> {
-        let statement = format!(
-            "SELECT block, data FROM {} WHERE file = '{}' ORDER BY block",
-            self.name,
-            file.name()
-        );
         Ok(Box::new(BlockReader {
             file,
-            cursor: Some(with_safe_search_path(|| Cursor::open(&statement))?),
+            blocks: Some(OpenBlocks::open(&self.name, file.name())?),
             next: 0,
             data: vec![],
             read: 0,
@@ -73,7 +52,7 @@ impl BundleSource for BlockTable {
 
 struct BlockReader {
     file: BundleFile,
-    cursor: Option<Cursor>,
+    blocks: Option<OpenBlocks>,
     next: i32,
     data: Vec<u8>,
     /// The bytes of `data` that were read.
@@ -85,17 +64,14 @@ impl BlockReader {
     fn advance(&mut self) -> Result<bool, BundleError> {
         let invalid = |why: String| BundleError::invalid(self.file, why);
         loop {
-            let Some(cursor) = &self.cursor else {
+            let Some(blocks) = &mut self.blocks else {
                 return Ok(false);
             };
-            let found = with_safe_search_path(|| {
-                cursor.fetch(1, |row| {
-                    Ok((row.required::<i32>(1)?, row.required::<Vec<u8>>(2)?))
-                })
-            });
-            let found = found.map_err(|e| invalid(format!("{}.", e.message)))?;
-            let Some((block, data)) = found.into_iter().next() else {
-                self.cursor = None;
+            let found = blocks
+                .next()
+                .map_err(|e| invalid(format!("{}.", e.message)))?;
+            let Some((block, data)) = found else {
+                self.blocks = None;
                 return match self.next {
                     0 => Err(invalid("There is no block of it.".into())),
                     _ => Ok(false),

@@ -20,6 +20,7 @@ use crate::{
     },
     collection::{rights, status},
     error::Error,
+    pg::spi::as_owner,
     source::manifest::{self, ManifestKind},
 };
 
@@ -85,7 +86,7 @@ impl CollectionExport {
     /// The caller does not own the collection, or a policy hides documents from the caller.
     pub fn begin(collection: &Collection) -> Result<Self, Error> {
         rights::require_owner(collection, "export collection")?;
-        if !access::sees_whole(collection) {
+        if !access::sees_every_document(collection) {
             return Err(Error::permission_denied(format!(
                 "permission denied to export collection \"{}\"",
                 collection.name
@@ -98,7 +99,7 @@ impl CollectionExport {
         }
         chunks::check_not_moved(collection)?;
         let overview = bundled::overview(collection)?;
-        let names = sources::names_of(Some(collection.name.as_str()))?;
+        let names = as_owner(|owner| sources::names_of(owner, Some(collection.name.as_str())))?;
         let metadata = metadata(collection, &overview, names.clone())?;
         Ok(Self {
             sources: sources_manifest(collection, &names)?,
@@ -298,7 +299,7 @@ fn metadata(
         settings: Settings {
             definition: definition.clone(),
             ids_from: Some(collection.ids_from.clone()).filter(|ids| ids != name),
-            source_ids_from: sources::renamed(name)?,
+            source_ids_from: as_owner(|owner| sources::renamed(owner, name))?,
         },
         files: BTreeMap::new(),
     })

@@ -27,9 +27,7 @@ use crate::{
     engine::client::with_client,
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{
-        disk_space, lock::WriterLock, roles::Owner, security::as_owner, wait::check_for_interrupts,
-    },
+    pg::{disk_space, lock::WriterLock, roles::Owner, spi::as_owner, wait::check_for_interrupts},
     source::manifest,
     types::vector::OwnedVector,
 };
@@ -189,7 +187,9 @@ fn create_sources(
     let applied = manifest::apply_parsed(sources)?;
     let names: HashSet<String> = applied.into_iter().map(|(_, name, _)| name).collect();
     for name in &names {
-        sources::set_ids_from(name, ids_from.get(name).map(String::as_str))?;
+        as_owner(|owner| {
+            sources::set_ids_from(owner, name, ids_from.get(name).map(String::as_str))
+        })?;
     }
     Ok(names)
 }
@@ -229,7 +229,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
             max_tokens: entry.max_tokens as usize,
             ..info
         };
-        as_owner(|| model::prepare_for(&collection, &stored))?;
+        as_owner(|owner| model::prepare_for(owner, &collection, &stored))?;
     }
     Collection::get(name.as_str())
 }

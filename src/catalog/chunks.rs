@@ -17,8 +17,7 @@ use crate::{
     pg::{
         guc::with_settings,
         lookup::{self, lock_relation},
-        security::{as_owner, with_safe_search_path},
-        spi::{Row, execute, execute_prepared, query, query_as_caller, query_prepared, uuid},
+        spi::{OwnerRights, Rights, Row, as_caller, as_owner, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -28,28 +27,28 @@ pub fn stored_embeddings(
     collection: &Collection,
     keys: &[EmbeddingKey],
 ) -> Result<HashMap<EmbeddingKey, OwnedVector>, Error> {
-    as_owner(|| {
+    as_owner(|owner| {
         let own = collection.name.as_str();
         partitions::join_writers(own);
         let partition = partitions::of(own)?;
         let of_own = partition.map(|partition| (own.to_owned(), partition.name().to_owned()));
-        let mut found = embeddings_in(of_own.into_iter().collect(), keys)?;
+        let mut found = embeddings_in(owner, of_own.into_iter().collect(), keys)?;
         let missing: Vec<EmbeddingKey> = keys
             .iter()
             .filter(|key| !found.contains_key(key))
             .copied()
             .collect();
         if !missing.is_empty() {
-            let others: Vec<(String, String)> = query(
+            let others: Vec<(String, String)> = owner.query(
                 "SELECT DISTINCT c.name, c.partition
                  FROM rag_internal.embedding_place p JOIN rag_internal.collection c
                      ON c.name = p.collection
                  WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL
                    AND NOT c.imported",
                 &[uuids(&missing).into(), own.into()],
-                |row| Ok((row.required(1)?, row.required(2)?)),
+                |row| Ok((row.required("name")?, row.required("partition")?)),
             )?;
-            found.extend(embeddings_in(others, &missing)?);
+            found.extend(embeddings_in(owner, others, &missing)?);
         }
         Ok(found)
     })
@@ -58,6 +57,7 @@ pub fn stored_embeddings(
 /// Returns the embeddings that are stored in some collections, which are given with their
 /// partitions. The statement is planned over these alone.
 fn embeddings_in(
+    owner: &OwnerRights,
     collections: Vec<(String, String)>,
     keys: &[EmbeddingKey],
 ) -> Result<HashMap<EmbeddingKey, OwnedVector>, Error> {
@@ -65,15 +65,13 @@ fn embeddings_in(
         return Ok(HashMap::new());
     }
     let (collections, partitions): (Vec<String>, Vec<String>) = collections.into_iter().unzip();
-    let found = query(
+    let found = owner.query(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
          WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
         &[partitions.into(), collections.into(), uuids(keys).into()],
         |row| {
-            let key = EmbeddingKey(uuid::Uuid::from_bytes(
-                *row.required::<pgrx::Uuid>(1)?.as_bytes(),
-            ));
-            Ok((key, row.required::<OwnedVector>(2)?))
+            let key = EmbeddingKey(row.uuid("embedding_key")?);
+            Ok((key, row.required::<OwnedVector>("embedding")?))
         },
     )?;
     Ok(found.into_iter().collect())
@@ -87,28 +85,32 @@ const INSERT: &str = "INSERT INTO rag.chunks (
              collection, source, uri, title, document_id, knowledge_id, document_type, category,
              tags, metadata, fetched_at, indexed_at, chunk_id, chunk_index, start_index, content,
              embedding_key, embedding, start_line, end_line, page, heading_path, partition)
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, pg_catalog.now(), pg_catalog.now(),
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now(), now(),
                 c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding,
                 c.start_line, c.end_line, c.page,
-                (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
-                 FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
+                (SELECT array_agg(h.heading ORDER BY h.ordinality)
+                 FROM jsonb_array_elements_text(c.headings::jsonb)
                      WITH ORDINALITY AS h (heading)), $20
-         FROM ROWS FROM (pg_catalog.unnest($11), pg_catalog.unnest($12), pg_catalog.unnest($13),
-                         pg_catalog.unnest($14), pg_catalog.unnest($15), pg_catalog.unnest($16),
-                         pg_catalog.unnest($17), pg_catalog.unnest($18), pg_catalog.unnest($19))
+         FROM ROWS FROM (unnest($11), unnest($12), unnest($13),
+                         unnest($14), unnest($15), unnest($16),
+                         unnest($17), unnest($18), unnest($19))
              WITH ORDINALITY AS c (
                  id, start_index, content, key, embedding, start_line, end_line, page, headings)";
 
 /// Replaces the chunks of a document. With the digest of its row, also records the digest of the
-/// whole document. Runs as the extension's owner. The collection has a partition.
-pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result<(), Error> {
+/// whole document. The collection has a partition.
+pub fn replace(
+    owner: &OwnerRights,
+    document: &StoredDocument<'_>,
+    digest: Option<Vec<u8>>,
+) -> Result<(), Error> {
     let chunks = &document.chunks;
     let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
-    let partition = partitions::of_writer(document.collection)?
+    let partition = partitions::of_writer(owner, document.collection)?
         .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
     let rows = partition.rows(document.collection, "");
-    delete_but(document.collection, &rows, &[document.id], &keys)?;
-    note_places(document.collection, &keys)?;
+    delete_but(owner, document.collection, &rows, &[document.id], &keys)?;
+    note_places(owner, document.collection, &keys)?;
     let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
     let arguments: Vec<DatumWithOid> = vec![
         document.collection.into(),
@@ -160,20 +162,24 @@ pub fn replace(document: &StoredDocument<'_>, digest: Option<Vec<u8>>) -> Result
             .into(),
         partition.name().into(),
     ];
-    execute_prepared(INSERT, &arguments, |_| Ok(()))?;
+    owner.execute_prepared(INSERT, &arguments, |_| Ok(()))?;
     match digest {
-        Some(digest) => digests::record_stored(document, &partition, digest),
+        Some(digest) => digests::record_stored(owner, document, &partition, digest),
         None => Ok(()),
     }
 }
 
 /// Records that a collection has these embeddings, unless another collection is recorded. Nobody
 /// takes those of an imported collection.
-pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error> {
-    execute_prepared(
+pub fn note_places(
+    owner: &OwnerRights,
+    collection: &str,
+    keys: &[EmbeddingKey],
+) -> Result<(), Error> {
+    owner.execute_prepared(
         "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
          SELECT DISTINCT k.key, c.name
-         FROM rag_internal.collection c, pg_catalog.unnest($1) AS k (key)
+         FROM rag_internal.collection c, unnest($1) AS k (key)
          WHERE c.name = $2 AND NOT c.imported
            AND NOT EXISTS (SELECT FROM rag_internal.embedding_place p
                WHERE p.embedding_key = k.key)",
@@ -183,22 +189,31 @@ pub fn note_places(collection: &str, keys: &[EmbeddingKey]) -> Result<(), Error>
     Ok(())
 }
 
-/// Deletes the chunks of some documents. Runs as the extension's owner.
-pub fn delete(collection: &str, documents: &[DocumentId]) -> Result<(), Error> {
-    let rows = partitions::rows_of_writer(collection, "")?;
-    delete_but(collection, &rows, documents, &[])
+/// Deletes the chunks of some documents.
+pub fn delete(
+    owner: &OwnerRights,
+    collection: &str,
+    documents: &[DocumentId],
+) -> Result<(), Error> {
+    let rows = partitions::rows_of_writer(owner, collection, "")?;
+    delete_but(owner, collection, &rows, documents, &[])
 }
 
-/// Deletes the chunks of some documents. The collection stays recorded for the embeddings in
-/// Deletes all chunks of a collection from its partition. Runs as the extension's owner.
-pub fn delete_all(partition: &Partition, collection: &str) -> Result<(), Error> {
+/// Deletes all chunks of a collection from its partition.
+pub fn delete_all(
+    owner: &OwnerRights,
+    partition: &Partition,
+    collection: &str,
+) -> Result<(), Error> {
     let rows = partition.rows(collection, "");
-    execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
+    owner.execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
     Ok(())
 }
 
+/// Deletes the chunks of some documents. The collection stays recorded for the embeddings in
 /// `kept`. `rows` is the condition of the collection's rows.
 fn delete_but(
+    owner: &OwnerRights,
     collection: &str,
     rows: &str,
     documents: &[DocumentId],
@@ -216,7 +231,7 @@ fn delete_but(
     let args: [DatumWithOid<'_>; 3] = [collection.into(), ids.into(), uuids(kept).into()];
     // the plan is kept while the tables grow, and must use their keys from the beginning
     with_settings(&[(c"enable_seqscan", c"off")], || {
-        execute_prepared(&statement, &args, |_| Ok(()))
+        owner.execute_prepared(&statement, &args, |_| Ok(()))
     })?;
     Ok(())
 }
@@ -224,15 +239,17 @@ fn delete_but(
 /// Returns the number of chunks of a collection that the caller may see, and the number of
 /// knowledge items that they belong to.
 pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
-    let found = query_as_caller(
-        &format!(
-            "SELECT pg_catalog.count(*), pg_catalog.count(DISTINCT knowledge_id)
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT count(*) AS chunks, count(DISTINCT knowledge_id) AS items
              FROM rag.chunks WHERE {}",
-            collection.rows("")
-        ),
-        &[],
-        |row| Ok((row.required(1)?, row.required(2)?)),
-    )?;
+                collection.rows("")
+            ),
+            &[],
+            |row| Ok((row.required("chunks")?, row.required("items")?)),
+        )
+    })?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
 }
 
@@ -244,7 +261,7 @@ pub fn query_chunks<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     check_not_moved(collection)?;
-    as_reader(collection, || query(statement, args, read))
+    as_reader(collection, |reader| reader.query(statement, args, read))
 }
 
 /// Runs a statement that reads chunks of one collection, and whose plan the session keeps. Its
@@ -256,7 +273,9 @@ pub fn query_chunks_prepared<T>(
     read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     check_not_moved(collection)?;
-    as_reader(collection, || query_prepared(statement, args, read))
+    as_reader(collection, |reader| {
+        reader.query_prepared(statement, args, read)
+    })
 }
 
 /// Checks that a statement finds the collection's partition. A rebuild may have replaced it after
@@ -283,10 +302,10 @@ pub fn check_not_moved(collection: &Collection) -> Result<(), Error> {
 /// Runs `f`, which reads chunks of one collection that the caller may see. With the caller's rights
 /// row-level security applies. A caller that it does not concern gets the owner's, which saves the
 /// check of each row.
-pub fn as_reader<R>(collection: &Collection, f: impl FnOnce() -> R) -> R {
+pub fn as_reader<R>(collection: &Collection, f: impl FnOnce(&Rights) -> R) -> R {
     if access::sees_every_row(collection) {
-        as_owner(f)
+        as_owner(|owner| f(owner))
     } else {
-        with_safe_search_path(f)
+        as_caller(f)
     }
 }

@@ -15,8 +15,7 @@ use crate::{
     error::Error,
     pg::{
         guc::with_settings,
-        security::as_owner,
-        spi::{Row, query_prepared},
+        spi::{Rights, Row, as_owner},
     },
 };
 
@@ -77,23 +76,23 @@ pub struct CollectionFigures {
 }
 
 /// Returns the names of the collections that the current role may read.
-pub fn names() -> Result<Vec<String>, Error> {
-    query_prepared(
-        "SELECT name FROM rag_internal.collection ORDER BY 1",
-        &[],
-        |row| row.required("name"),
-    )
+pub fn names(rights: &Rights) -> Result<Vec<String>, Error> {
+    rights.query_prepared("SELECT name FROM rag.collections ORDER BY 1", &[], |row| {
+        row.required("name")
+    })
 }
 
-/// Counts the documents of one collection or of all, by their names, with the rights of the current
-/// role.
-pub fn counts(only: Option<&str>) -> Result<Vec<(String, CollectionCounts)>, Error> {
+/// Counts the documents of one collection or of all that a role sees, by their names.
+pub fn counts(
+    rights: &Rights,
+    only: Option<&str>,
+) -> Result<Vec<(String, CollectionCounts)>, Error> {
     let condition = condition(only);
     let statement = format!(
         "SELECT c.name, coalesce(d.documents, 0) AS documents, coalesce(d.errors, 0) AS errors,
                 coalesce(d.chunks, 0) AS chunks, coalesce(d.text_bytes, 0) AS text_bytes,
                 coalesce(d.is_mixed, false) AS is_mixed
-         FROM rag_internal.collection c
+         FROM rag.collections c
          LEFT JOIN (SELECT d.collection,
                            count(*) FILTER (WHERE d.indexed_at IS NOT NULL) AS documents,
                            count(*) FILTER (WHERE d.status = 'error') AS errors,
@@ -105,7 +104,7 @@ pub fn counts(only: Option<&str>) -> Result<Vec<(String, CollectionCounts)>, Err
                     FROM rag.documents d GROUP BY d.collection) d ON d.collection = c.name
          {condition} ORDER BY c.name"
     );
-    query_prepared(&statement, &arguments(only), |row| {
+    rights.query_prepared(&statement, &arguments(only), |row| {
         Ok((
             row.required("name")?,
             CollectionCounts {
@@ -146,10 +145,10 @@ pub fn figures(
         Division::None => NO_SHARES,
     };
     let mut sizes = FileSizes::default();
-    let found = as_owner(|| {
+    let found = as_owner(|owner| {
         // compiling the statement would take longer than running it
         with_settings(&[(c"jit", c"off")], || {
-            query_prepared(
+            owner.query_prepared(
                 &statement(condition(only), shares),
                 &arguments(only),
                 |row| Ok((row.required("name")?, read(&row, &mut sizes)?)),
@@ -161,15 +160,15 @@ pub fn figures(
 
 /// The parts that collections have of the chunks in shared partitions.
 const SHARES: &str = "
-    SELECT k.name, (coalesce(pg_catalog.sum(d.chunk_count), 0) / nullif(pg_catalog.sum(
-               coalesce(pg_catalog.sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
-               0))::pg_catalog.float8
+    SELECT k.name, (coalesce(sum(d.chunk_count), 0) / nullif(sum(
+               coalesce(sum(d.chunk_count), 0)) OVER (PARTITION BY k.partition),
+               0))::float8
     FROM rag_internal.collection k LEFT JOIN rag.documents d ON d.collection = k.name
     WHERE k.index_strategy <> 'per_dataset'
       AND k.partition IN (SELECT p.partition FROM partition p)
     GROUP BY k.name, k.partition";
 /// Stands for [`SHARES`] where documents are not read.
-const NO_SHARES: &str = "SELECT NULL::pg_catalog.text, NULL::pg_catalog.float8 WHERE false";
+const NO_SHARES: &str = "SELECT NULL::text, NULL::float8 WHERE false";
 
 /// Returns the access methods of indexes on embeddings, as literals of SQL.
 fn vector_methods() -> String {
@@ -190,8 +189,8 @@ fn statement(only: &str, shares: &str) -> String {
                     coalesce(r.index_mode, 'per_dataset') AS index_mode, r.index_options
              FROM rag_internal.collection c LEFT JOIN rag_internal.retriever r
                  ON r.name = c.retriever
-             LEFT JOIN pg_catalog.pg_class p ON p.relname = c.partition::pg_catalog.name
-                 AND p.relnamespace = 'rag_internal'::pg_catalog.regnamespace
+             LEFT JOIN pg_class p ON p.relname = c.partition::name
+                 AND p.relnamespace = 'rag_internal'::regnamespace
              {only}),
          damage AS MATERIALIZED (SELECT * FROM rag_internal.damaged_relations()),
          share (name, of_partition) AS (
@@ -200,30 +199,30 @@ fn statement(only: &str, shares: &str) -> String {
              SELECT p.name, p.oid, 'table' FROM partition p
              UNION ALL SELECT p.name, p.reltoastrelid, 'table' FROM partition p
              UNION ALL SELECT p.name, i.indexrelid, 'table'
-                       FROM partition p JOIN pg_catalog.pg_index i ON i.indrelid = p.reltoastrelid
+                       FROM partition p JOIN pg_index i ON i.indrelid = p.reltoastrelid
              UNION ALL SELECT p.name, i.indexrelid, 'index'
-                       FROM partition p JOIN pg_catalog.pg_index i ON i.indrelid = p.oid),
+                       FROM partition p JOIN pg_index i ON i.indrelid = p.oid),
          file (name, path, part) AS (
              SELECT r.name, CASE f.reltablespace
                                 WHEN 0 THEN d.folder || f.relfilenode
-                                ELSE pg_catalog.pg_relation_filepath(f.oid) END,
+                                ELSE pg_relation_filepath(f.oid) END,
                     CASE WHEN a.amname IN ({vector_methods}) THEN 'vectors'
                          WHEN a.amname = 'rag_bm25' THEN 'keywords'
                                   ELSE r.part END
-             FROM relation r JOIN pg_catalog.pg_class f ON f.oid = r.oid
-                             LEFT JOIN pg_catalog.pg_am a ON a.oid = f.relam,
-                  (SELECT pg_catalog.regexp_replace(pg_catalog.pg_relation_filepath(
-                       'pg_catalog.pg_class'::pg_catalog.regclass), '[0-9]+$', '')) AS d (folder)),
+             FROM relation r JOIN pg_class f ON f.oid = r.oid
+                             LEFT JOIN pg_am a ON a.oid = f.relam,
+                  (SELECT regexp_replace(pg_relation_filepath(
+                       'pg_class'::regclass), '[0-9]+$', '')) AS d (folder)),
          files AS (
              SELECT f.name,
-                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'table') AS of_table,
-                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'vectors') AS of_vectors,
-                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'keywords') AS of_keywords,
-                    pg_catalog.array_agg(f.path) FILTER (WHERE f.part = 'index') AS of_indexes
+                    array_agg(f.path) FILTER (WHERE f.part = 'table') AS of_table,
+                    array_agg(f.path) FILTER (WHERE f.part = 'vectors') AS of_vectors,
+                    array_agg(f.path) FILTER (WHERE f.part = 'keywords') AS of_keywords,
+                    array_agg(f.path) FILTER (WHERE f.part = 'index') AS of_indexes
              FROM file f GROUP BY f.name)
          SELECT c.name, c.embedding_dimension, c.created_at,
                 greatest(c.updated_at,
-                         (SELECT pg_catalog.max(x.changed_at) FROM rag_internal.content_change x
+                         (SELECT max(x.changed_at) FROM rag_internal.content_change x
                           WHERE x.collection = c.name)) AS updated_at,
                 f.of_table, f.of_vectors, f.of_keywords, f.of_indexes,
                 {definition} AS definition, c.model, c.model_fingerprint, c.model_precision,
@@ -231,41 +230,41 @@ fn statement(only: &str, shares: &str) -> String {
                 coalesce(c.index_strategy, c.index_mode) AS index_strategy,
                 CASE WHEN s.name IS NULL THEN 1 ELSE coalesce(s.of_partition, 0) END AS share,
                 CASE WHEN c.oid IS NOT NULL
-                     THEN pg_catalog.format('rag_internal.%I', c.partition) END AS partition,
-                EXISTS (SELECT FROM pg_catalog.pg_stat_progress_create_index b
-                        WHERE b.relid = c.oid AND b.datname = pg_catalog.current_database())
+                     THEN format('rag_internal.%I', c.partition) END AS partition,
+                EXISTS (SELECT FROM pg_stat_progress_create_index b
+                        WHERE b.relid = c.oid AND b.datname = current_database())
                 OR coalesce(b.is_running, false) AS is_building,
                 b.is_running AS rebuild,
-                ARRAY(SELECT w.key FROM pg_catalog.jsonb_object_keys(c.wanted) AS w (key)
+                ARRAY(SELECT w.key FROM jsonb_object_keys(c.wanted) AS w (key)
                       ORDER BY w.key) AS wanted,
-                EXISTS (SELECT FROM pg_catalog.pg_index i
-                        JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
-                        JOIN pg_catalog.pg_am a ON a.oid = n.relam
+                EXISTS (SELECT FROM pg_index i
+                        JOIN pg_class n ON n.oid = i.indexrelid
+                        JOIN pg_am a ON a.oid = n.relam
                         WHERE i.indrelid = c.oid AND i.indisvalid AND a.amname = 'rag_hnsw'
                           AND c.storage_type = 'hnsw'
                           AND ARRAY(SELECT o.option
-                                    FROM pg_catalog.unnest(n.reloptions) AS o (option)
+                                    FROM unnest(n.reloptions) AS o (option)
                                     ORDER BY o.option)
-                              <> ARRAY(SELECT e.key || '=' || e.value::pg_catalog.int4
-                                       FROM pg_catalog.jsonb_each_text(c.index_options) AS e
+                              <> ARRAY(SELECT e.key || '=' || e.value::int4
+                                       FROM jsonb_each_text(c.index_options) AS e
                                        WHERE e.value IS NOT NULL ORDER BY e.key))
                 OR c.partition IS NOT NULL
                    AND c.index_strategy <> c.index_mode AS has_other_options,
-                (SELECT pg_catalog.max(a.amname::pg_catalog.text) FROM pg_catalog.pg_index i
-                 JOIN pg_catalog.pg_class n ON n.oid = i.indexrelid
-                 JOIN pg_catalog.pg_am a ON a.oid = n.relam
+                (SELECT max(a.amname::text) FROM pg_index i
+                 JOIN pg_class n ON n.oid = i.indexrelid
+                 JOIN pg_am a ON a.oid = n.relam
                  WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                    AND a.amname IN ({vector_methods})) AS vector_index_method,
-                (SELECT pg_catalog.count(*) FROM rag_internal.storage_change s
+                (SELECT count(*) FROM rag_internal.storage_change s
                  WHERE s.collection = c.name) AS pending,
                 coalesce(
                     (SELECT d.error FROM rag_internal.storage_delay d WHERE d.collection = c.name),
                     (SELECT s.error FROM rag_internal.storage_change s
                      WHERE s.collection = c.name AND s.error IS NOT NULL LIMIT 1))
                     AS pending_error,
-                (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
+                (SELECT string_agg(DISTINCT b.problem, '; ') FROM damage b
                  WHERE b.table_id = c.oid AND b.kind = 'index') AS damaged_indexes,
-                (SELECT pg_catalog.string_agg(DISTINCT b.problem, '; ') FROM damage b
+                (SELECT string_agg(DISTINCT b.problem, '; ') FROM damage b
                  WHERE b.table_id = c.oid AND b.kind <> 'index') AS damaged_table
          FROM partition c LEFT JOIN files f ON f.name = c.name
               LEFT JOIN share s ON s.name = c.name

@@ -5,7 +5,10 @@ use pgrx::pg_sys;
 use super::collections::Collection;
 use crate::{
     error::Error,
-    pg::{security::as_owner, spi::query, transaction::subtransaction},
+    pg::{
+        spi::{OwnerRights, as_owner},
+        transaction::subtransaction,
+    },
 };
 
 /// A relation of the schema `rag`, or one that keeps its long values.
@@ -51,34 +54,31 @@ pub fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelat
         .iter()
         .map(|(space, node)| (i64::from(*space), i64::from(*node)))
         .unzip();
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "WITH named (oid) AS (
-                 SELECT pg_catalog.pg_filenode_relation(f.space::pg_catalog.oid,
-                                                        f.node::pg_catalog.oid)::pg_catalog.oid
-                 FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS f (space, node)
+                 SELECT pg_filenode_relation(f.space::oid,
+                                             f.node::oid)::oid
+                 FROM ROWS FROM (unnest($1), unnest($2)) AS f (space, node)
                  UNION
-                 SELECT c.oid FROM pg_catalog.pg_class c
-                 WHERE c.relname = ANY ($3::pg_catalog.name[])
-                   AND c.relnamespace IN ('rag'::pg_catalog.regnamespace,
-                                          'rag_internal'::pg_catalog.regnamespace,
-                                          'pg_toast'::pg_catalog.regnamespace))
-             SELECT c.oid, c.reltablespace, pg_catalog.pg_relation_filenode(c.oid) AS filenode,
-                    pg_catalog.format('%I.%I', s.nspname, c.relname) AS name,
+                 SELECT c.oid FROM pg_class c
+                 WHERE c.relname = ANY ($3::name[])
+                   AND c.relnamespace IN ('rag'::regnamespace, 'rag_internal'::regnamespace,
+                                          'pg_toast'::regnamespace))
+             SELECT c.oid, c.reltablespace, pg_relation_filenode(c.oid) AS filenode,
+                    format('%I.%I', s.nspname, c.relname) AS name,
                     i.indexrelid IS NOT NULL AS is_index, t.oid AS of_table,
-                    pg_catalog.format('%s.%I', t.relnamespace::pg_catalog.regnamespace,
-                                      t.relname) AS table_name,
+                    format('%s.%I', t.relnamespace::regnamespace, t.relname) AS table_name,
                     s.nspname = 'pg_toast' AS is_toast,
-                    CASE WHEN t.relispartition THEN t.relname::pg_catalog.text END AS partition
-             FROM named n JOIN pg_catalog.pg_class c ON c.oid = n.oid
-                  JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
-                  LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
-                  LEFT JOIN pg_catalog.pg_class o
+                    CASE WHEN t.relispartition THEN t.relname::text END AS partition
+             FROM named n JOIN pg_class c ON c.oid = n.oid
+                  JOIN pg_namespace s ON s.oid = c.relnamespace
+                  LEFT JOIN pg_index i ON i.indexrelid = c.oid
+                  LEFT JOIN pg_class o
                       ON o.reltoastrelid = coalesce(i.indrelid, c.oid)
-                  JOIN pg_catalog.pg_class t ON t.oid = coalesce(o.oid, i.indrelid, c.oid)
-             WHERE t.relnamespace IN ('rag'::pg_catalog.regnamespace,
-                                      'rag_internal'::pg_catalog.regnamespace)
-               AND pg_catalog.pg_relation_filenode(c.oid) IS NOT NULL
+                  JOIN pg_class t ON t.oid = coalesce(o.oid, i.indrelid, c.oid)
+             WHERE t.relnamespace IN ('rag'::regnamespace, 'rag_internal'::regnamespace)
+               AND pg_relation_filenode(c.oid) IS NOT NULL
              ORDER BY name",
             &[spaces.into(), nodes.into(), names.into()],
             |row| {
@@ -92,7 +92,7 @@ pub fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelat
                     table: row.required("of_table")?,
                     table_name: row.required("table_name")?,
                     is_toast: row.required("is_toast")?,
-                    collections: partition.map_or(vec![], |name| collections_of(&name)),
+                    collections: partition.map_or(vec![], |name| collections_of(owner, &name)),
                 })
             },
         )
@@ -101,13 +101,13 @@ pub fn find(files: &[(u32, u32)], names: Vec<String>) -> Result<Vec<DamagedRelat
 
 /// Returns the quoted names of the collections of a partition. They are not known if the table of
 /// collections is damaged.
-fn collections_of(partition: &str) -> Vec<String> {
+fn collections_of(owner: &OwnerRights, partition: &str) -> Vec<String> {
     let found = subtransaction(|| {
-        query(
-            "SELECT pg_catalog.quote_literal(k.name) FROM rag_internal.collection k
+        owner.query(
+            "SELECT quote_literal(k.name) AS name FROM rag_internal.collection k
              WHERE k.partition = $1 ORDER BY k.name",
             &[partition.into()],
-            |row| row.required(1),
+            |row| row.required("name"),
         )
     });
     found.unwrap_or_default()

@@ -10,16 +10,16 @@ use crate::{
     error::Error,
     pg::{
         guc::with_settings,
-        spi::{execute, execute_prepared, uuid},
+        spi::{OwnerRights, uuid},
     },
 };
 
 /// Records the digest of a document whose chunks were just stored. `digest` is that of its row.
-/// Runs as the extension's owner.
 ///
 /// The digests of chunks are computed from the stored rows, in a statement of its own: RETURNING
 /// would need a WITH around the insertion, which cannot be distributed over servers.
 pub fn record_stored(
+    owner: &OwnerRights,
     document: &StoredDocument<'_>,
     partition: &Partition,
     digest: Vec<u8>,
@@ -29,8 +29,8 @@ pub fn record_stored(
         "INSERT INTO rag_internal.document_digest AS m (
              document_id, collection, source, uri, content_hash, chunk_count, digest)
          SELECT $1, $2, $3, $4, $5, k.chunk_count, $6 || k.digest
-         FROM (SELECT pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
-                      pg_catalog.sha256(coalesce(pg_catalog.string_agg(
+         FROM (SELECT count(*)::int4 AS chunk_count,
+                      sha256(coalesce(string_agg(
                           rag_internal.chunk_digest(
                               c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
                               c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
@@ -51,7 +51,7 @@ pub fn record_stored(
     // The plan is kept while the partition grows. It must use the key even if the partition is
     // empty when it is made.
     with_settings(&[(c"enable_seqscan", c"off")], || {
-        execute_prepared(&statement, &args, |_| Ok(()))
+        owner.execute_prepared(&statement, &args, |_| Ok(()))
     })?;
     Ok(())
 }
@@ -61,10 +61,9 @@ const ON_CONFLICT: &str = "ON CONFLICT (collection, document_id) DO UPDATE SET
     content_hash = excluded.content_hash, chunk_count = excluded.chunk_count,
     digest = excluded.digest";
 
-/// Records the digest of a document as it is stored now. Runs as the extension's owner, in the
-/// transaction that stored it.
-pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
-    execute(
+/// Records the digest of a document as it is stored now, in the transaction that stored it.
+pub fn record(owner: &OwnerRights, collection: &str, id: DocumentId) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "INSERT INTO rag_internal.document_digest AS m (
                  document_id, collection, source, uri, content_hash, chunk_count, digest)
@@ -76,10 +75,10 @@ pub fn record(collection: &str, id: DocumentId) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes the digests of documents that their source no longer has. Runs as the extension's owner.
-pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<(), Error> {
+/// Deletes the digests of documents that their source no longer has.
+pub fn delete(owner: &OwnerRights, collection: &str, ids: &[DocumentId]) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-    execute(
+    owner.execute(
         "DELETE FROM rag_internal.document_digest WHERE collection = $1 AND document_id = ANY ($2)",
         &[collection.into(), ids.into()],
     )?;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{given_chunks::GIVEN, partitions};
 use crate::{
     error::Error,
-    pg::spi::{execute, execute_returning, uuid},
+    pg::spi::{OwnerRights, uuid},
 };
 
 /// New attributes of a stored document. None keeps the stored value.
@@ -22,6 +22,7 @@ pub struct DocumentUpdate {
 /// Updates the attributes of a document and of its chunks, if they differ. Its text and embeddings
 /// do not change, but adding the same text again stores a new version.
 pub fn update(
+    owner: &OwnerRights,
     collection: &str,
     id: DocumentId,
     change: &DocumentUpdate,
@@ -43,7 +44,7 @@ pub fn update(
     const DIFFERS: &str = "(coalesce($3, title) IS DISTINCT FROM title
           OR coalesce($4, category) IS DISTINCT FROM category
           OR coalesce($5, tags) IS DISTINCT FROM tags OR coalesce($6, metadata) <> metadata)";
-    let changed = execute(
+    let changed = owner.execute(
         &format!(
             "UPDATE rag.documents SET {SET},
                  own_title = own_title AND coalesce($3 = title, true),
@@ -53,8 +54,8 @@ pub fn update(
         &given(change.metadata.clone()),
     )?;
     if changed > 0 {
-        let rows = partitions::rows_of_writer(collection, "")?;
-        execute(
+        let rows = partitions::rows_of_writer(owner, collection, "")?;
+        owner.execute(
             &format!("UPDATE rag.chunks SET {SET} WHERE {rows} AND document_id = $2"),
             &given(chunk_metadata),
         )?;
@@ -63,8 +64,13 @@ pub fn update(
 }
 
 /// Returns a member of the metadata of a document.
-pub fn stored_member(collection: &str, id: DocumentId, key: &str) -> Result<Option<Value>, Error> {
-    let found = execute_returning(
+pub fn stored_member(
+    owner: &OwnerRights,
+    collection: &str,
+    id: DocumentId,
+    key: &str,
+) -> Result<Option<Value>, Error> {
+    let found = owner.execute_returning(
         "SELECT metadata -> $3 AS member FROM rag.documents
          WHERE collection = $1 AND document_id = $2",
         &[collection.into(), uuid(id.0).into(), key.into()],

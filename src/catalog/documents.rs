@@ -12,121 +12,118 @@ use serde_json::{Map, Value};
 use super::{chunks, kept_documents, partitions};
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
-    },
+    pg::spi::{OwnerRights, Row, uuid},
     types::vector::OwnedVector,
 };
 
 /// Returns the versions of a source's documents that are indexed with `chunking`, by uri.
 pub fn known_versions(
+    owner: &OwnerRights,
     collection: &str,
     source: &str,
     chunking: &str,
 ) -> Result<HashMap<String, KnownVersion>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT uri, raw_hash, validator FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
-               AND raw_hash IS NOT NULL",
-            &[collection.into(), source.into(), chunking.into()],
-            |row| {
-                Ok((
-                    row.required(1)?,
-                    KnownVersion {
-                        raw_hash: row.required(2)?,
-                        validator: row.get(3)?,
-                    },
-                ))
-            },
-        )
-    })?;
+    let found = owner.query(
+        "SELECT uri, raw_hash, validator FROM rag.documents
+         WHERE collection = $1 AND source = $2 AND chunking = $3 AND status = 'active'
+           AND raw_hash IS NOT NULL",
+        &[collection.into(), source.into(), chunking.into()],
+        |row| {
+            Ok((
+                row.required("uri")?,
+                KnownVersion {
+                    raw_hash: row.required("raw_hash")?,
+                    validator: row.get("validator")?,
+                },
+            ))
+        },
+    )?;
     Ok(found.into_iter().collect())
 }
 
 /// Returns the hashes of those of some documents that are indexed with `chunking`.
 pub fn raw_hashes(
+    owner: &OwnerRights,
     collection: &str,
     ids: &[DocumentId],
     chunking: &str,
 ) -> Result<HashMap<DocumentId, String>, Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-    let found = as_owner(|| {
-        query(
-            "SELECT document_id, raw_hash FROM rag.documents
-             WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
-               AND status = 'active' AND raw_hash IS NOT NULL",
-            &[collection.into(), ids.into(), chunking.into()],
-            |row| Ok((document_id(&row)?, row.required(2)?)),
-        )
-    })?;
+    let found = owner.query(
+        "SELECT document_id, raw_hash FROM rag.documents
+         WHERE collection = $1 AND document_id = ANY ($2) AND chunking = $3
+           AND status = 'active' AND raw_hash IS NOT NULL",
+        &[collection.into(), ids.into(), chunking.into()],
+        |row| Ok((document_id(&row)?, row.required("raw_hash")?)),
+    )?;
     Ok(found.into_iter().collect())
 }
 
 /// Returns the uris of a source's documents that could not be indexed.
-pub fn failed_uris(collection: &str, source: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT uri FROM rag.documents
-             WHERE collection = $1 AND source = $2 AND status = 'error'",
-            &[collection.into(), source.into()],
-            |row| row.required(1),
-        )
-    })
+pub fn failed_uris(
+    owner: &OwnerRights,
+    collection: &str,
+    source: &str,
+) -> Result<Vec<String>, Error> {
+    owner.query(
+        "SELECT uri FROM rag.documents
+         WHERE collection = $1 AND source = $2 AND status = 'error'",
+        &[collection.into(), source.into()],
+        |row| row.required("uri"),
+    )
 }
 
 pub fn document_id(row: &Row<'_, '_>) -> Result<DocumentId, Error> {
-    Ok(DocumentId(uuid::Uuid::from_bytes(
-        *row.required::<pgrx::Uuid>(1)?.as_bytes(),
-    )))
+    Ok(DocumentId(row.uuid("document_id")?))
 }
 
 /// Stores new validators of documents whose content has not changed.
-pub fn set_validators(collection: &str, validators: &[(DocumentId, String)]) -> Result<(), Error> {
+pub fn set_validators(
+    owner: &OwnerRights,
+    collection: &str,
+    validators: &[(DocumentId, String)],
+) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = validators.iter().map(|(id, _)| uuid(id.0)).collect();
     let validators: Vec<&str> = validators
         .iter()
         .map(|(_, validator)| validator.as_str())
         .collect();
-    as_owner(|| {
-        execute(
-            "UPDATE rag.documents d SET validator = v.validator
-             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS v (id, validator)
-             WHERE d.collection = $1 AND d.document_id = v.id",
-            &[collection.into(), ids.into(), validators.into()],
-        )
-    })?;
+    owner.execute(
+        "UPDATE rag.documents d SET validator = v.validator
+         FROM ROWS FROM (unnest($2), unnest($3)) AS v (id, validator)
+         WHERE d.collection = $1 AND d.document_id = v.id",
+        &[collection.into(), ids.into(), validators.into()],
+    )?;
     Ok(())
 }
 
 /// Returns those of some documents that belong to a source, as defined by [`ids_of_source`].
 pub fn ids_owned_by(
+    owner: &OwnerRights,
     collection: &str,
     ids: &[DocumentId],
     source: &str,
 ) -> Result<Vec<DocumentId>, Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-    as_owner(|| {
-        execute_returning(
-            "SELECT document_id FROM rag.documents
-             WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
-             UNION SELECT document_id FROM rag_internal.document_digest
-                   WHERE collection = $1 AND document_id = ANY ($2) AND source = $3",
-            &[collection.into(), ids.into(), source.into()],
-            |row| document_id(&row),
-        )
-    })
+    owner.execute_returning(
+        "SELECT document_id FROM rag.documents
+         WHERE collection = $1 AND document_id = ANY ($2) AND source = $3
+         UNION SELECT document_id FROM rag_internal.document_digest
+               WHERE collection = $1 AND document_id = ANY ($2) AND source = $3",
+        &[collection.into(), ids.into(), source.into()],
+        |row| document_id(&row),
+    )
 }
 
 /// Records that the chunks of a document are lost, and cannot be made again from its text.
 pub fn lose_chunks(
+    owner: &OwnerRights,
     collection: &str,
     id: DocumentId,
     kept: i64,
     problem: &str,
 ) -> Result<(), Error> {
-    execute(
+    owner.execute(
         "UPDATE rag.documents SET status = 'error', error = $3, chunk_count = $4
          WHERE collection = $1 AND document_id = $2
            AND (status <> 'error' OR error IS DISTINCT FROM $3)",
@@ -142,38 +139,39 @@ pub fn lose_chunks(
 
 /// Returns the ids of all documents of a source. These are the stored documents, even if another
 /// session has just stored them, and those that were indexed by a run and then deleted by a user.
-pub fn ids_of_source(collection: &str, source: &str) -> Result<Vec<DocumentId>, Error> {
-    as_owner(|| {
-        execute_returning(
-            "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2
-             UNION
-             SELECT document_id FROM rag_internal.document_digest WHERE collection = $1
-                 AND source = $2",
-            &[collection.into(), source.into()],
-            |row| document_id(&row),
-        )
-    })
+pub fn ids_of_source(
+    owner: &OwnerRights,
+    collection: &str,
+    source: &str,
+) -> Result<Vec<DocumentId>, Error> {
+    owner.execute_returning(
+        "SELECT document_id FROM rag.documents WHERE collection = $1 AND source = $2
+         UNION
+         SELECT document_id FROM rag_internal.document_digest WHERE collection = $1
+             AND source = $2",
+        &[collection.into(), source.into()],
+        |row| document_id(&row),
+    )
 }
 
 /// Ids of all documents of a source, as [`ids_of_source`] has them, by collection; all collections
 /// but one.
 pub fn ids_by_collection(
+    owner: &OwnerRights,
     source: &str,
     except: Option<&str>,
 ) -> Result<HashMap<String, Vec<DocumentId>>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            "SELECT i.document_id, c.name
-             FROM rag_internal.collection c,
-                  LATERAL (SELECT document_id FROM rag.documents
-                           WHERE collection = c.name AND source = $1
-                           UNION SELECT document_id FROM rag_internal.document_digest
-                           WHERE collection = c.name AND source = $1) i
-             WHERE c.name IS DISTINCT FROM $2",
-            &[source.into(), except.into()],
-            |row| Ok((document_id(&row)?, row.required::<String>(2)?)),
-        )
-    })?;
+    let found = owner.execute_returning(
+        "SELECT i.document_id, c.name
+         FROM rag_internal.collection c,
+              LATERAL (SELECT document_id FROM rag.documents
+                       WHERE collection = c.name AND source = $1
+                       UNION SELECT document_id FROM rag_internal.document_digest
+                       WHERE collection = c.name AND source = $1) i
+         WHERE c.name IS DISTINCT FROM $2",
+        &[source.into(), except.into()],
+        |row| Ok((document_id(&row)?, row.required::<String>("name")?)),
+    )?;
     let mut by_collection = HashMap::<_, Vec<_>>::new();
     for (id, collection) in found {
         by_collection.entry(collection).or_default().push(id);
@@ -186,148 +184,145 @@ pub fn ids_by_collection(
 ///
 /// The row of the document is written first. Of two concurrent transactions the second waits for
 /// it, and then sees and deletes the chunks of the first.
-pub fn replace(document: &StoredDocument<'_>) -> Result<bool, Error> {
+pub fn replace(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
     partitions::join_writers(document.collection);
-    as_owner(|| {
-        let inserted = execute_prepared(
-            "INSERT INTO rag.documents AS d (
-                 document_id, collection, source, uri, title, knowledge_id, document_type, category,
-                 tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
-                 own_title, validator, fetched_at, indexed_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15,
-                     $16, $17, pg_catalog.now(), pg_catalog.now())
-             ON CONFLICT (collection, document_id) DO UPDATE SET
-                 source = excluded.source, former_source = NULL,
-                 uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
-                 document_type = excluded.document_type, category = excluded.category,
-                 tags = excluded.tags, status = 'active', error = NULL,
-                 content_hash = excluded.content_hash, content = excluded.content,
-                 chunk_count = excluded.chunk_count, metadata = excluded.metadata,
-                 raw_hash = excluded.raw_hash, chunking = excluded.chunking,
-                 own_title = excluded.own_title, validator = excluded.validator,
-                 fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
-             RETURNING d.xmax = 0, CASE WHEN d.source IS NOT NULL
-                 THEN rag_internal.document_digest(d) END",
-            &[
-                uuid(document.id.0).into(),
-                document.collection.into(),
-                document.source.into(),
-                document.uri.into(),
-                document.title.into(),
-                document.attributes.knowledge_id.into(),
-                document.document_type.into(),
-                document.attributes.labels.category.as_deref().into(),
-                document.attributes.labels.tags.clone().into(),
-                document.content_hash.into(),
-                document.text.into(),
-                (document.chunks.len() as i32).into(),
-                pgrx::JsonB(serde_json::Value::Object(document.metadata.clone())).into(),
-                document.raw_hash.into(),
-                document.chunking.into(),
-                document.own_title.into(),
-                document.validator.into(),
-            ],
-            |row| Ok((row.required(1)?, row.get(2)?)),
-        )?;
-        let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
-        let adopts = document.source.is_some() && kept_documents::remove(document)?;
-        chunks::replace(document, digest)?;
-        Ok(is_new && !adopts)
-    })
+    let inserted = owner.execute_prepared(
+        "INSERT INTO rag.documents AS d (
+             document_id, collection, source, uri, title, knowledge_id, document_type, category,
+             tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
+             own_title, validator, fetched_at, indexed_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15,
+                 $16, $17, now(), now())
+         ON CONFLICT (collection, document_id) DO UPDATE SET
+             source = excluded.source, former_source = NULL,
+             uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
+             document_type = excluded.document_type, category = excluded.category,
+             tags = excluded.tags, status = 'active', error = NULL,
+             content_hash = excluded.content_hash, content = excluded.content,
+             chunk_count = excluded.chunk_count, metadata = excluded.metadata,
+             raw_hash = excluded.raw_hash, chunking = excluded.chunking,
+             own_title = excluded.own_title, validator = excluded.validator,
+             fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
+         RETURNING d.xmax = 0 AS is_new,
+             CASE WHEN d.source IS NOT NULL THEN rag_internal.document_digest(d) END AS digest",
+        &[
+            uuid(document.id.0).into(),
+            document.collection.into(),
+            document.source.into(),
+            document.uri.into(),
+            document.title.into(),
+            document.attributes.knowledge_id.into(),
+            document.document_type.into(),
+            document.attributes.labels.category.as_deref().into(),
+            document.attributes.labels.tags.clone().into(),
+            document.content_hash.into(),
+            document.text.into(),
+            (document.chunks.len() as i32).into(),
+            pgrx::JsonB(serde_json::Value::Object(document.metadata.clone())).into(),
+            document.raw_hash.into(),
+            document.chunking.into(),
+            document.own_title.into(),
+            document.validator.into(),
+        ],
+        |row| Ok((row.required("is_new")?, row.get("digest")?)),
+    )?;
+    let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
+    let adopts = document.source.is_some() && kept_documents::remove(owner, document)?;
+    chunks::replace(owner, document, digest)?;
+    Ok(is_new && !adopts)
+}
+
+/// A document that could not be indexed.
+pub struct FailedDocument<'a> {
+    pub id: DocumentId,
+    pub collection: &'a str,
+    pub source: Option<&'a str>,
+    pub uri: &'a str,
+    pub document_type: Option<&'a str>,
+    pub error: &'a str,
+    /// It exists. Otherwise, as for a folder that could not be listed, no new document is created.
+    pub fetched: bool,
 }
 
 /// Records that a document could not be indexed. Only its status and error change: what was indexed
 /// before stays. A document that a dropped source of the same name left does not change at all.
-///
-/// `fetched` tells that the document exists. Otherwise, as for a folder that could not be listed,
-/// no new document is created.
-pub fn record_failure(
-    id: DocumentId,
-    collection: &str,
-    source: Option<&str>,
-    uri: &str,
-    document_type: Option<&str>,
-    error: &str,
-    fetched: bool,
-) -> Result<(), Error> {
-    as_owner(|| {
-        if !fetched {
-            return execute(
-                "UPDATE rag.documents SET status = 'error', error = $3
-                 WHERE collection = $1 AND document_id = $2 AND source IS NOT DISTINCT FROM $4",
-                &[
-                    collection.into(),
-                    uuid(id.0).into(),
-                    error.into(),
-                    source.into(),
-                ],
-            );
-        }
-        let inserted = execute_returning(
-            "INSERT INTO rag.documents AS d (
-                 document_id, collection, source, uri, document_type, status, error)
-             VALUES ($1, $2, $3, $4, $5, 'error', $6)
-             ON CONFLICT (collection, document_id)
-                 DO UPDATE SET status = 'error', error = excluded.error
-                 WHERE d.source IS NOT DISTINCT FROM excluded.source
-             RETURNING d.xmax = 0",
+pub fn record_failure(owner: &OwnerRights, failed: &FailedDocument<'_>) -> Result<(), Error> {
+    if !failed.fetched {
+        owner.execute(
+            "UPDATE rag.documents SET status = 'error', error = $3
+             WHERE collection = $1 AND document_id = $2 AND source IS NOT DISTINCT FROM $4",
             &[
-                uuid(id.0).into(),
-                collection.into(),
-                source.into(),
-                uri.into(),
-                document_type.into(),
-                error.into(),
+                failed.collection.into(),
+                uuid(failed.id.0).into(),
+                failed.error.into(),
+                failed.source.into(),
             ],
-            |row| row.required::<bool>(1),
         )?;
-        if source.is_some() && inserted.first() == Some(&true) {
-            super::digests::record(collection, id)?;
-        }
-        Ok(inserted.len())
-    })?;
+        return Ok(());
+    }
+    let inserted = owner.execute_returning(
+        "INSERT INTO rag.documents AS d (
+             document_id, collection, source, uri, document_type, status, error)
+         VALUES ($1, $2, $3, $4, $5, 'error', $6)
+         ON CONFLICT (collection, document_id)
+             DO UPDATE SET status = 'error', error = excluded.error
+             WHERE d.source IS NOT DISTINCT FROM excluded.source
+         RETURNING d.xmax = 0 AS is_new",
+        &[
+            uuid(failed.id.0).into(),
+            failed.collection.into(),
+            failed.source.into(),
+            failed.uri.into(),
+            failed.document_type.into(),
+            failed.error.into(),
+        ],
+        |row| row.required::<bool>("is_new"),
+    )?;
+    if failed.source.is_some() && inserted.first() == Some(&true) {
+        super::digests::record(owner, failed.collection, failed.id)?;
+    }
     Ok(())
 }
 
 /// Deletes documents that their source no longer has, with their chunks and digests. Returns their
 /// number.
-pub fn delete_and_forget(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
-    let deleted = delete(collection, ids)?;
-    as_owner(|| super::digests::delete(collection, ids))?;
+pub fn delete_and_forget(
+    owner: &OwnerRights,
+    collection: &str,
+    ids: &[DocumentId],
+) -> Result<usize, Error> {
+    let deleted = delete(owner, collection, ids)?;
+    super::digests::delete(owner, collection, ids)?;
     Ok(deleted)
 }
 
 /// Deletes documents with their chunks, and returns their number. Rows come first, as in
 /// [`replace`].
-pub fn delete(collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
+pub fn delete(owner: &OwnerRights, collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     partitions::join_writers(collection);
-    as_owner(|| {
-        let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-        let deleted = execute(
-            "DELETE FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)",
-            &[collection.into(), rows.into()],
-        )?;
-        chunks::delete(collection, ids)?;
-        Ok(deleted)
-    })
+    let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
+    let deleted = owner.execute(
+        "DELETE FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)",
+        &[collection.into(), rows.into()],
+    )?;
+    chunks::delete(owner, collection, ids)?;
+    Ok(deleted)
 }
 
 /// Returns the number of documents in each collection that still has its partition, by name. These
 /// are the documents that DROP EXTENSION deletes.
-pub fn counts_in_partitions() -> Result<Vec<(String, i64)>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT d.collection, pg_catalog.count(*) FROM rag.documents d
-             WHERE d.collection IN (
-                 SELECT k.name FROM rag_internal.collection k
-                 JOIN pg_catalog.pg_class c ON c.relname = k.partition
-                 JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.oid
-                 WHERE i.inhparent = 'rag.chunks'::pg_catalog.regclass)
-             GROUP BY d.collection ORDER BY d.collection",
-            &[],
-            |row| Ok((row.required(1)?, row.required(2)?)),
-        )
-    })
+pub fn counts_in_partitions(owner: &OwnerRights) -> Result<Vec<(String, i64)>, Error> {
+    owner.query(
+        "SELECT d.collection, count(*) FROM rag.documents d
+         WHERE d.collection IN (
+             SELECT k.name FROM rag_internal.collection k
+             JOIN pg_class c ON c.relname = k.partition
+             JOIN pg_inherits i ON i.inhrelid = c.oid
+             WHERE i.inhparent = 'rag.chunks'::regclass)
+         GROUP BY d.collection ORDER BY d.collection",
+        &[],
+        |row| Ok((row.required("collection")?, row.required("count")?)),
+    )
 }
 
 /// The stored version of a document.
@@ -340,30 +335,34 @@ pub struct IndexedVersion {
 }
 
 /// Returns the stored version of a document, or None if it is missing or incomplete.
-pub fn indexed_version(collection: &str, id: DocumentId) -> Result<Option<IndexedVersion>, Error> {
+pub fn indexed_version(
+    owner: &OwnerRights,
+    collection: &str,
+    id: DocumentId,
+) -> Result<Option<IndexedVersion>, Error> {
     partitions::join_writers(collection);
-    let found = as_owner(|| {
+    let found = {
         let partition = partitions::of(collection)?;
         let rows = partitions::Partition::rows_of(partition.as_ref(), collection, "");
-        query(
+        owner.query(
             &format!(
                 "SELECT raw_hash, chunking, content_hash, chunk_count FROM rag.documents
                  WHERE collection = $1 AND document_id = $2 AND status = 'active'
                    AND raw_hash IS NOT NULL AND chunking IS NOT NULL AND content_hash IS NOT NULL
-                   AND chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks
+                   AND chunk_count = (SELECT count(*) FROM rag.chunks
                                       WHERE {rows} AND document_id = $2)"
             ),
             &[collection.into(), uuid(id.0).into()],
             |row| {
                 Ok(IndexedVersion {
-                    raw_hash: row.required(1)?,
-                    chunking: row.required(2)?,
-                    content_hash: row.required(3)?,
-                    chunks: row.required(4)?,
+                    raw_hash: row.required("raw_hash")?,
+                    chunking: row.required("chunking")?,
+                    content_hash: row.required("content_hash")?,
+                    chunks: row.required("chunk_count")?,
                 })
             },
         )
-    })?;
+    }?;
     Ok(found.into_iter().next())
 }
 
@@ -375,36 +374,36 @@ pub struct DocumentOrigin {
 }
 
 /// Returns the origin of a document, and locks its row until the transaction ends.
-pub fn lock(collection: &str, id: DocumentId) -> Result<Option<DocumentOrigin>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            "SELECT source, uri, knowledge_id FROM rag.documents
-             WHERE collection = $1 AND document_id = $2 FOR UPDATE",
-            &[collection.into(), uuid(id.0).into()],
-            |row| {
-                Ok(DocumentOrigin {
-                    source: row.get(1)?,
-                    uri: row.required(2)?,
-                    knowledge_id: row.get(3)?,
-                })
-            },
-        )
-    })?;
+pub fn lock(
+    owner: &OwnerRights,
+    collection: &str,
+    id: DocumentId,
+) -> Result<Option<DocumentOrigin>, Error> {
+    let found = owner.execute_returning(
+        "SELECT source, uri, knowledge_id FROM rag.documents
+         WHERE collection = $1 AND document_id = $2 FOR UPDATE",
+        &[collection.into(), uuid(id.0).into()],
+        |row| {
+            Ok(DocumentOrigin {
+                source: row.get("source")?,
+                uri: row.required("uri")?,
+                knowledge_id: row.get("knowledge_id")?,
+            })
+        },
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Returns the collections that have a document of this id.
-pub fn collections_of(id: DocumentId) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT c.name FROM rag_internal.collection c
-             WHERE EXISTS (SELECT FROM rag.documents d
-                           WHERE d.collection = c.name AND d.document_id = $1)
-             ORDER BY c.name",
-            &[uuid(id.0).into()],
-            |row| row.required(1),
-        )
-    })
+pub fn collections_of(owner: &OwnerRights, id: DocumentId) -> Result<Vec<String>, Error> {
+    owner.query(
+        "SELECT c.name FROM rag_internal.collection c
+         WHERE EXISTS (SELECT FROM rag.documents d
+                       WHERE d.collection = c.name AND d.document_id = $1)
+         ORDER BY c.name",
+        &[uuid(id.0).into()],
+        |row| row.required("name"),
+    )
 }
 
 /// The attributes that a user gives to a document.

@@ -9,13 +9,7 @@ use std::time::Duration;
 
 use pgrx::datum::TimestampWithTimeZone;
 
-use crate::{
-    error::Error,
-    pg::{
-        security::as_owner,
-        spi::{execute, query},
-    },
-};
+use crate::{error::Error, pg::spi::OwnerRights};
 
 /// A source that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +33,11 @@ pub struct QueuedRun {
 
 /// A condition: no dump is being restored.
 pub const NOT_RESTORING: &str = "NOT EXISTS (
-    SELECT FROM pg_catalog.pg_class c
-    WHERE c.relnamespace = 'rag_internal'::pg_catalog.regnamespace AND c.relname LIKE 'rag\\_kb\\_%'
+    SELECT FROM pg_class c
+    WHERE c.relnamespace = 'rag_internal'::regnamespace AND c.relname LIKE 'rag\\_kb\\_%'
       AND c.relkind = 'r'
       AND NOT EXISTS (
-          SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+          SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
     AND ((SELECT is_called FROM rag_internal.run_id) OR NOT EXISTS (SELECT FROM rag_internal.run))";
 
 /// Interval in seconds between checks of whether a dump is still being restored.
@@ -62,57 +56,53 @@ const DUE_TIMES: &str = "SELECT name, schedule,
 
 /// Returns the sources that are due now, in the order in which they became due: all, or only the
 /// given one.
-pub fn due(source: Option<&str>) -> Result<Vec<DueSource>, Error> {
-    as_owner(|| {
-        query(
-            &format!(
-                "SELECT name, schedule, coalesce(next_run <= pg_catalog.now(), false),
-                        coalesce(retry_at <= pg_catalog.now(), false)
-                 FROM ({DUE_TIMES}) AS t
-                 WHERE (next_run <= pg_catalog.now() OR retry_at <= pg_catalog.now())
-                       AND {NOT_RESTORING} AND name = coalesce($1, name)
-                 ORDER BY least(next_run, retry_at), name"
-            ),
-            &[source.into()],
-            |row| {
-                Ok(DueSource {
-                    name: row.required(1)?,
-                    schedule: row.get(2)?,
-                    run: row.required(3)?,
-                    retry: row.required(4)?,
-                })
-            },
-        )
-    })
+pub fn due(owner: &OwnerRights, source: Option<&str>) -> Result<Vec<DueSource>, Error> {
+    owner.query(
+        &format!(
+            "SELECT name, schedule, coalesce(next_run <= now(), false) AS run,
+                    coalesce(retry_at <= now(), false) AS retry
+             FROM ({DUE_TIMES}) AS t
+             WHERE (next_run <= now() OR retry_at <= now())
+                   AND {NOT_RESTORING} AND name = coalesce($1, name)
+             ORDER BY least(next_run, retry_at), name"
+        ),
+        &[source.into()],
+        |row| {
+            Ok(DueSource {
+                name: row.required("name")?,
+                schedule: row.get("schedule")?,
+                run: row.required("run")?,
+                retry: row.required("retry")?,
+            })
+        },
+    )
 }
 
 /// Returns the sources whose triggers have recorded changes that no run has handled. Without
 /// `retry`, sources whose last run failed are left out: they are retried later, or with the next
 /// change.
-pub fn changed(retry: bool) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            &format!(
-                "SELECT name FROM rag_internal.source s
-                 WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
-                   AND retry_at IS NULL
-                   AND EXISTS (SELECT FROM rag_internal.table_change c WHERE c.source = s.name)
-                   AND NOT EXISTS (SELECT FROM rag_internal.run r
-                                   WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
-                   AND ($1 OR NOT EXISTS (SELECT FROM rag_internal.run r
-                                          WHERE r.run_id = s.last_run_id AND r.phase = 'Failed'))
-                   AND s.last_run_id IS NOT NULL AND {NOT_RESTORING}
-                 ORDER BY name"
-            ),
-            &[retry.into()],
-            |row| row.required(1),
-        )
-    })
+pub fn changed(owner: &OwnerRights, retry: bool) -> Result<Vec<String>, Error> {
+    owner.query(
+        &format!(
+            "SELECT name FROM rag_internal.source s
+             WHERE NOT suspend AND kind = 'table' AND (spec ->> 'sync') = 'trigger'
+               AND retry_at IS NULL
+               AND EXISTS (SELECT FROM rag_internal.table_change c WHERE c.source = s.name)
+               AND NOT EXISTS (SELECT FROM rag_internal.run r
+                               WHERE r.source = s.name AND r.phase IN ('Pending', 'Running'))
+               AND ($1 OR NOT EXISTS (SELECT FROM rag_internal.run r
+                                      WHERE r.run_id = s.last_run_id AND r.phase = 'Failed'))
+               AND s.last_run_id IS NOT NULL AND {NOT_RESTORING}
+             ORDER BY name"
+        ),
+        &[retry.into()],
+        |row| row.required("name"),
+    )
 }
 
 /// Returns true if a source without an active run is due because it was created or altered.
-pub fn has_new() -> Result<bool, Error> {
-    let due = due(None)?;
+pub fn has_new(owner: &OwnerRights) -> Result<bool, Error> {
+    let due = due(owner, None)?;
     Ok(due.iter().any(|due| due.run && due.schedule.is_none()))
 }
 
@@ -124,136 +114,126 @@ pub struct PlannedSource {
 }
 
 /// Returns the sources whose next run by schedule is in the future.
-pub fn planned() -> Result<Vec<PlannedSource>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT name, schedule, next_run FROM rag_internal.source
-             WHERE schedule IS NOT NULL AND NOT suspend AND next_run > pg_catalog.now()
-               AND pg_catalog.isfinite(next_run)",
-            &[],
-            |row| {
-                Ok(PlannedSource {
-                    name: row.required(1)?,
-                    schedule: row.required(2)?,
-                    next_run: row.required(3)?,
-                })
-            },
-        )
-    })
+pub fn planned(owner: &OwnerRights) -> Result<Vec<PlannedSource>, Error> {
+    owner.query(
+        "SELECT name, schedule, next_run FROM rag_internal.source
+         WHERE schedule IS NOT NULL AND NOT suspend AND next_run > now()
+           AND isfinite(next_run)",
+        &[],
+        |row| {
+            Ok(PlannedSource {
+                name: row.required("name")?,
+                schedule: row.required("schedule")?,
+                next_run: row.required("next_run")?,
+            })
+        },
+    )
 }
 
 /// Makes retries due that lie farther in the future than any delay is long: the clock was set back
 /// since. Rows that others have locked are skipped. Returns the number of these sources.
-pub fn make_stranded_retries_due() -> Result<usize, Error> {
-    as_owner(|| {
-        execute(
-            "WITH stranded AS MATERIALIZED (
-                 SELECT name FROM rag_internal.source
-                 WHERE retry_at > pg_catalog.now() + CASE throttled
-                           WHEN 0 THEN interval '61 minutes' ELSE interval '25 hours' END
-                 FOR NO KEY UPDATE SKIP LOCKED)
-             UPDATE rag_internal.source s SET retry_at = pg_catalog.now()
-             FROM stranded WHERE s.name = stranded.name",
-            &[],
-        )
-    })
+pub fn make_stranded_retries_due(owner: &OwnerRights) -> Result<usize, Error> {
+    owner.execute(
+        "WITH stranded AS MATERIALIZED (
+             SELECT name FROM rag_internal.source
+             WHERE retry_at > now() + CASE throttled
+                       WHEN 0 THEN interval '61 minutes' ELSE interval '25 hours' END
+             FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE rag_internal.source s SET retry_at = now()
+         FROM stranded WHERE s.name = stranded.name",
+        &[],
+    )
 }
 
 /// Stores when a source is due next.
-pub fn set_next_run(name: &str, next: Option<TimestampWithTimeZone>) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.source SET next_run = $2 WHERE name = $1",
-            &[name.into(), next.into()],
-        )
-    })?;
+pub fn set_next_run(
+    owner: &OwnerRights,
+    name: &str,
+    next: Option<TimestampWithTimeZone>,
+) -> Result<(), Error> {
+    owner.execute(
+        "UPDATE rag_internal.source SET next_run = $2 WHERE name = $1",
+        &[name.into(), next.into()],
+    )?;
     Ok(())
 }
 
 /// Returns the queued runs, in the order in which they were queued. Runs of a source that was
 /// suspended meanwhile wait, unless they are manual.
-pub fn queued() -> Result<Vec<QueuedRun>, Error> {
-    as_owner(|| {
-        query(
-            &format!(
-                "SELECT run_id, source, s.owner_id
-                 FROM rag_internal.run r JOIN rag_internal.source s ON s.name = r.source
-                 WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual')
-                       AND {NOT_RESTORING}
-                 ORDER BY queued_at, run_id"
-            ),
-            &[],
-            |row| {
-                let owner: pgrx::pg_sys::Oid = row.required(3)?;
-                Ok(QueuedRun {
-                    run_id: row.required(1)?,
-                    source: row.required(2)?,
-                    owner: owner.to_u32(),
-                })
-            },
-        )
-    })
+pub fn queued(owner: &OwnerRights) -> Result<Vec<QueuedRun>, Error> {
+    owner.query(
+        &format!(
+            "SELECT run_id, source, s.owner_id
+             FROM rag_internal.run r JOIN rag_internal.source s ON s.name = r.source
+             WHERE phase = 'Pending' AND (NOT s.suspend OR r.trigger = 'manual')
+                   AND {NOT_RESTORING}
+             ORDER BY queued_at, run_id"
+        ),
+        &[],
+        |row| {
+            let owner: pgrx::pg_sys::Oid = row.required("owner_id")?;
+            Ok(QueuedRun {
+                run_id: row.required("run_id")?,
+                source: row.required("source")?,
+                owner: owner.to_u32(),
+            })
+        },
+    )
 }
 
 /// Returns the sources with a run in phase Running.
-pub fn running() -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT source FROM rag_internal.run WHERE phase = 'Running'",
-            &[],
-            |row| row.required(1),
-        )
-    })
+pub fn running(owner: &OwnerRights) -> Result<Vec<String>, Error> {
+    owner.query(
+        "SELECT source FROM rag_internal.run WHERE phase = 'Running'",
+        &[],
+        |row| row.required("source"),
+    )
 }
 
 /// Stores why queued runs have not begun. Rows that another transaction has locked are skipped.
-pub fn set_waiting(runs: &[i64], why: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "WITH silent AS MATERIALIZED (
-                 SELECT run_id FROM rag_internal.run
-                 WHERE run_id = ANY ($1) AND phase = 'Pending' AND waiting IS DISTINCT FROM $2
-                 FOR NO KEY UPDATE SKIP LOCKED)
-             UPDATE rag_internal.run r SET waiting = $2 FROM silent WHERE r.run_id = silent.run_id",
-            &[runs.to_vec().into(), why.into()],
-        )
-    })?;
+pub fn set_waiting(owner: &OwnerRights, runs: &[i64], why: &str) -> Result<(), Error> {
+    owner.execute(
+        "WITH silent AS MATERIALIZED (
+             SELECT run_id FROM rag_internal.run
+             WHERE run_id = ANY ($1) AND phase = 'Pending' AND waiting IS DISTINCT FROM $2
+             FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE rag_internal.run r SET waiting = $2 FROM silent WHERE r.run_id = silent.run_id",
+        &[runs.to_vec().into(), why.into()],
+    )?;
     Ok(())
 }
 
 /// Returns true if a dump is being restored.
-pub fn is_restoring() -> Result<bool, Error> {
-    let found = as_owner(|| {
-        query(&format!("SELECT NOT ({NOT_RESTORING})"), &[], |row| {
-            row.required::<bool>(1)
-        })
-    })?;
+pub fn is_restoring(owner: &OwnerRights) -> Result<bool, Error> {
+    let found = owner.query(
+        &format!("SELECT NOT ({NOT_RESTORING}) AS restores"),
+        &[],
+        |row| row.required::<bool>("restores"),
+    )?;
     Ok(found == [true])
 }
 
 /// Returns the time until the next source becomes due after `since`, if one will. `was_restoring`
 /// says that a dump was being restored then, so that nothing was done about sources that were due.
 pub fn until_next(
+    owner: &OwnerRights,
     since: TimestampWithTimeZone,
     was_restoring: bool,
 ) -> Result<Option<Duration>, Error> {
-    let found = as_owner(|| {
-        query(
-            &format!(
-                "SELECT CASE WHEN pg_catalog.bool_or(at <= $1)
-                                  AND ($2 OR NOT ({NOT_RESTORING})) THEN $3
-                        ELSE pg_catalog.date_part('epoch', pg_catalog.min(at) FILTER (WHERE at > $1)
-                                                           - pg_catalog.clock_timestamp()) END
-                 FROM ({DUE_TIMES}) AS t, LATERAL (VALUES (next_run), (retry_at)) AS times (at)"
-            ),
-            &[
-                since.into(),
-                was_restoring.into(),
-                RESTORE_CHECK_SECONDS.into(),
-            ],
-            |row| row.get::<f64>(1),
-        )
-    })?;
+    let found = owner.query(
+        &format!(
+            "SELECT CASE WHEN bool_or(at <= $1) AND ($2 OR NOT ({NOT_RESTORING})) THEN $3
+                    ELSE date_part('epoch', min(at) FILTER (WHERE at > $1)
+                                            - clock_timestamp()) END AS seconds
+             FROM ({DUE_TIMES}) AS t, LATERAL (VALUES (next_run), (retry_at)) AS times (at)"
+        ),
+        &[
+            since.into(),
+            was_restoring.into(),
+            RESTORE_CHECK_SECONDS.into(),
+        ],
+        |row| row.get::<f64>("seconds"),
+    )?;
     let seconds = found.into_iter().next().flatten();
     // times may be infinite
     Ok(seconds
@@ -262,24 +242,22 @@ pub fn until_next(
 
 /// Makes the sources with the schedule @reboot due, once after each start of the server. Returns
 /// false if the rows of some are locked, so that they are not due yet.
-pub fn make_reboot_schedules_due() -> Result<bool, Error> {
+pub fn make_reboot_schedules_due(owner: &OwnerRights) -> Result<bool, Error> {
     const TO_BOOT: &str = "SELECT name FROM rag_internal.source
         WHERE schedule ~ '@reboot\\s*$'
-          AND booted_at IS DISTINCT FROM pg_catalog.pg_postmaster_start_time()";
-    as_owner(|| {
-        let all = query(TO_BOOT, &[], |_| Ok(()))?.len();
-        if all == 0 {
-            return Ok(true);
-        }
-        let booted = execute(
-            &format!(
-                "WITH unlocked AS MATERIALIZED ({TO_BOOT} FOR NO KEY UPDATE SKIP LOCKED)
-                 UPDATE rag_internal.source s
-                 SET next_run = pg_catalog.now(), booted_at = pg_catalog.pg_postmaster_start_time()
-                 FROM unlocked WHERE s.name = unlocked.name"
-            ),
-            &[],
-        )?;
-        Ok(booted == all)
-    })
+          AND booted_at IS DISTINCT FROM pg_postmaster_start_time()";
+    let all = owner.query(TO_BOOT, &[], |_| Ok(()))?.len();
+    if all == 0 {
+        return Ok(true);
+    }
+    let booted = owner.execute(
+        &format!(
+            "WITH unlocked AS MATERIALIZED ({TO_BOOT} FOR NO KEY UPDATE SKIP LOCKED)
+             UPDATE rag_internal.source s
+             SET next_run = now(), booted_at = pg_postmaster_start_time()
+             FROM unlocked WHERE s.name = unlocked.name"
+        ),
+        &[],
+    )?;
+    Ok(booted == all)
 }

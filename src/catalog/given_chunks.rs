@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::{chunks, collections::Collection, documents::document_id, partitions};
 use crate::{
     error::Error,
-    pg::spi::{Row, execute, execute_prepared, execute_returning, uuid},
+    pg::spi::{OwnerRights, Row, uuid},
     types::vector::OwnedVector,
 };
 use pgrx::datum::DatumWithOid;
@@ -41,10 +41,11 @@ pub struct LockedDocument {
 /// Returns documents that exist, by their ids in ascending order, and where their chunks come from.
 /// Locks them until the transaction ends. Runs as the extension's owner, like all functions here.
 pub fn lock(
+    owner: &OwnerRights,
     collection: &Collection,
     ids: &[DocumentId],
 ) -> Result<Vec<(LockedDocument, GivenOrigin)>, Error> {
-    execute_returning(
+    owner.execute_returning(
         "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash, source, knowledge_id,
                 chunking
          FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)
@@ -63,8 +64,11 @@ pub fn lock(
 }
 
 /// Returns all documents of a collection with chunks of an application, and locks them.
-pub fn lock_all(collection: &Collection) -> Result<Vec<LockedDocument>, Error> {
-    execute_returning(
+pub fn lock_all(
+    owner: &OwnerRights,
+    collection: &Collection,
+) -> Result<Vec<LockedDocument>, Error> {
+    owner.execute_returning(
         "SELECT document_id, title, coalesce(raw_hash, content_hash) AS hash FROM rag.documents
          WHERE collection = $1 AND source IS NULL AND chunking = $2
          ORDER BY document_id FOR UPDATE",
@@ -90,8 +94,12 @@ pub struct GivenOrigin {
 }
 
 /// Creates a document without chunks, unless it exists. It has the hash that a plan has announced.
-pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(), Error> {
-    execute_prepared(
+pub fn create(
+    owner: &OwnerRights,
+    collection: &Collection,
+    document: &GivenDocument<'_>,
+) -> Result<(), Error> {
+    owner.execute_prepared(
         "INSERT INTO rag.documents (
              document_id, collection, uri, title, own_title, document_type, category, tags, status,
              chunking, raw_hash, given_id)
@@ -115,19 +123,20 @@ pub fn create(collection: &Collection, document: &GivenDocument<'_>) -> Result<(
 }
 
 /// Returns the condition that selects the chunks of a collection.
-fn rows(collection: &Collection, alias: &str) -> Result<String, Error> {
-    partitions::rows_of_writer(collection.name.as_str(), alias)
+fn rows(owner: &OwnerRights, collection: &Collection, alias: &str) -> Result<String, Error> {
+    partitions::rows_of_writer(owner, collection.name.as_str(), alias)
 }
 
 /// Returns the documents of those of some chunks that are stored.
 pub fn documents_of(
+    owner: &OwnerRights,
     collection: &Collection,
     ids: &[ChunkId],
 ) -> Result<HashMap<ChunkId, DocumentId>, Error> {
-    let found = execute_returning(
+    let found = owner.execute_returning(
         &format!(
             "SELECT document_id, chunk_id FROM rag.chunks WHERE {} AND chunk_id = ANY ($1)",
-            rows(collection, "")?
+            rows(owner, collection, "")?
         ),
         &[chunk_ids(ids).into()],
         |row| Ok((chunk_id(&row)?, document_id(&row)?)),
@@ -137,14 +146,15 @@ pub fn documents_of(
 
 /// Returns the ids of all chunks of some documents.
 pub fn ids_by_document(
+    owner: &OwnerRights,
     collection: &Collection,
     ids: &[DocumentId],
 ) -> Result<HashMap<DocumentId, HashSet<ChunkId>>, Error> {
     let mut of = HashMap::<_, HashSet<_>>::new();
-    let found = execute_returning(
+    let found = owner.execute_returning(
         &format!(
             "SELECT document_id, chunk_id FROM rag.chunks WHERE {} AND document_id = ANY ($1)",
-            rows(collection, "")?
+            rows(owner, collection, "")?
         ),
         &[documents(ids).into()],
         |row| Ok((document_id(&row)?, chunk_id(&row)?)),
@@ -173,13 +183,17 @@ pub struct Position {
 }
 
 /// Returns the positions of all chunks of some documents.
-pub fn positions(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<Position>, Error> {
-    execute_returning(
+pub fn positions(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<Vec<Position>, Error> {
+    owner.execute_returning(
         &format!(
             "SELECT document_id, chunk_id, chunk_index, start_index, start_line,
-                    pg_catalog.length(content) AS chars, end_line - start_line AS line_ends
+                    length(content) AS chars, end_line - start_line AS line_ends
              FROM rag.chunks WHERE {} AND document_id = ANY ($1)",
-            rows(collection, "")?
+            rows(owner, collection, "")?
         ),
         &[documents(ids).into()],
         |row| {
@@ -208,10 +222,14 @@ pub struct GivenRow<'a> {
 }
 
 /// Inserts chunks. The columns that they share with their documents come from these.
-pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Error> {
+pub fn insert(
+    owner: &OwnerRights,
+    collection: &Collection,
+    rows: &[GivenRow<'_>],
+) -> Result<(), Error> {
     let keys: Vec<EmbeddingKey> = rows.iter().map(|row| row.key).collect();
-    chunks::note_places(collection.name.as_str(), &keys)?;
-    let partition = partitions::of_writer(collection.name.as_str())?;
+    chunks::note_places(owner, collection.name.as_str(), &keys)?;
+    let partition = partitions::of_writer(owner, collection.name.as_str())?;
     let partition = partition.as_ref().map(|partition| partition.name());
     let arguments: Vec<DatumWithOid> = vec![
         column(rows, |row| uuid(row.position.document.0)).into(),
@@ -229,19 +247,19 @@ pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Erro
         collection.name.as_str().into(),
         column(rows, |row| row.given_id).into(),
     ];
-    execute_prepared(
+    owner.execute_prepared(
         "INSERT INTO rag.chunks (
              collection, uri, title, document_id, document_type, category, tags, metadata,
              fetched_at, indexed_at, chunk_id, chunk_index, start_index, content, embedding_key,
              embedding, start_line, end_line, page, partition, given_id)
          SELECT d.collection, d.uri, d.title, d.document_id, d.document_type, d.category, d.tags,
-                c.metadata::pg_catalog.jsonb, pg_catalog.now(), pg_catalog.now(), c.id, c.index,
+                c.metadata::jsonb, now(), now(), c.id, c.index,
                 c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page, $12,
                 c.given_id
-         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                         pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
-                         pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
-                         pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($14))
+         FROM ROWS FROM (unnest($1), unnest($2), unnest($3),
+                         unnest($4), unnest($5), unnest($6),
+                         unnest($7), unnest($8), unnest($9),
+                         unnest($10), unnest($11), unnest($14))
              AS c (document_id, id, index, start_index, start_line, end_line, page, content,
                    metadata, key, embedding, given_id)
          JOIN rag.documents d ON d.collection = $13 AND d.document_id = c.document_id",
@@ -252,19 +270,23 @@ pub fn insert(collection: &Collection, rows: &[GivenRow<'_>]) -> Result<(), Erro
 }
 
 /// Moves chunks whose place in the content has changed.
-pub fn set_positions(collection: &Collection, moved: &[Position]) -> Result<(), Error> {
+pub fn set_positions(
+    owner: &OwnerRights,
+    collection: &Collection,
+    moved: &[Position],
+) -> Result<(), Error> {
     if moved.is_empty() {
         return Ok(());
     }
-    execute(
+    owner.execute(
         &format!(
             "UPDATE rag.chunks c
              SET start_index = p.start_index, start_line = p.line, end_line = p.line + p.line_ends
-             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                             pg_catalog.unnest($4), pg_catalog.unnest($5))
+             FROM ROWS FROM (unnest($1), unnest($2), unnest($3),
+                             unnest($4), unnest($5))
                  AS p (document_id, id, start_index, line, line_ends)
              WHERE {} AND c.document_id = p.document_id AND c.chunk_id = p.id",
-            rows(collection, "c.")?
+            rows(owner, collection, "c.")?
         ),
         &[
             column(moved, |p| uuid(p.document.0)).into(),
@@ -278,19 +300,23 @@ pub fn set_positions(collection: &Collection, moved: &[Position]) -> Result<(), 
 }
 
 /// Deletes chunks, and returns their number.
-pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> {
-    let deleted = execute_returning(
+pub fn delete(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[ChunkId],
+) -> Result<usize, Error> {
+    let deleted = owner.execute_returning(
         &format!(
             "DELETE FROM rag.chunks WHERE {} AND chunk_id = ANY ($1) RETURNING embedding_key",
-            rows(collection, "")?
+            rows(owner, collection, "")?
         ),
         &[chunk_ids(ids).into()],
-        |row| row.required::<pgrx::Uuid>(1),
+        |row| row.required::<pgrx::Uuid>("embedding_key"),
     )?;
     let count = deleted.len();
-    execute(
+    owner.execute(
         "DELETE FROM rag_internal.embedding_place WHERE collection = $1
-             AND embedding_key = ANY ($2)",
+            AND embedding_key = ANY ($2)",
         &[collection.name.as_str().into(), deleted.into()],
     )?;
     Ok(count)
@@ -298,15 +324,19 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<usize, Error> 
 
 /// Counts the chunks of documents again that have lost some. They are indexed again when they are
 /// added again, or by the next sync.
-pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), Error> {
-    execute(
+pub fn count_chunks(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "UPDATE rag.documents d
              SET raw_hash = NULL,
-                 chunk_count = (SELECT pg_catalog.count(*) FROM rag.chunks c
+                 chunk_count = (SELECT count(*) FROM rag.chunks c
                                 WHERE {} AND c.document_id = d.document_id)
              WHERE d.collection = $1 AND d.document_id = ANY ($2)",
-            rows(collection, "c.")?
+            rows(owner, collection, "c.")?
         ),
         &[collection.name.as_str().into(), documents(ids).into()],
     )?;
@@ -315,35 +345,39 @@ pub fn count_chunks(collection: &Collection, ids: &[DocumentId]) -> Result<(), E
 
 /// Puts the content of documents together from their chunks, and counts these. Deletes documents
 /// that have none. Returns the number of documents deleted.
-pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Error> {
+pub fn finish(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<usize, Error> {
     let arguments = || [collection.name.as_str().into(), documents(ids).into()];
-    execute(
+    owner.execute(
         &format!(
             "UPDATE rag.documents d
              SET content = k.content, chunk_count = k.chunks, status = 'active', error = NULL,
-                 content_hash = pg_catalog.encode(pg_catalog.sha256(
-                     pg_catalog.convert_to(k.content, 'UTF8')), 'hex'),
-                 fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
-             FROM (SELECT document_id, pg_catalog.count(*) AS chunks,
-                          pg_catalog.string_agg(content, pg_catalog.repeat(E'\\n', {SEPARATOR})
-                                                ORDER BY chunk_index) AS content
+                 content_hash = encode(sha256(
+                     convert_to(k.content, 'UTF8')), 'hex'),
+                 fetched_at = now(), indexed_at = now()
+             FROM (SELECT document_id, count(*) AS chunks,
+                          string_agg(content, repeat(E'\\n', {SEPARATOR})
+                                     ORDER BY chunk_index) AS content
                    FROM rag.chunks WHERE {} AND document_id = ANY ($2)
                    GROUP BY document_id) AS k
              WHERE d.collection = $1 AND d.document_id = k.document_id",
-            rows(collection, "")?
+            rows(owner, collection, "")?
         ),
         &arguments(),
     )?;
-    execute(
+    owner.execute(
         "DELETE FROM rag_internal.planned_hash WHERE collection = $1 AND document_id = ANY ($2)",
         &arguments(),
     )?;
-    execute(
+    owner.execute(
         &format!(
             "DELETE FROM rag.documents d
              WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
                  SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
-            rows(collection, "c.")?
+            rows(owner, collection, "c.")?
         ),
         &arguments(),
     )
@@ -351,15 +385,19 @@ pub fn finish(collection: &Collection, ids: &[DocumentId]) -> Result<usize, Erro
 
 /// Records the hashes that a plan announces of documents which are not stored, instead of those of
 /// earlier plans.
-pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Result<(), Error> {
+pub fn announce(
+    owner: &OwnerRights,
+    collection: &Collection,
+    hashes: &[(DocumentId, &str)],
+) -> Result<(), Error> {
     let name = collection.name.as_str();
-    execute(
+    owner.execute(
         "DELETE FROM rag_internal.planned_hash WHERE collection = $1",
         &[name.into()],
     )?;
-    execute(
+    owner.execute(
         "INSERT INTO rag_internal.planned_hash (collection, document_id, hash)
-         SELECT $1, h.* FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS h",
+         SELECT $1, h.* FROM ROWS FROM (unnest($2), unnest($3)) AS h",
         &[
             name.into(),
             column(hashes, |(id, _)| uuid(id.0)).into(),
@@ -370,8 +408,12 @@ pub fn announce(collection: &Collection, hashes: &[(DocumentId, &str)]) -> Resul
 }
 
 /// Returns those of some documents whose chunks an application gives, and locks them.
-pub fn lock_among(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<DocumentId>, Error> {
-    execute_returning(
+pub fn lock_among(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<Vec<DocumentId>, Error> {
+    owner.execute_returning(
         "SELECT document_id FROM rag.documents
          WHERE collection = $1 AND document_id = ANY ($2) AND source IS NULL AND chunking = $3
          ORDER BY document_id FOR UPDATE",
@@ -396,9 +438,6 @@ fn chunk_ids(ids: &[ChunkId]) -> Vec<pgrx::Uuid> {
     column(ids, |id| uuid(id.0))
 }
 
-/// Reads the second column of a statement.
 fn chunk_id(row: &Row<'_, '_>) -> Result<ChunkId, Error> {
-    Ok(ChunkId(uuid::Uuid::from_bytes(
-        *row.required::<pgrx::Uuid>(2)?.as_bytes(),
-    )))
+    Ok(ChunkId(row.uuid("chunk_id")?))
 }

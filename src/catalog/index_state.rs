@@ -4,36 +4,38 @@ use rag_definition::model::Provider;
 use serde_json::{Map, Value, json};
 
 use super::{collections::Collection, given_chunks::GIVEN, models};
-use crate::{error::Error, pg::spi::query_as_caller};
+use crate::{error::Error, pg::spi::as_caller};
 
 /// Returns the state of a collection's index as JSON: the documents that the caller may see, with
 /// their hashes and chunks, and the model.
 pub fn of(collection: &Collection) -> Result<Value, Error> {
-    let documents = query_as_caller(
-        &format!(
-            "SELECT coalesce(d.given_id, d.document_id::pg_catalog.text) AS id, d.uri,
+    let documents = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT coalesce(d.given_id, d.document_id::text) AS id, d.uri,
                 CASE WHEN d.source IS NULL AND d.chunking = $2
                      THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
                 coalesce(k.ids, '{{}}') AS chunk_ids
          FROM rag.documents d
          LEFT JOIN (SELECT c.document_id,
-                           pg_catalog.array_agg(coalesce(c.given_id, c.chunk_id::pg_catalog.text)
-                                                ORDER BY c.chunk_index, c.chunk_id) AS ids
+                           array_agg(coalesce(c.given_id, c.chunk_id::text)
+                                     ORDER BY c.chunk_index, c.chunk_id) AS ids
                     FROM rag.chunks c WHERE {} GROUP BY c.document_id) AS k
              USING (document_id)
          WHERE d.collection = $1",
-            collection.rows("c.")
-        ),
-        &[collection.name.as_str().into(), GIVEN.into()],
-        |row| {
-            let document = json!({
-                "uri": row.required::<String>("uri")?,
-                "content_hash": row.get::<String>("hash")?,
-                "chunk_ids": row.required::<Vec<String>>("chunk_ids")?,
-            });
-            Ok((row.required::<String>("id")?, document))
-        },
-    )?;
+                collection.rows("c.")
+            ),
+            &[collection.name.as_str().into(), GIVEN.into()],
+            |row| {
+                let document = json!({
+                    "uri": row.required::<String>("uri")?,
+                    "content_hash": row.get::<String>("hash")?,
+                    "chunk_ids": row.required::<Vec<String>>("chunk_ids")?,
+                });
+                Ok((row.required::<String>("id")?, document))
+            },
+        )
+    })?;
     let embed = match &collection.model {
         None => Value::Null,
         Some(model) => {

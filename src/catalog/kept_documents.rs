@@ -7,10 +7,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{execute, execute_prepared},
-    },
+    pg::spi::{OwnerRights, as_owner},
 };
 
 /// Leaves the chunks of a source in a collection without a source.
@@ -19,12 +16,12 @@ use crate::{
 /// The chunks are damaged.
 pub fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
     partitions::join_writers(collection);
-    as_owner(|| {
-        let rows = partitions::rows_of_writer(collection, "")?;
+    as_owner(|owner| {
+        let rows = partitions::rows_of_writer(owner, collection, "")?;
         let statement = format!(
             "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
         );
-        execute(&statement, &[source.into()])?;
+        owner.execute(&statement, &[source.into()])?;
         Ok(())
     })
 }
@@ -34,7 +31,7 @@ pub fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
 /// The hash of such a document is deleted, so that no run takes it for an unchanged document of its
 /// own. Documents that were never indexed are deleted.
 pub fn detach_documents(source: &str) -> Result<(), Error> {
-    as_owner(|| {
+    as_owner(|owner| {
         for statement in [
             "DELETE FROM rag.documents d USING rag_internal.collection c
              WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
@@ -44,7 +41,7 @@ pub fn detach_documents(source: &str) -> Result<(), Error> {
             "DELETE FROM rag_internal.document_digest m USING rag_internal.collection c
              WHERE m.collection = c.name AND m.source = $1",
         ] {
-            execute(statement, &[source.into()])?;
+            owner.execute(statement, &[source.into()])?;
         }
         Ok(())
     })
@@ -52,17 +49,17 @@ pub fn detach_documents(source: &str) -> Result<(), Error> {
 
 /// Removes documents of the same uri that dropped sources have left: nobody else would. Returns
 /// false if there is none.
-pub fn remove(document: &StoredDocument<'_>) -> Result<bool, Error> {
-    let kept = execute_prepared(
+pub fn remove(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
+    let kept = owner.execute_prepared(
         "DELETE FROM rag.documents
-         WHERE collection = $1 AND pg_catalog.md5(uri) = pg_catalog.md5($2) AND uri = $2
+         WHERE collection = $1 AND md5(uri) = md5($2) AND uri = $2
            AND source IS NULL AND former_source IS NOT NULL
          RETURNING document_id",
         &[document.collection.into(), document.uri.into()],
         |row| document_id(&row),
     )?;
     if !kept.is_empty() {
-        chunks::delete(document.collection, &kept)?;
+        chunks::delete(owner, document.collection, &kept)?;
     }
     Ok(!kept.is_empty())
 }

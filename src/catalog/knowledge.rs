@@ -7,8 +7,7 @@ use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        security::as_owner,
-        spi::{Row, execute, execute_returning, query},
+        spi::{OwnerRights, Row, as_owner},
     },
 };
 
@@ -94,37 +93,36 @@ fn arguments<'a>(collection: &'a str, item: &'a KnowledgeItem) -> [DatumWithOid<
 }
 
 /// Registers an item as pending. Returns false if an item with its number exists.
-pub fn create(collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
-    let made = as_owner(|| {
-        execute(
-            "INSERT INTO rag_internal.knowledge_item (
-                 collection, knowledge_id, title, uri, document_type, category, tags, owner,
-                 owner_id, paths)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
-            &arguments(collection, item),
-        )
-    })?;
+pub fn create(owner: &OwnerRights, collection: &str, item: &KnowledgeItem) -> Result<bool, Error> {
+    let made = owner.execute(
+        "INSERT INTO rag_internal.knowledge_item (
+             collection, knowledge_id, title, uri, document_type, category, tags, owner,
+             owner_id, paths)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING",
+        &arguments(collection, item),
+    )?;
     Ok(made > 0)
 }
 
 /// Returns an item, and locks it until the transaction ends.
-pub fn lock(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
-             FROM rag_internal.knowledge_item WHERE collection = $1
-                 AND knowledge_id = $2 FOR UPDATE",
-            &[collection.into(), id.into()],
-            |row| read(&row),
-        )
-    })?;
+pub fn lock(
+    owner: &OwnerRights,
+    collection: &str,
+    id: i64,
+) -> Result<Option<KnowledgeItem>, Error> {
+    let found = owner.execute_returning(
+        "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
+         FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2 FOR UPDATE",
+        &[collection.into(), id.into()],
+        |row| read(&row),
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Returns an item.
 pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT knowledge_id, title, uri, document_type, category, tags, paths, owner_id, owner
              FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
             &[collection.into(), id.into()],
@@ -135,15 +133,17 @@ pub fn find(collection: &str, id: i64) -> Result<Option<KnowledgeItem>, Error> {
 }
 
 /// Returns when an item was registered.
-pub fn created_at(collection: &str, id: i64) -> Result<Option<TimestampWithTimeZone>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT created_at FROM rag_internal.knowledge_item WHERE collection = $1
-                 AND knowledge_id = $2",
-            &[collection.into(), id.into()],
-            |row| row.required(1),
-        )
-    })?;
+pub fn created_at(
+    owner: &OwnerRights,
+    collection: &str,
+    id: i64,
+) -> Result<Option<TimestampWithTimeZone>, Error> {
+    let found = owner.query(
+        "SELECT created_at FROM rag_internal.knowledge_item WHERE collection = $1
+            AND knowledge_id = $2",
+        &[collection.into(), id.into()],
+        |row| row.required("created_at"),
+    )?;
     Ok(found.into_iter().next())
 }
 
@@ -162,129 +162,133 @@ fn read(row: &Row<'_, '_>) -> Result<KnowledgeItem, Error> {
 }
 
 /// Returns a number that no item of a collection has.
-pub fn next_number(collection: &str) -> Result<i64, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            "SELECT n.number
-             FROM (SELECT pg_catalog.nextval('rag_internal.knowledge_number')
-                   FROM pg_catalog.generate_series(
-                       0, (SELECT pg_catalog.count(*) FROM rag_internal.knowledge_item k
-                           WHERE k.collection = $1))) AS n (number)
-             WHERE NOT EXISTS (SELECT FROM rag_internal.knowledge_item k
-                               WHERE k.collection = $1 AND k.knowledge_id = n.number)
-             LIMIT 1",
-            &[collection.into()],
-            |row| row.required(1),
-        )
-    })?;
+pub fn next_number(owner: &OwnerRights, collection: &str) -> Result<i64, Error> {
+    let found = owner.execute_returning(
+        "SELECT n.number
+         FROM (SELECT nextval('rag_internal.knowledge_number')
+               FROM generate_series(
+                   0, (SELECT count(*) FROM rag_internal.knowledge_item k
+                       WHERE k.collection = $1))) AS n (number)
+         WHERE NOT EXISTS (SELECT FROM rag_internal.knowledge_item k
+                           WHERE k.collection = $1 AND k.knowledge_id = n.number)
+         LIMIT 1",
+        &[collection.into()],
+        |row| row.required("number"),
+    )?;
     let number = found.into_iter().next();
     number.ok_or_else(|| Error::internal("no number of a knowledge item is free"))
 }
 
 /// Returns true if an item exists.
-pub fn exists(collection: &str, id: i64) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into()],
-            |_| Ok(()),
-        )
-    })?;
+pub fn exists(owner: &OwnerRights, collection: &str, id: i64) -> Result<bool, Error> {
+    let found = owner.query(
+        "SELECT FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into()],
+        |_| Ok(()),
+    )?;
     Ok(!found.is_empty())
 }
 
 /// Returns the numbers of a collection's items with a status, or of all items. Those that wait to
 /// be indexed count as active.
-pub fn numbers(collection: &str, status: Option<Status>) -> Result<Vec<i64>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT knowledge_id FROM rag_internal.knowledge_item
-             WHERE collection = $1
-               AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
-             ORDER BY 1",
-            &[collection.into(), status.map(Status::name).into()],
-            |row| row.required(1),
-        )
-    })
+pub fn numbers(
+    owner: &OwnerRights,
+    collection: &str,
+    status: Option<Status>,
+) -> Result<Vec<i64>, Error> {
+    owner.query(
+        "SELECT knowledge_id FROM rag_internal.knowledge_item
+         WHERE collection = $1
+           AND ($2 IS NULL OR status = $2 OR $2 = 'active' AND status = 'pending')
+         ORDER BY 1",
+        &[collection.into(), status.map(Status::name).into()],
+        |row| row.required("knowledge_id"),
+    )
 }
 
 /// Updates an item. With `reset`, what was indexed of it is outdated, and it is pending again.
-pub fn update(collection: &str, item: &KnowledgeItem, reset: bool) -> Result<(), Error> {
+pub fn update(
+    owner: &OwnerRights,
+    collection: &str,
+    item: &KnowledgeItem,
+    reset: bool,
+) -> Result<(), Error> {
     let mut arguments = Vec::from(arguments(collection, item));
     arguments.push(reset.into());
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.knowledge_item
-             SET title = $3, uri = $4, document_type = $5, category = $6,
-                 tags = $7, owner = $8, owner_id = $9, paths = $10,
-                 status = CASE WHEN $11 THEN 'pending' ELSE status END,
-                 error = CASE WHEN $11 THEN NULL ELSE error END
-             WHERE collection = $1 AND knowledge_id = $2",
-            &arguments,
-        )
-    })?;
+    owner.execute(
+        "UPDATE rag_internal.knowledge_item
+         SET title = $3, uri = $4, document_type = $5, category = $6,
+             tags = $7, owner = $8, owner_id = $9, paths = $10,
+             status = CASE WHEN $11 THEN 'pending' ELSE status END,
+             error = CASE WHEN $11 THEN NULL ELSE error END
+         WHERE collection = $1 AND knowledge_id = $2",
+        &arguments,
+    )?;
     Ok(())
 }
 
 /// Records that an item is indexed.
-pub fn record_success(collection: &str, id: i64, content_hash: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.knowledge_item
-             SET status = 'active', error = NULL, content_hash = $3,
-                 last_fetched_at = pg_catalog.now(), indexed_at = pg_catalog.now()
-             WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into(), content_hash.into()],
-        )
-    })?;
+pub fn record_success(
+    owner: &OwnerRights,
+    collection: &str,
+    id: i64,
+    content_hash: &str,
+) -> Result<(), Error> {
+    owner.execute(
+        "UPDATE rag_internal.knowledge_item SET status = 'active', error = NULL, content_hash = $3,
+             last_fetched_at = now(), indexed_at = now()
+         WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into(), content_hash.into()],
+    )?;
     Ok(())
 }
 
 /// Records that an item could not be indexed. What was indexed before stays.
-pub fn record_failure(collection: &str, id: i64, error: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.knowledge_item SET status = 'error', error = $3
-             WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into(), error.into()],
-        )
-    })?;
+pub fn record_failure(
+    owner: &OwnerRights,
+    collection: &str,
+    id: i64,
+    error: &str,
+) -> Result<(), Error> {
+    owner.execute(
+        "UPDATE rag_internal.knowledge_item SET status = 'error', error = $3
+         WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into(), error.into()],
+    )?;
     Ok(())
 }
 
 /// Records that an item is no longer indexed. Returns false if the item does not exist.
-pub fn reset_to_pending(collection: &str, id: i64) -> Result<bool, Error> {
-    let changed = as_owner(|| {
-        execute(
-            "UPDATE rag_internal.knowledge_item
-             SET status = 'pending', error = NULL, content_hash = NULL,
-                 last_fetched_at = NULL, indexed_at = NULL
-             WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into()],
-        )
-    })?;
+pub fn reset_to_pending(owner: &OwnerRights, collection: &str, id: i64) -> Result<bool, Error> {
+    let changed = owner.execute(
+        "UPDATE rag_internal.knowledge_item
+         SET status = 'pending', error = NULL, content_hash = NULL,
+             last_fetched_at = NULL, indexed_at = NULL
+         WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into()],
+    )?;
     Ok(changed > 0)
 }
 
 /// Returns the documents of an item, with their uris.
-pub fn documents(collection: &str, id: i64) -> Result<Vec<(DocumentId, String)>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT document_id, uri FROM rag.documents
-             WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into()],
-            |row| Ok((super::documents::document_id(&row)?, row.required(2)?)),
-        )
-    })
+pub fn documents(
+    owner: &OwnerRights,
+    collection: &str,
+    id: i64,
+) -> Result<Vec<(DocumentId, String)>, Error> {
+    owner.query(
+        "SELECT document_id, uri FROM rag.documents
+         WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into()],
+        |row| Ok((super::documents::document_id(&row)?, row.required("uri")?)),
+    )
 }
 
 /// Deletes an item. Returns false if it does not exist.
-pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
-    let removed = as_owner(|| {
-        execute(
-            "DELETE FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
-            &[collection.into(), id.into()],
-        )
-    })?;
+pub fn remove(owner: &OwnerRights, collection: &str, id: i64) -> Result<bool, Error> {
+    let removed = owner.execute(
+        "DELETE FROM rag_internal.knowledge_item WHERE collection = $1 AND knowledge_id = $2",
+        &[collection.into(), id.into()],
+    )?;
     Ok(removed > 0)
 }

@@ -1,8 +1,9 @@
 //! The tables of the extension: row types and statements, a file per table.
 //!
-//! Statements run with a safe `search_path` as the extension's owner
-//! ([`crate::pg::security::as_owner`]), since only the extension's functions may write its tables.
-//! Callers check the permissions of the user first.
+//! Only the extension's owner may write the tables, so statements run through its token
+//! ([`crate::pg::spi::OwnerRights`]). A function that is a part of a step takes the token. A
+//! function that is a step of its own opens the rights. Callers check the permissions of the user
+//! first.
 //!
 //! | file | tables, statements |
 //! |---|---|
@@ -16,16 +17,18 @@
 //! | [`kept_documents`] | documents that dropped sources have left |
 //! | [`chunks`] | `rag.chunks` |
 //! | [`labels`] | category and tags of documents |
-//! | [`given_chunks`], [`index_state`] | chunks that applications split, and what of them is stored |
-//! | [`digests`] | `rag_internal.document_digest`, for drift checks |
+//! | [`given_chunks`], [`index_state`] | chunks that applications split, and which are stored |
+//! | [`digests`], [`drift`] | `rag_internal.document_digest`, and the documents that drifted |
 //! | [`sources`], [`conditions`], [`notes`] | `rag_internal.source`, its status, and metadata of manifests |
-//! | [`runs`], [`stalls`] | `rag_internal.run` and `rag_internal.run_error`, and runs without progress |
+//! | [`runs`], [`run_phases`] | `rag_internal.run`, `rag_internal.run_error`, and what a run changes when it begins and ends |
+//! | [`stalls`] | runs without progress |
 //! | [`due`] | what schedulers look for |
 //! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
 //! | [`rebuilds`] | `rag_internal.rebuild` |
 //! | [`storage_changes`], [`storage_removals`] | what is to be replicated to other servers |
+//! | [`vector_indexes`] | what the server knows of the access methods of vector indexes |
 //! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
 //! | [`damaged_relations`] | relations by the files and names in errors |
@@ -40,6 +43,7 @@ pub mod damaged_relations;
 pub mod digests;
 pub mod document_update;
 pub mod documents;
+pub mod drift;
 pub mod due;
 pub mod given_chunks;
 pub mod index_state;
@@ -55,9 +59,11 @@ pub mod quotas;
 pub mod rebuilds;
 pub mod renames;
 pub mod retrievers;
+pub mod run_phases;
 pub mod runs;
 pub mod secrets;
 pub mod sources;
 pub mod stalls;
 pub mod storage_changes;
 pub mod storage_removals;
+pub mod vector_indexes;

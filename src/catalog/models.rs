@@ -13,8 +13,7 @@ use crate::{
     error::Error,
     pg::{
         roles::{self, Owner},
-        security::as_owner,
-        spi::{Row, execute, execute_returning, query},
+        spi::{OwnerRights, Row, as_owner},
     },
 };
 
@@ -123,8 +122,8 @@ pub fn find(name: &str) -> Result<Option<Model>, Error> {
     if name == LATE {
         return Model::late().map(Some);
     }
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1"),
             &[name.into()],
             |row| Model::read(&row),
@@ -134,8 +133,8 @@ pub fn find(name: &str) -> Result<Option<Model>, Error> {
 }
 
 pub fn all() -> Result<Vec<Model>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             &format!("SELECT {COLUMNS} FROM rag_internal.model m ORDER BY m.name"),
             &[],
             |row| Model::read(&row),
@@ -144,25 +143,21 @@ pub fn all() -> Result<Vec<Model>, Error> {
 }
 
 /// Returns a model, and locks it against changes until the transaction ends.
-pub fn lock(name: &str) -> Result<Option<Model>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1 FOR UPDATE"),
-            &[name.into()],
-            |row| Model::read(&row),
-        )
-    })?;
+pub fn lock(owner: &OwnerRights, name: &str) -> Result<Option<Model>, Error> {
+    let found = owner.execute_returning(
+        &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1 FOR UPDATE"),
+        &[name.into()],
+        |row| Model::read(&row),
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Locks a model against being dropped until the transaction ends, if it exists.
-pub fn lock_shared(name: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "SELECT FROM rag_internal.model WHERE name = $1 FOR SHARE",
-            &[name.into()],
-        )
-    })?;
+pub fn lock_shared(owner: &OwnerRights, name: &str) -> Result<(), Error> {
+    owner.execute(
+        "SELECT FROM rag_internal.model WHERE name = $1 FOR SHARE",
+        &[name.into()],
+    )?;
     Ok(())
 }
 
@@ -196,31 +191,32 @@ pub fn retrievers_with(name: &str) -> Result<Vec<String>, Error> {
 
 /// The caller holds a lock that came after the statement of the user.
 fn names(sql: &str, model: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| execute_returning(sql, &[model.into()], |row| row.required(1)))
+    as_owner(|owner| owner.execute_returning(sql, &[model.into()], |row| row.required("name")))
 }
 
 /// Returns a model as the current transaction has left it.
-pub fn find_now(name: &str) -> Result<Option<Model>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1"),
-            &[name.into()],
-            |row| Model::read(&row),
-        )
-    })?;
+pub fn find_now(owner: &OwnerRights, name: &str) -> Result<Option<Model>, Error> {
+    let found = owner.execute_returning(
+        &format!("SELECT {COLUMNS} FROM rag_internal.model m WHERE m.name = $1"),
+        &[name.into()],
+        |row| Model::read(&row),
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Stores what is known of an embedding model, if that is not stored yet.
-pub fn note(name: &str, fingerprint: Option<&str>, dimensions: Option<usize>) -> Result<(), Error> {
+pub fn note(
+    owner: &OwnerRights,
+    name: &str,
+    fingerprint: Option<&str>,
+    dimensions: Option<usize>,
+) -> Result<(), Error> {
     let dimensions = dimensions.and_then(|n| i32::try_from(n).ok());
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.model SET fingerprint = $2, dimensions = $3
-             WHERE name = $1 AND (fingerprint, dimensions) IS DISTINCT FROM ($2, $3)",
-            &[name.into(), fingerprint.into(), dimensions.into()],
-        )
-    })?;
+    owner.execute(
+        "UPDATE rag_internal.model SET fingerprint = $2, dimensions = $3
+         WHERE name = $1 AND (fingerprint, dimensions) IS DISTINCT FROM ($2, $3)",
+        &[name.into(), fingerprint.into(), dimensions.into()],
+    )?;
     Ok(())
 }
 
@@ -245,6 +241,7 @@ impl ModelRow<'_> {
 
 /// Creates a model. Returns false if one of the name exists.
 pub fn create(
+    owner: &OwnerRights,
     name: &str,
     kind: ModelKind,
     provider: Provider,
@@ -253,32 +250,33 @@ pub fn create(
     let mut parameters: Vec<DatumWithOid<'_>> =
         vec![name.into(), kind.name().into(), provider.name().into()];
     parameters.extend(row.parameters());
-    let created = as_owner(|| {
+    let created = {
         lock_secret(row)?;
-        execute(
+        owner.execute(
             "INSERT INTO rag_internal.model (name, kind, provider, spec, credentials,
-                                           credentials_key, owner, owner_id)
+                credentials_key,
+                                    owner, owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
             &parameters,
         )
-    })?;
+    }?;
     Ok(created > 0)
 }
 
 /// Replaces settings and owner of a model.
-pub fn update(name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
+pub fn update(owner: &OwnerRights, name: &str, row: &ModelRow<'_>) -> Result<(), Error> {
     let mut parameters: Vec<DatumWithOid<'_>> = vec![name.into()];
     parameters.extend(row.parameters());
-    as_owner(|| {
+    {
         lock_secret(row)?;
-        execute(
+        owner.execute(
             "UPDATE rag_internal.model
-          SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
-                 fingerprint = NULL, dimensions = NULL, updated_at = pg_catalog.now()
+             SET spec = $2, credentials = $3, credentials_key = $4, owner = $5, owner_id = $6,
+                 fingerprint = NULL, dimensions = NULL, updated_at = now()
              WHERE name = $1",
             &parameters,
         )
-    })?;
+    }?;
     Ok(())
 }
 
@@ -291,54 +289,49 @@ fn lock_secret(row: &ModelRow<'_>) -> Result<(), Error> {
 }
 
 /// Deletes a model and its grants.
-pub fn drop(name: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "DELETE FROM rag_internal.model_grant WHERE model = $1",
-            &[name.into()],
-        )?;
-        execute(
-            "DELETE FROM rag_internal.model WHERE name = $1",
-            &[name.into()],
-        )?;
-        Ok(())
-    })
+pub fn drop(owner: &OwnerRights, name: &str) -> Result<(), Error> {
+    owner.execute(
+        "DELETE FROM rag_internal.model_grant WHERE model = $1",
+        &[name.into()],
+    )?;
+    owner.execute("DELETE FROM rag_internal.model WHERE name = $1", &[name.into()])?;
+    Ok(())
 }
 
 /// Allows a role to use a model. Does nothing if it is allowed already.
-pub fn grant(name: &str, to: &Owner) -> Result<(), Error> {
-    as_owner(|| {
-        forget_dropped_roles(name)?;
-        execute(
+pub fn grant(owner: &OwnerRights, name: &str, to: &Owner) -> Result<(), Error> {
+    {
+        forget_dropped_roles(owner, name)?;
+        owner.execute(
             // pgrx passes InvalidOid as NULL
             "INSERT INTO rag_internal.model_grant (model, role, role_id)
              VALUES ($1, $2, coalesce($3, 0::oid))
              ON CONFLICT (model, role_id) DO UPDATE SET role = excluded.role",
             &[name.into(), to.name.as_str().into(), to.id.into()],
         )
-    })?;
+    }?;
     Ok(())
 }
 
 /// Does nothing if the role was not allowed to use the model.
-pub fn revoke(name: &str, from: &Owner) -> Result<(), Error> {
-    as_owner(|| {
-        forget_dropped_roles(name)?;
-        execute(
+pub fn revoke(owner: &OwnerRights, name: &str, from: &Owner) -> Result<(), Error> {
+    {
+        forget_dropped_roles(owner, name)?;
+        owner.execute(
             "DELETE FROM rag_internal.model_grant WHERE model = $1
-                 AND role_id = coalesce($2, 0::oid)",
+                AND role_id = coalesce($2, 0::oid)",
             &[name.into(), from.id.into()],
         )
-    })?;
+    }?;
     Ok(())
 }
 
 /// Deletes the grants to dropped roles. They have no effect.
-fn forget_dropped_roles(name: &str) -> Result<usize, Error> {
-    execute(
+fn forget_dropped_roles(owner: &OwnerRights, name: &str) -> Result<usize, Error> {
+    owner.execute(
         "DELETE FROM rag_internal.model_grant g
          WHERE g.model = $1 AND g.role_id IS DISTINCT FROM 0
-             AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
+             AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.role_id)",
         &[name.into()],
     )
 }

@@ -30,8 +30,7 @@ use crate::{
         extension,
         lock::Lock,
         lookup,
-        security::as_owner,
-        spi::{execute, execute_prepared, execute_returning, query, query_prepared},
+        spi::{OwnerRights, as_owner},
     },
 };
 
@@ -79,7 +78,7 @@ impl Partition {
     pub fn rows_of(partition: Option<&Self>, collection: &str, alias: &str) -> String {
         match partition {
             Some(partition) => partition.rows(collection, alias),
-            None => format!("{alias}partition = NULL::pg_catalog.text"),
+            None => format!("{alias}partition = NULL::text"),
         }
     }
 }
@@ -89,16 +88,16 @@ impl Partition {
 ///
 /// # Errors
 /// A statement fails.
-pub fn free_name(name: &str) -> Result<Partition, Error> {
-    let found = query(
-        "SELECT n.name FROM pg_catalog.generate_series(0, 1000) AS i,
-             LATERAL (SELECT CASE i WHEN 0 THEN pg_catalog.left($1, 63) ELSE
-                          pg_catalog.left($1, 63 - 2 - pg_catalog.length(i::pg_catalog.text))
+pub fn free_name(owner: &OwnerRights, name: &str) -> Result<Partition, Error> {
+    let found = owner.query(
+        "SELECT n.name FROM generate_series(0, 1000) AS i,
+             LATERAL (SELECT CASE i WHEN 0 THEN left($1, 63) ELSE
+                          left($1, 63 - 2 - length(i::text))
                           || '_r' || i END) AS n (name)
-         WHERE pg_catalog.to_regclass(pg_catalog.format('rag_internal.%I', n.name)) IS NULL
+         WHERE to_regclass(format('rag_internal.%I', n.name)) IS NULL
          ORDER BY i LIMIT 1",
         &[name.into()],
-        |row| row.required::<String>(1),
+        |row| row.required::<String>("name"),
     )?;
     let free = found.into_iter().next().map(Partition);
     free.ok_or_else(|| Error::internal("no name of a partition is free"))
@@ -106,11 +105,11 @@ pub fn free_name(name: &str) -> Result<Partition, Error> {
 
 /// Returns the partition of a collection as the current statement sees it.
 pub fn of(collection: &str) -> Result<Option<Partition>, Error> {
-    let found = as_owner(|| {
-        query_prepared(
+    let found = as_owner(|owner| {
+        owner.query_prepared(
             "SELECT partition FROM rag_internal.collection WHERE name = $1",
             &[collection.into()],
-            |row| row.get::<String>(1),
+            |row| row.get::<String>("partition"),
         )
     })?;
     Ok(found.into_iter().flatten().next().map(Partition))
@@ -122,11 +121,10 @@ pub fn join_writers(collection: &str) {
     Lock::writers(collection).acquire_shared_for_transaction();
 }
 
-/// Waits for all writers of a collection, and keeps others out until the transaction ends. Runs as
-/// the extension's owner.
-pub fn exclude_writers(collection: &str) -> Result<(), Error> {
+/// Waits for all writers of a collection, and keeps others out until the transaction ends.
+pub fn exclude_writers(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
     Lock::writers(collection).acquire_for_transaction();
-    execute(
+    owner.execute(
         "SELECT FROM rag_internal.collection WHERE name = $1 FOR UPDATE",
         &[collection.into()],
     )?;
@@ -134,29 +132,29 @@ pub fn exclude_writers(collection: &str) -> Result<(), Error> {
 }
 
 /// Returns the partition of a collection as it is now. It stays the same until the transaction
-/// ends. For statements that write chunks, and run as the extension's owner.
-pub fn of_writer(collection: &str) -> Result<Option<Partition>, Error> {
+/// ends. For statements that write chunks.
+pub fn of_writer(owner: &OwnerRights, collection: &str) -> Result<Option<Partition>, Error> {
     join_writers(collection);
-    let found = execute_prepared(
+    let found = owner.execute_prepared(
         "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR KEY SHARE",
         &[collection.into()],
-        |row| row.get::<String>(1),
+        |row| row.get::<String>("partition"),
     )?;
     Ok(found.into_iter().flatten().next().map(Partition))
 }
 
 /// Returns the condition that selects the rows of a collection, for statements that write. See
 /// [`of_writer`] and [`Partition::rows`].
-pub fn rows_of_writer(collection: &str, alias: &str) -> Result<String, Error> {
-    let partition = of_writer(collection)?;
+pub fn rows_of_writer(owner: &OwnerRights, collection: &str, alias: &str) -> Result<String, Error> {
+    let partition = of_writer(owner, collection)?;
     Ok(Partition::rows_of(partition.as_ref(), collection, alias))
 }
 
 /// Keeps out others that create, join or drop partitions, until the transaction ends. Searches and
 /// writers of documents go on.
-pub fn lock_all() -> Result<(), Error> {
+pub fn lock_all(owner: &OwnerRights) -> Result<(), Error> {
     // ONLY: a VACUUM of some partition does not matter
-    execute(
+    owner.execute(
         "LOCK TABLE ONLY rag.chunks IN SHARE UPDATE EXCLUSIVE MODE",
         &[],
     )?;
@@ -166,8 +164,8 @@ pub fn lock_all() -> Result<(), Error> {
 /// Returns the partition of a collection that has no chunks yet, as it is now. The row lock
 /// serializes two first writers. They have locked the row FOR KEY SHARE before, so a stronger lock
 /// would make them wait for each other.
-pub fn of_first_writer(collection: &str) -> Result<Option<Partition>, Error> {
-    let found = execute_prepared(
+pub fn of_first_writer(owner: &OwnerRights, collection: &str) -> Result<Option<Partition>, Error> {
+    let found = owner.execute_prepared(
         "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
         &[collection.into()],
         |row| row.get::<String>("partition"),
@@ -184,8 +182,12 @@ pub struct Member {
 }
 
 /// Returns what the other collections are like whose chunks are in a partition, each kind once.
-pub fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
-    execute_returning(
+pub fn others(
+    owner: &OwnerRights,
+    name: &str,
+    partition: &Partition,
+) -> Result<Vec<Member>, Error> {
+    owner.execute_returning(
         &format!(
             "SELECT DISTINCT c.index_strategy, c.embedding_dimension, c.retriever, r.spec,
                              {} AS definition
@@ -206,22 +208,26 @@ pub fn others(name: &str, partition: &Partition) -> Result<Vec<Member>, Error> {
     )
 }
 
-/// Records that a collection has no partition. Runs as the extension's owner.
-pub fn forget(collection: &str) -> Result<(), Error> {
-    execute(
+/// Records that a collection has no partition.
+pub fn forget(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
+    owner.execute(
         "UPDATE rag_internal.collection SET partition = NULL, index_strategy = NULL
-            WHERE name = $1",
+         WHERE name = $1",
         &[collection.into()],
     )?;
     Ok(())
 }
 
-/// Records the partition of a collection, and the mode of the strategy that chose it. Runs as the
-/// extension's owner.
-pub fn set(collection: &str, partition: &Partition, mode: &str) -> Result<(), Error> {
-    execute(
+/// Records the partition of a collection, and the mode of the strategy that chose it.
+pub fn set(
+    owner: &OwnerRights,
+    collection: &str,
+    partition: &Partition,
+    mode: &str,
+) -> Result<(), Error> {
+    owner.execute(
         "UPDATE rag_internal.collection
-      SET partition = $2, index_strategy = $3, updated_at = pg_catalog.now()
+         SET partition = $2, index_strategy = $3, updated_at = now()
          WHERE name = $1 AND (partition, index_strategy) IS DISTINCT FROM ($2, $3)",
         &[collection.into(), partition.name().into(), mode.into()],
     )?;

@@ -8,10 +8,7 @@ use rag_protocol::identity::DocumentId;
 use super::documents::document_id;
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{Row, execute_returning},
-    },
+    pg::spi::{Row, as_owner},
 };
 
 /// Reads the columns `max_documents` and `max_bytes`.
@@ -35,8 +32,8 @@ pub struct StoredTexts {
 
 /// Returns what documents of a collection take, with those of a source apart.
 pub fn stored_texts(collection: &str, source: Option<&str>) -> Result<StoredTexts, Error> {
-    as_owner(|| {
-        let others = execute_returning(
+    as_owner(|owner| {
+        let others = owner.execute_returning(
             "SELECT count(*) AS documents,
                     coalesce(sum(octet_length(content)), 0)::int8 AS bytes
              FROM rag.documents
@@ -51,7 +48,7 @@ pub fn stored_texts(collection: &str, source: Option<&str>) -> Result<StoredText
                 })
             },
         )?;
-        let own = execute_returning(
+        let own = owner.execute_returning(
             "SELECT document_id, octet_length(content)::int8 AS bytes FROM rag.documents
              WHERE collection = $1 AND source = $2 AND content IS NOT NULL",
             &[collection.into(), source.into()],

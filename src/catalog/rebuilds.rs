@@ -1,13 +1,11 @@
-//! Rebuilds that have not ended: `rag_internal.rebuild`. All functions run as the extension's owner.
+//! Rebuilds that have not ended: `rag_internal.rebuild`. All functions run as the extension's
+//! owner.
 //! `sync::rebuild` has the documents that they have copied.
 
 use serde_json::Value;
 
 use super::partitions::Partition;
-use crate::{
-    error::Error,
-    pg::spi::{execute, execute_returning},
-};
+use crate::{error::Error, pg::spi::OwnerRights};
 
 /// Where a rebuild is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +44,9 @@ pub struct Rebuild {
     pub stage: Stage,
 }
 
-pub fn find(collection: &str) -> Result<Option<Rebuild>, Error> {
+pub fn find(owner: &OwnerRights, collection: &str) -> Result<Option<Rebuild>, Error> {
     // the latest version: another session may have dropped the collection
-    let found = execute_returning(
+    let found = owner.execute_returning(
         "SELECT target, relation, stage FROM rag_internal.rebuild WHERE collection = $1 FOR UPDATE",
         &[collection.into()],
         |row| {
@@ -62,10 +60,15 @@ pub fn find(collection: &str) -> Result<Option<Rebuild>, Error> {
     Ok(found.into_iter().next())
 }
 
-pub fn start(collection: &str, target: Value, relation: &Partition) -> Result<(), Error> {
-    execute(
+pub fn start(
+    owner: &OwnerRights,
+    collection: &str,
+    target: Value,
+    relation: &Partition,
+) -> Result<(), Error> {
+    owner.execute(
         "INSERT INTO rag_internal.rebuild (collection, target, relation, documents_total)
-         SELECT $1, $2, $3, pg_catalog.count(*) FROM rag.documents WHERE collection = $1",
+         SELECT $1, $2, $3, count(*) FROM rag.documents WHERE collection = $1",
         &[
             collection.into(),
             pgrx::JsonB(target).into(),
@@ -75,8 +78,8 @@ pub fn start(collection: &str, target: Value, relation: &Partition) -> Result<()
     Ok(())
 }
 
-pub fn set_stage(collection: &str, stage: Stage) -> Result<(), Error> {
-    execute(
+pub fn set_stage(owner: &OwnerRights, collection: &str, stage: Stage) -> Result<(), Error> {
+    owner.execute(
         "UPDATE rag_internal.rebuild SET stage = $2, current_uri = NULL WHERE collection = $1",
         &[collection.into(), stage.name().into()],
     )?;
@@ -85,12 +88,13 @@ pub fn set_stage(collection: &str, stage: Stage) -> Result<(), Error> {
 
 /// Adds to the counts that `rag.progress` shows.
 pub fn note_progress(
+    owner: &OwnerRights,
     collection: &str,
     chunks: usize,
     embedded: usize,
     uri: &str,
 ) -> Result<(), Error> {
-    execute(
+    owner.execute(
         "UPDATE rag_internal.rebuild
          SET chunks_written = chunks_written + $2, chunks_embedded = chunks_embedded + $3,
              current_uri = $4
@@ -106,9 +110,9 @@ pub fn note_progress(
 }
 
 /// Forgets a rebuild.
-pub fn forget(collection: &str) -> Result<(), Error> {
+pub fn forget(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
     for table in ["rebuild", "rebuilt_document"] {
-        execute(
+        owner.execute(
             &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
             &[collection.into()],
         )?;

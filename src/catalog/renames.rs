@@ -1,8 +1,8 @@
 //! Collections and sources are renamed: all rows that name them.
 //!
 //! Ids of documents stay: they are made from the first names (`ids_from`). A digest covers the
-//! names, so those of documents that have not drifted are made again. Runs as the extension's
-//! owner, in a transaction that keeps writers out.
+//! names, so those of documents that have not drifted are made again. The transaction keeps writers
+//! out.
 
 use rag_protocol::identity::DocumentId;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    pg::spi::{execute, execute_returning, query, uuid},
+    pg::spi::{OwnerRights, uuid},
 };
 
 /// Tables without references to `rag_internal.collection`, with columns that name a collection.
@@ -31,11 +31,11 @@ const NOTES_OF_COLLECTIONS: [&str; 6] = [
 ///
 /// # Errors
 /// A collection has the new name.
-pub fn collection(collection: &Collection, new: &Name) -> Result<(), Error> {
+pub fn collection(owner: &OwnerRights, collection: &Collection, new: &Name) -> Result<(), Error> {
     let (old, new) = (collection.name.as_str(), new.as_str());
-    let intact = intact(old, None)?;
+    let intact = intact(owner, old, None)?;
     // Each reference is checked at the end of the statement, when both of its sides are renamed.
-    execute(
+    owner.execute(
         "WITH of_source AS (
              UPDATE rag_internal.source SET collection = $2 WHERE collection = $1),
          of_document AS (
@@ -45,21 +45,21 @@ pub fn collection(collection: &Collection, new: &Name) -> Result<(), Error> {
          of_grant AS (
              UPDATE rag_internal.collection_grant SET collection = $2 WHERE collection = $1)
          UPDATE rag_internal.collection
-         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
+         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = now()
          WHERE name = $1",
         &[old.into(), new.into()],
     )?;
-    execute(
+    owner.execute(
         "DELETE FROM rag_internal.content_change WHERE collection = $1",
         &[old.into()],
     )?;
     for table in NOTES_OF_COLLECTIONS {
-        execute(
+        owner.execute(
             &format!("UPDATE rag_internal.{table} SET collection = $2 WHERE collection = $1"),
             &[old.into(), new.into()],
         )?;
     }
-    execute(
+    owner.execute(
         "UPDATE rag_internal.run_total t SET collection = $2
          WHERE collection = $1 AND NOT EXISTS (
              SELECT FROM rag_internal.run_total o
@@ -67,27 +67,32 @@ pub fn collection(collection: &Collection, new: &Name) -> Result<(), Error> {
         &[old.into(), new.into()],
     )?;
     if let Some(partition) = &collection.partition {
-        rename_rows(partition, old, new)?;
+        rename_rows(owner, partition, old, new)?;
     }
-    record(new, None, &intact)
+    record(owner, new, None, &intact)
 }
 
 /// Renames the chunks of a collection. A partition of its own has a CHECK of the name.
-fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error> {
+fn rename_rows(
+    owner: &OwnerRights,
+    partition: &Partition,
+    old: &str,
+    new: &str,
+) -> Result<(), Error> {
     let table = partition.qualified();
-    let checks = query(
-        "SELECT FROM pg_catalog.pg_constraint
-         WHERE conrelid = pg_catalog.to_regclass($1) AND conname = 'partition_collection'",
+    let checks = owner.query(
+        "SELECT FROM pg_constraint
+         WHERE conrelid = to_regclass($1) AND conname = 'partition_collection'",
         &[table.as_str().into()],
         |_| Ok(()),
     )?;
     if !checks.is_empty() {
-        execute(
+        owner.execute(
             &format!("ALTER TABLE {table} DROP CONSTRAINT partition_collection"),
             &[],
         )?;
     }
-    execute(
+    owner.execute(
         &format!(
             "UPDATE rag.chunks SET collection = $1 WHERE {}",
             partition.rows(old, "")
@@ -95,7 +100,7 @@ fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error>
         &[new.into()],
     )?;
     if !checks.is_empty() {
-        execute(
+        owner.execute(
             &format!(
                 "ALTER TABLE {table} ADD CONSTRAINT partition_collection CHECK (collection = {})",
                 pgrx::spi::quote_literal(new)
@@ -107,52 +112,61 @@ fn rename_rows(partition: &Partition, old: &str, new: &str) -> Result<(), Error>
 }
 
 /// Renames a source. The caller has dropped its triggers.
-pub fn source(old: &Name, new: &Name) -> Result<(), Error> {
+pub fn source(owner: &OwnerRights, old: &Name, new: &Name) -> Result<(), Error> {
     let (old, new) = (old.as_str(), new.as_str());
-    execute(
+    owner.execute(
         "UPDATE rag_internal.source
-      SET name = $2, ids_from = coalesce(ids_from, name), updated_at = pg_catalog.now()
+         SET name = $2, ids_from = coalesce(ids_from, name), updated_at = now()
          WHERE name = $1",
         &[old.into(), new.into()],
     )?;
     for table in ["run", "run_error"] {
-        execute(
+        owner.execute(
             &format!("UPDATE rag_internal.{table} SET source = $2 WHERE source = $1"),
             &[old.into(), new.into()],
         )?;
     }
-    execute(
+    owner.execute(
         "UPDATE rag_internal.run_total t SET source = $2
          WHERE source = $1 AND NOT EXISTS (
              SELECT FROM rag_internal.run_total o
              WHERE o.source = $2 AND o.collection = t.collection AND o.phase = t.phase)",
         &[old.into(), new.into()],
     )?;
-    for collection in documents::ids_by_collection(old, None)?.into_keys() {
-        rename_source_in(&collection, old, new)?;
+    for collection in documents::ids_by_collection(owner, old, None)?.into_keys() {
+        rename_source_in(owner, &collection, old, new)?;
     }
     Ok(())
 }
 
-fn rename_source_in(collection: &str, old: &str, new: &str) -> Result<(), Error> {
-    let rows = partitions::rows_of_writer(collection, "")?;
-    let intact = intact(collection, Some(old))?;
+fn rename_source_in(
+    owner: &OwnerRights,
+    collection: &str,
+    old: &str,
+    new: &str,
+) -> Result<(), Error> {
+    let rows = partitions::rows_of_writer(owner, collection, "")?;
+    let intact = intact(owner, collection, Some(old))?;
     for (table, rows) in [
         ("rag.documents", "collection = $3"),
         ("rag_internal.document_digest", "collection = $3"),
         ("rag.chunks", &format!("{rows} AND $3 IS NOT NULL")),
     ] {
-        execute(
+        owner.execute(
             &format!("UPDATE {table} SET source = $2 WHERE {rows} AND source = $1"),
             &[old.into(), new.into(), collection.into()],
         )?;
     }
-    record(collection, Some(new), &intact)
+    record(owner, collection, Some(new), &intact)
 }
 
 /// Returns the documents that are as their sources' runs have indexed them.
-fn intact(collection: &str, source: Option<&str>) -> Result<Vec<DocumentId>, Error> {
-    execute_returning(
+fn intact(
+    owner: &OwnerRights,
+    collection: &str,
+    source: Option<&str>,
+) -> Result<Vec<DocumentId>, Error> {
+    owner.execute_returning(
         "SELECT d.document_id FROM rag_internal.compute_document_digests($1, $2) d
              JOIN rag_internal.document_digest m ON m.collection = $1
                  AND m.document_id = d.document_id
@@ -163,9 +177,14 @@ fn intact(collection: &str, source: Option<&str>) -> Result<Vec<DocumentId>, Err
 }
 
 /// Records the present digests of some documents.
-fn record(collection: &str, source: Option<&str>, ids: &[DocumentId]) -> Result<(), Error> {
+fn record(
+    owner: &OwnerRights,
+    collection: &str,
+    source: Option<&str>,
+    ids: &[DocumentId],
+) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
-    execute(
+    owner.execute(
         "UPDATE rag_internal.document_digest m SET digest = d.digest
          FROM rag_internal.compute_document_digests($1, $2) d
          WHERE m.collection = $1 AND m.document_id = d.document_id AND d.document_id = ANY ($3)",

@@ -7,8 +7,7 @@ use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        security::as_owner,
-        spi::{Row, execute, execute_returning, query},
+        spi::{Row, as_owner},
     },
 };
 use rag_definition::{FieldProblem, Notes, SecretRef, name::split, retriever::RetrieverDefinition};
@@ -36,7 +35,7 @@ pub fn missing(name: &str) -> Error {
 
 const COLUMNS: &str =
     "r.name, r.spec, r.display_name, r.labels, r.annotations, r.owner, r.owner_id,
-    pg_catalog.to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
+    to_char(r.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
         AS created_at,
     ARRAY(SELECT c.name FROM rag_internal.collection c WHERE c.retriever = r.name ORDER BY 1)
         AS collections";
@@ -56,8 +55,8 @@ impl Retriever {
 }
 
 pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             &format!("SELECT {COLUMNS} FROM rag_internal.retriever r WHERE r.name = $1"),
             &[name.into()],
             |row| Retriever::read(&row),
@@ -67,8 +66,8 @@ pub fn find(name: &str) -> Result<Option<Retriever>, Error> {
 }
 
 pub fn all() -> Result<Vec<Retriever>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             &format!("SELECT {COLUMNS} FROM rag_internal.retriever r ORDER BY r.name"),
             &[],
             |row| Retriever::read(&row),
@@ -78,8 +77,8 @@ pub fn all() -> Result<Vec<Retriever>, Error> {
 
 /// Returns a retriever, and waits for transactions that assign it to a collection.
 pub fn lock(name: &str) -> Result<Option<Retriever>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
+    let found = as_owner(|owner| {
+        owner.execute_returning(
             &format!("SELECT {COLUMNS} FROM rag_internal.retriever r WHERE r.name = $1 FOR UPDATE"),
             &[name.into()],
             |row| Retriever::read(&row),
@@ -112,12 +111,12 @@ impl Retriever {
 
 /// Returns the collections with a retriever that have documents, or had.
 pub fn filled_collections(name: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT name FROM rag_internal.collection WHERE retriever = $1 AND model IS NOT NULL
              ORDER BY name",
             &[name.into()],
-            |row| row.required(1),
+            |row| row.required("name"),
         )
     })
 }
@@ -128,9 +127,10 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
     let mut parameters = vec![name.into(), JsonB(definition.to_json()).into()];
     parameters.extend(notes::parameters(notes));
     parameters.extend([owner.name.as_str().into(), owner.id.into()]);
-    let created = as_owner(|| {
-        execute(
-            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations, owner,
+    let created = as_owner(|owner| {
+        owner.execute(
+            "INSERT INTO rag_internal.retriever (name, spec, display_name, labels, annotations,
+                owner,
                                          owner_id)
              VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
             &parameters,
@@ -143,8 +143,8 @@ pub fn create(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
 pub fn update(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Result<bool, Error> {
     let mut parameters = vec![name.into(), JsonB(definition.to_json()).into()];
     parameters.extend(notes::parameters(notes));
-    let changed = as_owner(|| {
-        execute(
+    let changed = as_owner(|owner| {
+        owner.execute(
             "UPDATE rag_internal.retriever
              SET spec = $2, display_name = $3, labels = $4, annotations = $5, updated_at = now()
              WHERE name = $1
@@ -158,8 +158,8 @@ pub fn update(name: &str, definition: &RetrieverDefinition, notes: &Notes) -> Re
 /// Returns the collections that have a retriever, or wait for a rebuild with it. The caller holds a
 /// lock that came after the statement of the user.
 pub fn users(name: &str) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        execute_returning(
+    as_owner(|owner| {
+        owner.execute_returning(
             "SELECT name FROM rag_internal.collection
              WHERE $1 IN (retriever, wanted ->> 'retriever') ORDER BY name",
             &[name.into()],
@@ -169,6 +169,6 @@ pub fn users(name: &str) -> Result<Vec<String>, Error> {
 }
 
 pub fn delete(name: &str) -> Result<(), Error> {
-    as_owner(|| execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()]))?;
+    as_owner(|owner| owner.execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()]))?;
     Ok(())
 }

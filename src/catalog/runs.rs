@@ -11,11 +11,7 @@ use serde_json::json;
 use super::sources;
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{execute, execute_returning, query},
-        transaction,
-    },
+    pg::{spi::OwnerRights, transaction},
     settings,
 };
 
@@ -181,15 +177,16 @@ impl ActiveRun {
 /// The sequence of a copied database (`CREATE DATABASE ... TEMPLATE`) may fall behind by up to 32
 /// in a crash, because PostgreSQL logs its values ahead of time, in the original database. Ids that
 /// are taken are skipped.
-pub fn next_id() -> Result<i64, Error> {
+pub fn next_id(owner: &OwnerRights) -> Result<i64, Error> {
     const NEXT: &str =
-        "SELECT next, next > coalesce((SELECT pg_catalog.max(run_id) FROM rag_internal.run), 0)
-         FROM pg_catalog.nextval('rag_internal.run_id') AS next";
+        "SELECT next, next > coalesce((SELECT max(run_id) FROM rag_internal.run), 0) AS is_free
+         FROM nextval('rag_internal.run_id') AS next";
     loop {
-        let ids = as_owner(|| {
-            query(NEXT, &[], |row| {
-                Ok((row.required::<i64>(1)?, row.required::<bool>(2)?))
-            })
+        let ids = owner.query(NEXT, &[], |row| {
+            Ok((
+                row.required::<i64>("next")?,
+                row.required::<bool>("is_free")?,
+            ))
         })?;
         match ids.first() {
             Some((id, true)) => return Ok(*id),
@@ -201,87 +198,81 @@ pub fn next_id() -> Result<i64, Error> {
 
 /// Returns the run of a source that is Pending or Running. The process of a Running one may have
 /// been lost.
-pub fn active(source: &str) -> Result<Option<ActiveRun>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT run_id, phase, trigger FROM rag_internal.run
-             WHERE source = $1 AND phase IN ('Pending', 'Running')",
-            &[source.into()],
-            |row| {
-                Ok(ActiveRun {
-                    run_id: row.required(1)?,
-                    phase: Phase::parse(&row.required::<String>(2)?)?,
-                    trigger: Trigger::parse(&row.required::<String>(3)?)?,
-                })
-            },
-        )
-    })?;
+pub fn active(owner: &OwnerRights, source: &str) -> Result<Option<ActiveRun>, Error> {
+    let found = owner.query(
+        "SELECT run_id, phase, trigger FROM rag_internal.run
+         WHERE source = $1 AND phase IN ('Pending', 'Running')",
+        &[source.into()],
+        |row| {
+            Ok(ActiveRun {
+                run_id: row.required("run_id")?,
+                phase: Phase::parse(&row.required::<String>("phase")?)?,
+                trigger: Trigger::parse(&row.required::<String>("trigger")?)?,
+            })
+        },
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Queues a run of a source, which the scheduler starts when a slot is free. Returns its id, or
 /// `None` if a run is Pending or Running already. Retries of the last run are cancelled. If a run
 /// is Pending already and the trigger is manual, that run becomes a manual one.
-pub fn queue(source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
-    as_owner(|| {
-        execute_returning(
-            "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE",
-            &[source.into()],
-            |_| Ok(()),
-        )?;
-        sources::record_locked(source);
-        let id = next_id()?;
-        let queued = execute_returning(
-            "INSERT INTO rag_internal.run (run_id, source, collection, trigger, attempt, generation,
-                phase)
-             SELECT $3, name, collection, $2,
-                    CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END,
-                    generation, 'Pending'
-             FROM rag_internal.source WHERE name = $1
-             ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
-             RETURNING run_id",
-            &[source.into(), trigger.name().into(), id.into()],
-            |row| row.required::<i64>(1),
-        )?;
-        let Some(run_id) = queued.into_iter().next() else {
-            if trigger == Trigger::Manual {
-                execute(
-                    "WITH taken AS (
-                         UPDATE rag_internal.run SET trigger = 'manual', attempt = 1
-                         WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'
-                         RETURNING source)
-                     UPDATE rag_internal.source s SET attempt = 0, throttled = 0
-                     FROM taken WHERE s.name = taken.source",
-                    &[source.into()],
-                )?;
-            }
-            return Ok(None);
-        };
-        execute(
-            "UPDATE rag_internal.source SET retry_at = NULL,
-                 attempt = CASE WHEN $2 THEN attempt ELSE 0 END,
-                 throttled = CASE WHEN $2 THEN throttled ELSE 0 END
-             WHERE name = $1",
-            &[source.into(), (trigger == Trigger::Retry).into()],
-        )?;
-        Ok(Some(run_id))
-    })
+pub fn queue(owner: &OwnerRights, source: &str, trigger: Trigger) -> Result<Option<i64>, Error> {
+    owner.execute_returning(
+        "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE",
+        &[source.into()],
+        |_| Ok(()),
+    )?;
+    sources::record_locked(source);
+    let id = next_id(owner)?;
+    let queued = owner.execute_returning(
+        "INSERT INTO rag_internal.run (run_id, source, collection, trigger, attempt, generation,
+            phase)
+         SELECT $3, name, collection, $2,
+                CASE WHEN $2 = 'retry' THEN attempt + throttled + 1 ELSE 1 END,
+                generation, 'Pending'
+         FROM rag_internal.source WHERE name = $1
+         ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING
+         RETURNING run_id",
+        &[source.into(), trigger.name().into(), id.into()],
+        |row| row.required::<i64>("run_id"),
+    )?;
+    let Some(run_id) = queued.into_iter().next() else {
+        if trigger == Trigger::Manual {
+            owner.execute(
+                "WITH taken AS (
+                     UPDATE rag_internal.run SET trigger = 'manual', attempt = 1
+                     WHERE source = $1 AND phase = 'Pending' AND trigger <> 'manual'
+                     RETURNING source)
+                 UPDATE rag_internal.source s SET attempt = 0, throttled = 0
+                 FROM taken WHERE s.name = taken.source",
+                &[source.into()],
+            )?;
+        }
+        return Ok(None);
+    };
+    owner.execute(
+        "UPDATE rag_internal.source SET retry_at = NULL,
+             attempt = CASE WHEN $2 THEN attempt ELSE 0 END,
+             throttled = CASE WHEN $2 THEN throttled ELSE 0 END
+         WHERE name = $1",
+        &[source.into(), (trigger == Trigger::Retry).into()],
+    )?;
+    Ok(Some(run_id))
 }
 
 /// The message of a run that was stopped because its source was about to be dropped.
 pub const STOPPED: &str = "the run was stopped because the source was about to be dropped";
 
 /// Returns true if the last run of a source has the message [`STOPPED`].
-pub fn was_stopped(source: &str) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT coalesce(r.error ->> 'message' = $2, false)
-             FROM rag_internal.source s JOIN rag_internal.run r ON r.run_id = s.last_run_id
+pub fn was_stopped(owner: &OwnerRights, source: &str) -> Result<bool, Error> {
+    let found = owner.query(
+        "SELECT coalesce(r.error ->> 'message' = $2, false) AS was_stopped
+         FROM rag_internal.source s JOIN rag_internal.run r ON r.run_id = s.last_run_id
              WHERE s.name = $1",
-            &[source.into(), STOPPED.into()],
-            |row| row.required::<bool>(1),
-        )
-    })?;
+        &[source.into(), STOPPED.into()],
+        |row| row.required::<bool>("was_stopped"),
+    )?;
     Ok(found.first() == Some(&true))
 }
 
@@ -302,6 +293,7 @@ pub fn error_to_json(error: &Error) -> pgrx::JsonB {
 
 /// Stores the progress of a run.
 pub fn progress(
+    owner: &OwnerRights,
     run_id: i64,
     stage: &str,
     counts: &RunCounts,
@@ -309,74 +301,70 @@ pub fn progress(
     spent: Spent,
     current_uri: Option<&str>,
 ) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.run SET updated_at = pg_catalog.clock_timestamp(), stage = $2,
-                 current_uri = $3, documents_total = $4, documents_added = $5,
-                 documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
-                 documents_failed = $9, files_skipped = $10, chunks_written = $11,
-                 chunks_embedded = $12, chunks_reused = $13, bytes_fetched = $14,
-                 documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
-                 embed_seconds = $18, store_seconds = $19, model_tokens = $20,
-                 model_cost = pg_catalog.trim_scale($21::bigint * 1e-9)
-             WHERE run_id = $1",
-            &[
-                run_id.into(),
-                stage.into(),
-                current_uri.into(),
-                counts.total.into(),
-                counts.added.into(),
-                counts.updated.into(),
-                counts.deleted.into(),
-                counts.unchanged.into(),
-                counts.failed.into(),
-                counts.skipped.into(),
-                counts.chunks_written.into(),
-                counts.chunks_embedded.into(),
-                counts.chunks_reused.into(),
-                counts.bytes_fetched.into(),
-                counts.with_warnings.into(),
-                times.fetch.into(),
-                times.extract.into(),
-                times.embed.into(),
-                times.store.into(),
-                in_sql(spent.tokens).into(),
-                spent.cost.map(in_sql).into(),
-            ],
-        )
-    })?;
+    owner.execute(
+        "UPDATE rag_internal.run SET updated_at = clock_timestamp(), stage = $2,
+             current_uri = $3, documents_total = $4, documents_added = $5,
+             documents_updated = $6, documents_deleted = $7, documents_unchanged = $8,
+             documents_failed = $9, files_skipped = $10, chunks_written = $11,
+             chunks_embedded = $12, chunks_reused = $13, bytes_fetched = $14,
+             documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
+             embed_seconds = $18, store_seconds = $19, model_tokens = $20,
+             model_cost = trim_scale($21::bigint * 1e-9)
+         WHERE run_id = $1",
+        &[
+            run_id.into(),
+            stage.into(),
+            current_uri.into(),
+            counts.total.into(),
+            counts.added.into(),
+            counts.updated.into(),
+            counts.deleted.into(),
+            counts.unchanged.into(),
+            counts.failed.into(),
+            counts.skipped.into(),
+            counts.chunks_written.into(),
+            counts.chunks_embedded.into(),
+            counts.chunks_reused.into(),
+            counts.bytes_fetched.into(),
+            counts.with_warnings.into(),
+            times.fetch.into(),
+            times.extract.into(),
+            times.embed.into(),
+            times.store.into(),
+            in_sql(spent.tokens).into(),
+            spent.cost.map(in_sql).into(),
+        ],
+    )?;
     Ok(())
 }
 
 /// Returns what calls of models have used in the run.
-pub fn spent(run_id: i64) -> Result<Spent, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT model_tokens, (model_cost * 1e9)::bigint FROM rag_internal.run
-             WHERE run_id = $1",
-            &[run_id.into()],
-            |row| {
-                Ok(Spent {
-                    tokens: row.required::<i64>(1)? as u64,
-                    cost: row.get::<i64>(2)?.map(|cost| cost as u64),
-                })
-            },
-        )
-    })?;
+pub fn spent(owner: &OwnerRights, run_id: i64) -> Result<Spent, Error> {
+    let found = owner.query(
+        "SELECT model_tokens, (model_cost * 1e9)::bigint AS cost FROM rag_internal.run
+         WHERE run_id = $1",
+        &[run_id.into()],
+        |row| {
+            Ok(Spent {
+                tokens: row.required::<i64>("model_tokens")? as u64,
+                cost: row.get::<i64>("cost")?.map(|cost| cost as u64),
+            })
+        },
+    )?;
     Ok(found.into_iter().next().unwrap_or_default())
 }
 
 /// Deletes the oldest ended runs of a source beyond the limits of the settings. The last run always
 /// stays. Runs that another transaction is about to delete are skipped.
-pub fn prune(source: &str) -> Result<(), Error> {
+pub fn prune(owner: &OwnerRights, source: &str) -> Result<(), Error> {
     let (completed, failed) = settings::history_limits();
     for (phase, limit) in [(Phase::Completed, completed), (Phase::Failed, failed)] {
-        execute(
+        owner.execute(
             "WITH old AS (
                  DELETE FROM rag_internal.run WHERE run_id IN (
                      SELECT run_id FROM rag_internal.run WHERE source = $1 AND phase = $2
-                         AND run_id <= (SELECT run_id FROM rag_internal.run
-                                        WHERE source = $1 AND phase = $2
+                         AND run_id <= (SELECT run_id FROM rag_internal.run WHERE source = $1
+                             AND phase = $2
                                         ORDER BY run_id DESC OFFSET $3 LIMIT 1)
                          AND run_id IS DISTINCT FROM
                              (SELECT last_run_id FROM rag_internal.source WHERE name = $1)
@@ -390,91 +378,94 @@ pub fn prune(source: &str) -> Result<(), Error> {
 }
 
 /// Runs [`prune`] for all sources, after the settings have changed.
-pub fn prune_all() -> Result<(), Error> {
-    as_owner(|| {
-        let sources: Vec<String> = query(
-            "SELECT DISTINCT source
-            FROM rag_internal.run",
-            &[],
-            |row| row.required(1),
-        )?;
-        sources.iter().try_for_each(|source| prune(source))
-    })
+pub fn prune_all(owner: &OwnerRights) -> Result<(), Error> {
+    let sources: Vec<String> = owner.query("SELECT DISTINCT source
+        FROM rag_internal.run", &[], |row| {
+        row.required("source")
+    })?;
+    sources.iter().try_for_each(|source| prune(owner, source))
 }
 
 /// Stores that a document could not be indexed.
-pub fn add_error(run_id: i64, source: &str, failure: &Failure) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, message, hint)
-             VALUES ($1, $2, $3, $4, $5, $6)",
-            &[
-                run_id.into(),
-                source.into(),
-                failure.uri.as_str().into(),
-                failure.stage.name().into(),
-                failure.message.as_str().into(),
-                failure.hint.as_deref().into(),
-            ],
-        )
-    })?;
+pub fn add_error(
+    owner: &OwnerRights,
+    run_id: i64,
+    source: &str,
+    failure: &Failure,
+) -> Result<(), Error> {
+    owner.execute(
+        "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, message, hint)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+        &[
+            run_id.into(),
+            source.into(),
+            failure.uri.as_str().into(),
+            failure.stage.name().into(),
+            failure.message.as_str().into(),
+            failure.hint.as_deref().into(),
+        ],
+    )?;
     Ok(())
 }
 
 /// Stores that a document was indexed incompletely.
-pub fn add_warning(run_id: i64, source: &str, uri: &str, warning: &Warning) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, severity, message)
-             VALUES ($1, $2, $3, $4, 'warning', $5)",
-            &[
-                run_id.into(),
-                source.into(),
-                uri.into(),
-                warning.stage.name().into(),
-                warning.message.as_str().into(),
-            ],
-        )
-    })?;
+pub fn add_warning(
+    owner: &OwnerRights,
+    run_id: i64,
+    source: &str,
+    uri: &str,
+    warning: &Warning,
+) -> Result<(), Error> {
+    owner.execute(
+        "INSERT INTO rag_internal.run_error (run_id, source, uri, stage, severity, message)
+         VALUES ($1, $2, $3, $4, 'warning', $5)",
+        &[
+            run_id.into(),
+            source.into(),
+            uri.into(),
+            warning.stage.name().into(),
+            warning.message.as_str().into(),
+        ],
+    )?;
     Ok(())
 }
 
 /// Returns the status of a run, or `None` if there is no such run (yet). Callers use the latest
 /// snapshot.
-pub fn status(run_id: i64) -> Result<Option<RunStatus>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT phase, documents_total, documents_added, documents_updated,
-                    documents_deleted, documents_unchanged, documents_failed, files_skipped,
-                    chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
-                    xmin, documents_with_warnings, note
-             FROM rag_internal.run WHERE run_id = $1",
-            &[run_id.into()],
-            |row| {
-                Ok(RunStatus {
-                    phase: Phase::parse(&row.required::<String>(1)?)?,
-                    counts: RunCounts {
-                        total: row.get(2)?,
-                        added: row.required(3)?,
-                        updated: row.required(4)?,
-                        deleted: row.required(5)?,
-                        unchanged: row.required(6)?,
-                        failed: row.required(7)?,
-                        skipped: row.required(8)?,
-                        chunks_written: row.required(9)?,
-                        chunks_embedded: row.required(10)?,
-                        chunks_reused: row.required(11)?,
-                        bytes_fetched: row.required(12)?,
-                        with_warnings: row.required(16)?,
-                    },
-                    note: row.get(17)?,
-                    error: row.get::<pgrx::JsonB>(13)?.map(|json| read_error(&json.0)),
-                    source: row.required(14)?,
-                    uncommitted: transaction::is_current(row.required(15)?),
-                })
-            },
-        )
-    })?;
+pub fn status(owner: &OwnerRights, run_id: i64) -> Result<Option<RunStatus>, Error> {
+    let found = owner.query(
+        "SELECT phase, documents_total, documents_added, documents_updated,
+                documents_deleted, documents_unchanged, documents_failed, files_skipped,
+                chunks_written, chunks_embedded, chunks_reused, bytes_fetched, error, source,
+                xmin, documents_with_warnings, note
+         FROM rag_internal.run WHERE run_id = $1",
+        &[run_id.into()],
+        |row| {
+            Ok(RunStatus {
+                phase: Phase::parse(&row.required::<String>("phase")?)?,
+                counts: RunCounts {
+                    total: row.get("documents_total")?,
+                    added: row.required("documents_added")?,
+                    updated: row.required("documents_updated")?,
+                    deleted: row.required("documents_deleted")?,
+                    unchanged: row.required("documents_unchanged")?,
+                    failed: row.required("documents_failed")?,
+                    skipped: row.required("files_skipped")?,
+                    chunks_written: row.required("chunks_written")?,
+                    chunks_embedded: row.required("chunks_embedded")?,
+                    chunks_reused: row.required("chunks_reused")?,
+                    bytes_fetched: row.required("bytes_fetched")?,
+                    with_warnings: row.required("documents_with_warnings")?,
+                },
+                note: row.get("note")?,
+                error: row
+                    .get::<pgrx::JsonB>("error")?
+                    .map(|json| read_error(&json.0)),
+                source: row.required("source")?,
+                uncommitted: transaction::is_current(row.required("xmin")?),
+            })
+        },
+    )?;
     Ok(found.into_iter().next())
 }
 

@@ -10,11 +10,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    pg::{
-        roles::Owner,
-        security::as_owner,
-        spi::{execute, execute_returning, query},
-    },
+    pg::{roles::Owner, spi::as_owner},
 };
 
 /// The stored form of a secret value.
@@ -52,8 +48,8 @@ pub fn lock(name: &str) -> Result<Option<Owner>, Error> {
 
 /// Returns the owner of a secret.
 pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT owner_id, owner FROM rag_internal.secret WHERE name = $1",
             &[name.into()],
             read_owner,
@@ -65,10 +61,10 @@ pub fn owner(name: &str) -> Result<Option<Owner>, Error> {
 /// Returns the owner of a secret, and locks the secret against changes until the transaction ends.
 /// A secret that does not exist is created with `owner`.
 pub fn create_and_lock(name: &Name, owner: &Owner) -> Result<Owner, Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|rights| {
+        rights.execute(
             "INSERT INTO rag_internal.secret (name, owner, owner_id) VALUES ($1, $2, $3)
-              ON CONFLICT DO NOTHING",
+             ON CONFLICT DO NOTHING",
             &[
                 name.as_str().into(),
                 owner.name.as_str().into(),
@@ -97,24 +93,27 @@ pub fn lock_to_drop(name: &str) -> Result<Option<Owner>, Error> {
 }
 
 fn owner_by(statement: &str, name: &str) -> Result<Option<Owner>, Error> {
-    let found = as_owner(|| execute_returning(statement, &[name.into()], read_owner))?;
+    let found = as_owner(|owner| owner.execute_returning(statement, &[name.into()], read_owner))?;
     Ok(found.into_iter().next())
 }
 
 fn read_owner(row: crate::pg::spi::Row<'_, '_>) -> Result<Owner, Error> {
-    Ok(Owner::stored(row.required(1)?, row.required(2)?))
+    Ok(Owner::stored(
+        row.required("owner_id")?,
+        row.required("owner")?,
+    ))
 }
 
 /// Stores the value of a key. It replaces an existing value.
 pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
     let (sealed, reference) = columns(stored);
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "INSERT INTO rag_internal.secret_value AS v (name, key, sealed, reference)
              VALUES ($1, $2, $3, $4)
              ON CONFLICT (name, key) DO UPDATE
              SET sealed = excluded.sealed, reference = excluded.reference,
-                 updated_at = pg_catalog.now()",
+                 updated_at = now()",
             &[name.into(), key.into(), sealed.into(), reference.into()],
         )
     })?;
@@ -123,8 +122,8 @@ pub fn put(name: &str, key: &str, stored: &StoredSecret) -> Result<(), Error> {
 
 /// Replaces a value by the same value under another encryption key.
 pub fn reseal(entry: &SecretEntry, sealed: &[u8]) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "UPDATE rag_internal.secret_value SET sealed = $3 WHERE name = $1 AND key = $2",
             &[
                 entry.name.as_str().into(),
@@ -145,8 +144,8 @@ fn columns(stored: &StoredSecret) -> (Option<&[u8]>, Option<&str>) {
 
 /// Returns all values of a secret.
 pub fn entries(name: &str) -> Result<Vec<SecretEntry>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT name, key, sealed, reference FROM rag_internal.secret_value WHERE name = $1",
             &[name.into()],
             read_entry,
@@ -156,8 +155,8 @@ pub fn entries(name: &str) -> Result<Vec<SecretEntry>, Error> {
 
 /// Returns all encrypted values of the database, and locks them for an update.
 pub fn lock_sealed_entries() -> Result<Vec<SecretEntry>, Error> {
-    as_owner(|| {
-        execute_returning(
+    as_owner(|owner| {
+        owner.execute_returning(
             "SELECT name, key, sealed, reference FROM rag_internal.secret_value
              WHERE sealed IS NOT NULL ORDER BY name, key FOR UPDATE",
             &[],
@@ -167,35 +166,35 @@ pub fn lock_sealed_entries() -> Result<Vec<SecretEntry>, Error> {
 }
 
 fn read_entry(row: crate::pg::spi::Row<'_, '_>) -> Result<SecretEntry, Error> {
-    let stored = match row.get::<Vec<u8>>(3)? {
+    let stored = match row.get::<Vec<u8>>("sealed")? {
         Some(sealed) => StoredSecret::Sealed(sealed),
-        None => StoredSecret::Reference(row.required(4)?),
+        None => StoredSecret::Reference(row.required("reference")?),
     };
     Ok(SecretEntry {
-        name: row.required(1)?,
-        key: row.required(2)?,
+        name: row.required("name")?,
+        key: row.required("key")?,
         stored,
     })
 }
 
 /// Returns all encrypted values as of now. An earlier snapshot may lack some.
 pub fn latest_sealed_values() -> Result<Vec<Vec<u8>>, Error> {
-    as_owner(|| {
-        execute_returning(
+    as_owner(|owner| {
+        owner.execute_returning(
             "SELECT sealed FROM rag_internal.secret_value WHERE sealed IS NOT NULL",
             &[],
-            |row| row.required(1),
+            |row| row.required("sealed"),
         )
     })
 }
 
 /// Returns all encrypted values. Works on a standby, because it does not write.
 pub fn sealed_values() -> Result<Vec<Vec<u8>>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT sealed FROM rag_internal.secret_value WHERE sealed IS NOT NULL",
             &[],
-            |row| row.required(1),
+            |row| row.required("sealed"),
         )
     })
 }
@@ -238,14 +237,12 @@ fn using(
     arguments: &[DatumWithOid<'_>],
     retrievers: Vec<String>,
 ) -> Result<SecretUsers, Error> {
-    let names = |table: &str| {
-        let statement = format!(
-            "SELECT name FROM rag_internal.{table} WHERE {condition}
-            ORDER BY name"
-        );
-        execute_returning(&statement, arguments, |row| row.required(1))
-    };
-    as_owner(|| {
+    as_owner(|owner| {
+        let names = |table: &str| {
+            let statement = format!("SELECT name FROM rag_internal.{table} WHERE {condition}
+                ORDER BY name");
+            owner.execute_returning(&statement, arguments, |row| row.required("name"))
+        };
         Ok(SecretUsers {
             sources: names("source")?,
             models: names("model")?,
@@ -256,23 +253,20 @@ fn using(
 
 /// Deletes a secret with all its values.
 pub fn drop(name: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.secret_value WHERE name = $1",
             &[name.into()],
         )?;
-        execute(
-            "DELETE FROM rag_internal.secret WHERE name = $1",
-            &[name.into()],
-        )?;
+        owner.execute("DELETE FROM rag_internal.secret WHERE name = $1", &[name.into()])?;
         Ok(())
     })
 }
 
 /// Deletes one value of a secret.
 pub fn drop_key(name: &str, key: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.secret_value WHERE name = $1 AND key = $2",
             &[name.into(), key.into()],
         )

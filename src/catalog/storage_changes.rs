@@ -18,24 +18,20 @@ use super::{
 };
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{Row, execute, query, query_prepared, uuid},
-    },
+    pg::spi::{OwnerRights, as_owner, uuid},
     types::vector::OwnedVector,
 };
 
 /// The longest time before a server is tried again.
 pub const MAX_DELAY: f64 = 300.0;
 
-/// Creates the trigger that records changes of chunks of a partition. Runs as the extension's
-/// owner.
+/// Creates the trigger that records changes of chunks of a partition.
 ///
 /// # Errors
 /// A statement fails.
-pub fn watch(partition: &Partition) -> Result<(), Error> {
+pub fn watch(owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
     let relation = partition.qualified();
-    let found = query(
+    let found = owner.query(
         "SELECT FROM pg_trigger
          WHERE tgrelid = to_regclass($1) AND tgname = 'note_storage_change'",
         &[relation.as_str().into()],
@@ -44,7 +40,7 @@ pub fn watch(partition: &Partition) -> Result<(), Error> {
     if !found.is_empty() {
         return Ok(());
     }
-    execute(
+    owner.execute(
         &format!(
             "CREATE TRIGGER note_storage_change AFTER INSERT OR UPDATE OR DELETE ON {relation}
              FOR EACH ROW EXECUTE FUNCTION rag_internal.note_storage_change()"
@@ -63,20 +59,14 @@ pub struct DocumentChange {
     pub was_refused: bool,
 }
 
-fn read_uuid(row: &Row<'_, '_>, column: &str) -> Result<Uuid, Error> {
-    Ok(Uuid::from_bytes(
-        *row.required::<pgrx::Uuid>(column)?.as_bytes(),
-    ))
-}
-
 /// Returns the documents that searches read in this database, at most `limit`. Those of the current
 /// transaction are among them.
 pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
-    as_owner(|| {
-        query_prepared(
+    as_owner(|owner| {
+        owner.query_prepared(
             "SELECT document_id FROM rag_internal.storage_change WHERE collection = $1 LIMIT $2",
             &[collection.into(), (limit as i64).into()],
-            |row| read_uuid(&row, "document_id"),
+            |row| row.uuid("document_id"),
         )
     })
 }
@@ -84,10 +74,10 @@ pub fn documents(collection: &str, limit: usize) -> Result<Vec<Uuid>, Error> {
 /// Returns changes of transactions that have committed, the oldest first. Those that the server has
 /// refused come last, and only when they are due.
 pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT document_id, change, refusals > 0 AS was_refused
-                FROM rag_internal.storage_change
+             FROM rag_internal.storage_change
              WHERE collection = $1
                AND changed_by IS DISTINCT FROM pg_current_xact_id_if_assigned()
                AND (retry_at IS NULL OR retry_at <= clock_timestamp())
@@ -95,7 +85,7 @@ pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, 
             &[collection.into(), (limit as i64).into()],
             |row| {
                 Ok(DocumentChange {
-                    document: read_uuid(&row, "document_id")?,
+                    document: row.uuid("document_id")?,
                     change: row.required("change")?,
                     was_refused: row.required("was_refused")?,
                 })
@@ -108,8 +98,8 @@ pub fn committed(collection: &str, limit: usize) -> Result<Vec<DocumentChange>, 
 pub fn replicated(collection: &str, changes: &[DocumentChange]) -> Result<(), Error> {
     let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.storage_change AS s
              USING ROWS FROM (unnest($2), unnest($3))
                  AS given (document_id, change)
@@ -117,7 +107,7 @@ pub fn replicated(collection: &str, changes: &[DocumentChange]) -> Result<(), Er
                AND s.change = given.change",
             &[collection.into(), documents.into(), numbers.into()],
         )?;
-        execute(
+        owner.execute(
             "DELETE FROM rag_internal.storage_delay WHERE collection = $1",
             &[collection.into()],
         )?;
@@ -130,8 +120,8 @@ pub fn replicated(collection: &str, changes: &[DocumentChange]) -> Result<(), Er
 pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Result<(), Error> {
     let documents: Vec<pgrx::Uuid> = changes.iter().map(|one| uuid(one.document)).collect();
     let numbers: Vec<i64> = changes.iter().map(|one| one.change).collect();
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "UPDATE rag_internal.storage_change AS s SET
                  refusals = s.refusals + 1,
                  retry_at = CASE WHEN $4 THEN clock_timestamp()
@@ -157,8 +147,8 @@ pub fn refused(collection: &str, changes: &[DocumentChange], error: &str) -> Res
 
 /// Returns why the server of a collection refuses one of its documents, if it does.
 pub fn refusal(collection: &str) -> Result<Option<String>, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT error FROM rag_internal.storage_change
              WHERE collection = $1 AND error IS NOT NULL ORDER BY change LIMIT 1",
             &[collection.into()],
@@ -172,8 +162,8 @@ pub fn refusal(collection: &str) -> Result<Option<String>, Error> {
 /// or that the server asks for.
 pub fn delay(collection: &str, error: &str, asked: Option<Duration>) -> Result<(), Error> {
     let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "INSERT INTO rag_internal.storage_delay AS d (collection, attempts, retry_at, error)
              VALUES ($1, 1, clock_timestamp()
                          + make_interval(secs => greatest($3, 1.0)), $2)
@@ -211,8 +201,8 @@ pub const BLOCKS: &str = "EXISTS (
 
 /// Returns what is to be replicated, that which is due first.
 pub fn due() -> Result<Vec<PendingReplication>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             &format!(
                 "SELECT n.collection, n.removal,
                         greatest(0, coalesce(extract(epoch FROM n.retry_at
@@ -248,8 +238,8 @@ pub fn due() -> Result<Vec<PendingReplication>, Error> {
 
 /// Returns the number of documents of a collection with pending changes.
 pub fn pending(collection: &str) -> Result<i64, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT count(*) AS pending FROM rag_internal.storage_change WHERE collection = $1",
             &[collection.into()],
             |row| row.required("pending"),
@@ -260,8 +250,8 @@ pub fn pending(collection: &str) -> Result<i64, Error> {
 
 /// Returns true if the server of a collection has a document as it is now.
 pub fn has_replica(collection: &str) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT EXISTS (
                  SELECT FROM rag.documents d
                  WHERE d.collection = $1 AND d.chunk_count > 0 AND NOT EXISTS (
@@ -276,8 +266,8 @@ pub fn has_replica(collection: &str) -> Result<bool, Error> {
 
 /// Queues all documents of a collection, to be written again.
 pub fn queue_all(collection: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "INSERT INTO rag_internal.storage_change (collection, document_id)
              SELECT collection, document_id FROM rag.documents
              WHERE collection = $1 AND chunk_count > 0
@@ -294,9 +284,9 @@ pub fn queue_all(collection: &str) -> Result<(), Error> {
 /// changes. The collection is dropped afterwards, or gets other storage.
 pub fn release(collection: &Collection) -> Result<(), Error> {
     let name = collection.name.as_str();
-    as_owner(|| {
+    as_owner(|owner| {
         for table in ["storage_change", "storage_delay"] {
-            execute(
+            owner.execute(
                 &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
                 &[name.into()],
             )?;
@@ -304,7 +294,7 @@ pub fn release(collection: &Collection) -> Result<(), Error> {
         let Some(partition) = partitions::of(name)? else {
             return Ok(());
         };
-        execute(
+        owner.execute(
             "INSERT INTO rag_internal.storage_removal
                  (retriever, spec, server_url, owner_id, partition, collection)
              SELECT r.name, r.spec, r.server_url, r.owner_id, $2, c.name
@@ -347,8 +337,8 @@ pub struct ChunkPoint {
 /// Returns the chunks of some documents.
 pub fn points(collection: &Collection, documents: &[Uuid]) -> Result<Vec<ChunkPoint>, Error> {
     let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             &format!(
                 "SELECT c.chunk_id, c.document_id, c.embedding, c.source, c.document_type,
                         c.category, coalesce(c.tags, '{{}}') AS tags, c.knowledge_id,
@@ -359,8 +349,8 @@ pub fn points(collection: &Collection, documents: &[Uuid]) -> Result<Vec<ChunkPo
             &[documents.into()],
             |row| {
                 Ok(ChunkPoint {
-                    chunk: read_uuid(&row, "chunk_id")?,
-                    document: read_uuid(&row, "document_id")?,
+                    chunk: row.uuid("chunk_id")?,
+                    document: row.uuid("document_id")?,
                     vector: Vec::from(row.required::<OwnedVector>("embedding")?),
                     source: row.get("source")?,
                     document_type: row.required("document_type")?,
@@ -378,8 +368,8 @@ pub fn points(collection: &Collection, documents: &[Uuid]) -> Result<Vec<ChunkPo
 /// exist any more.
 pub fn chunk_counts(collection: &Collection, documents: &[Uuid]) -> Result<Vec<i64>, Error> {
     let documents: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(*id)).collect();
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT coalesce(d.chunk_count, 0)::bigint AS chunks
              FROM unnest($2) WITH ORDINALITY AS w (document_id, place)
              LEFT JOIN rag.documents d
@@ -393,8 +383,8 @@ pub fn chunk_counts(collection: &Collection, documents: &[Uuid]) -> Result<Vec<i
 
 /// Returns the number of chunks of a collection.
 pub fn count_chunks(collection: &Collection) -> Result<i64, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             &format!(
                 "SELECT count(*) AS chunks FROM rag.chunks AS c WHERE {}",
                 collection.rows("c.")

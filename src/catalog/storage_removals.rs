@@ -9,20 +9,14 @@ use super::{
     partitions::Partition,
     storage_changes::{BLOCKS, MAX_DELAY, index_name},
 };
-use crate::{
-    error::Error,
-    pg::{
-        security::as_owner,
-        spi::{execute, query},
-    },
-};
+use crate::{error::Error, pg::spi::as_owner};
 
 /// Records that a server could not delete what it has to delete. It is tried
 /// again after a time that doubles.
 pub fn delay(removal: i64, error: &str, asked: Option<Duration>) -> Result<(), Error> {
     let asked = asked.map_or(0.0, |asked| asked.as_secs_f64());
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "UPDATE rag_internal.storage_removal AS r SET
                  attempts = r.attempts + 1,
                  retry_at = clock_timestamp() + make_interval(secs =>
@@ -51,8 +45,8 @@ pub struct Removal {
 
 /// Returns what the server of a collection has to delete, of transactions that have committed.
 pub fn of(collection: &str) -> Result<Vec<Removal>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             &format!(
                 "SELECT removal, retriever, spec, owner_id, partition, collection,
                         NOT EXISTS (SELECT FROM rag_internal.collection c
@@ -92,8 +86,8 @@ pub struct FailedRemoval {
 
 /// Returns what servers could not delete, of one collection or of all.
 pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
-    as_owner(|| {
-        query(
+    as_owner(|owner| {
+        owner.query(
             "SELECT removal, collection, retriever, owner_id,
                     server_url, error
              FROM rag_internal.storage_removal
@@ -114,8 +108,8 @@ pub fn failed(collection: Option<&str>) -> Result<Vec<FailedRemoval>, Error> {
 }
 
 pub fn done(removal: i64) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.storage_removal WHERE removal = $1",
             &[removal.into()],
         )

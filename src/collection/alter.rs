@@ -21,7 +21,7 @@ use crate::{
     },
     error::{Error, definition::DefinitionErrors},
     models::users,
-    pg::security::as_owner,
+    pg::spi::as_owner,
 };
 
 /// The attribute whose change may be followed at once although there are chunks.
@@ -48,7 +48,7 @@ pub fn alter(collection: &Collection, definition: CollectionDefinition) -> Resul
     }
     let external_id = definition.external_id.as_deref();
     if let Some(id) = external_id.filter(|_| definition.external_id != present.external_id) {
-        as_owner(|| names::claim_external_id(id, Some(collection)))?;
+        as_owner(|owner| names::claim_external_id(owner, id, Some(collection)))?;
     }
 
     let changes = definition.changes_since(present);
@@ -69,7 +69,7 @@ pub fn alter(collection: &Collection, definition: CollectionDefinition) -> Resul
             .keys()
             .any(|it| CollectionDefinition::describes_chunks(it))
     };
-    as_owner(|| collections::change(collection, at_once, wanted))?;
+    as_owner(|owner| collections::change(owner, collection, at_once, wanted))?;
 
     if is_followed {
         placement::check(&Collection::get(name)?)?;

@@ -20,8 +20,7 @@ use crate::{
     pg::{
         lock::WriterLock,
         lookup::{self, try_lock_relation},
-        security::as_owner,
-        spi::execute,
+        spi::{OwnerRights, as_owner},
         transaction::{self, subtransaction, with_latest_snapshot},
     },
 };
@@ -130,10 +129,10 @@ pub fn repair(
     corruption: &Error,
     writers: WriterLock,
 ) -> Result<bool, Error> {
-    as_owner(|| {
+    as_owner(|owner| {
         let mut indexes = with_latest_snapshot(|| damage::named_by(corruption))?;
         indexes.retain(|index| index.is_index && is_used_by(index, collection));
-        let repaired = rebuild(&indexes, writers)?;
+        let repaired = rebuild(owner, &indexes, writers)?;
         Ok(repaired && !indexes.is_empty())
     })
 }
@@ -155,12 +154,16 @@ pub fn repair_marked(collection: &Collection) -> Result<(), Error> {
         .map(|mark| mark.relation)
         .filter(|relation| relation.is_index && is_used_by(relation, collection))
         .collect();
-    as_owner(|| rebuild(&indexes, WriterLock::Wait))?;
+    as_owner(|owner| rebuild(owner, &indexes, WriterLock::Wait))?;
     Ok(())
 }
 
 /// Rebuilds indexes. Returns false if one is in use and `writers` says not to wait.
-fn rebuild(indexes: &[DamagedRelation], writers: WriterLock) -> Result<bool, Error> {
+fn rebuild(
+    owner: &OwnerRights,
+    indexes: &[DamagedRelation],
+    writers: WriterLock,
+) -> Result<bool, Error> {
     for index in indexes {
         // the table is locked first, as everywhere
         let free = writers == WriterLock::Wait
@@ -170,7 +173,7 @@ fn rebuild(indexes: &[DamagedRelation], writers: WriterLock) -> Result<bool, Err
         if !free {
             return Ok(false);
         }
-        execute(&format!("REINDEX INDEX {}", index.name), &[])?;
+        owner.execute(&format!("REINDEX INDEX {}", index.name), &[])?;
     }
     Ok(true)
 }

@@ -14,7 +14,7 @@ use crate::{
     models::users,
     pg::{
         roles::{self, Owner},
-        security::as_owner,
+        spi::as_owner,
     },
 };
 
@@ -53,16 +53,16 @@ pub fn create_if_missing(
         return Err(errors.to_error(format!("invalid definition of collection \"{name}\"")));
     };
     users::require_use_of(&definition.retriever, definition.embedding_model.as_deref())?;
-    as_owner(|| {
-        names::claim(&name, None)?;
+    as_owner(|rights| {
+        names::claim(rights, &name, None)?;
         let external_id = definition.external_id.as_deref();
         if let Some(id) = external_id.filter(|id| *id != name.as_str()) {
-            names::claim_external_id(id, None)?;
+            names::claim_external_id(rights, id, None)?;
         }
         if retrievers::find(&definition.retriever)?.is_none() {
             return Err(retrievers::missing(&definition.retriever));
         }
-        if !collections::insert(&name, &definition, &owner)? {
+        if !collections::insert(rights, &name, &definition, &owner)? {
             return Ok(None);
         }
         let collection = Collection::get(name.as_str())?;

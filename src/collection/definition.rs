@@ -1,11 +1,13 @@
 //! The checks of a definition that need the database. `rag_definition::collection` has the others.
 
+use std::ffi::CString;
+
 use rag_definition::{Splitting, Unit, collection::CollectionDefinition};
 use rag_language::AUTO;
 
 use crate::{
     error::{Error, definition::DefinitionErrors},
-    pg::{spi::query, transaction::subtransaction},
+    pg::{text_search, transaction::subtransaction},
 };
 
 /// The name that stands for [`AUTO`].
@@ -65,16 +67,8 @@ fn qualified_text_config(name: &str) -> Result<String, Error> {
     if name == AUTO_NAME {
         return Ok(AUTO.to_owned());
     }
-    let found = query(
-        "SELECT pg_catalog.format('%I.%I', n.nspname, c.cfgname) AS qualified
-         FROM pg_catalog.pg_ts_config AS c
-              JOIN pg_catalog.pg_namespace AS n
-                  ON n.oid OPERATOR(pg_catalog.=) c.cfgnamespace
-         WHERE c.oid OPERATOR(pg_catalog.=) $1::pg_catalog.regconfig",
-        &[name.into()],
-        |row| row.required("qualified"),
-    )?;
-    let qualified = found.into_iter().next();
+    let text = CString::new(name).map_err(|_| Error::invalid_parameter("a name contains NUL"))?;
+    let qualified = text_search::qualified_name(&text)?;
     qualified.ok_or_else(|| {
         Error::undefined(format!(
             "text search configuration \"{name}\" does not exist"

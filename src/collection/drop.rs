@@ -9,7 +9,7 @@ use crate::{
         partitions, sources,
     },
     error::Error,
-    pg::{security::as_owner, transaction::with_latest_snapshot},
+    pg::{spi::as_owner, transaction::with_latest_snapshot},
     storage::Storage,
 };
 
@@ -58,9 +58,9 @@ fn required_by_functions(action: &str) -> Error {
 pub fn drop(collection: &Collection) -> Result<(), Error> {
     check_droppable(collection)?;
     let name = collection.name.as_str();
-    as_owner(|| {
+    as_owner(|owner| {
         // the same statement may have dropped them
-        let sources = with_latest_snapshot(|| sources::names_of(Some(name)))?;
+        let sources = with_latest_snapshot(|| sources::names_of(owner, Some(name)))?;
         if !sources.is_empty() {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
@@ -73,14 +73,14 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
             ));
         }
         // what they have written must be deleted, too
-        partitions::exclude_writers(name)?;
+        partitions::exclude_writers(owner, name)?;
         // others may have dropped the collection, and created another one, in the meantime
         if Collection::find(name)?.is_none_or(|now| now.serial != collection.serial) {
             return Err(Collection::missing(name));
         }
-        partition::discard_rebuild(name)?;
-        placement::remove(collection)?;
+        partition::discard_rebuild(owner, name)?;
+        placement::remove(owner, collection)?;
         Storage::of(collection).release(collection)?;
-        collections::delete(name)
+        collections::delete(owner, name)
     })
 }

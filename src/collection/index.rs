@@ -15,8 +15,7 @@ use crate::{
     pg::{
         lock::WriterLock,
         lookup::{self, lock_relation, try_lock_relation},
-        security::as_owner,
-        spi::{execute, query},
+        spi::{OwnerRights, as_owner},
         transaction::with_latest_snapshot,
     },
     storage::{Storage, built_index},
@@ -51,16 +50,16 @@ fn is_on(collection: &Collection, partition: pg_sys::Oid) -> bool {
 /// # Errors
 /// A statement fails.
 pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> Result<(), Error> {
-    as_owner(|| {
+    as_owner(|owner| {
         // the collection may be older than its partition
-        let Some(partition) = partitions::of_writer(collection.name.as_str())? else {
+        let Some(partition) = partitions::of_writer(owner, collection.name.as_str())? else {
             return Ok(());
         };
         let Some(relation) = partition.oid() else {
             return Ok(());
         };
         let needs_keywords = || keyword_index::is_missing(collection, relation);
-        if missing(collection, &partition, relation)?.is_empty() && !needs_keywords() {
+        if missing(owner, collection, &partition, relation)?.is_empty() && !needs_keywords() {
             return Ok(());
         }
         // two transactions must not both create the indexes
@@ -68,16 +67,16 @@ pub fn create_if_large_enough(collection: &Collection, writers: WriterLock) -> R
             return Ok(());
         }
         if needs_keywords() {
-            keyword_index::create(collection, &partition)?;
+            keyword_index::create(owner, collection, &partition)?;
         }
-        let missing = with_latest_snapshot(|| missing(collection, &partition, relation))?;
+        let missing = with_latest_snapshot(|| missing(owner, collection, &partition, relation))?;
         let partition = partition.qualified();
         for index in &missing {
-            execute(&format!("CREATE INDEX ON {partition} {index}"), &[])?;
+            owner.execute(&format!("CREATE INDEX ON {partition} {index}"), &[])?;
         }
         if !missing.is_empty() {
             // without statistics the planner expects a few rows, and sorts them
-            execute(&format!("ANALYZE {partition}"), &[])?;
+            owner.execute(&format!("ANALYZE {partition}"), &[])?;
         }
         Ok(())
     })
@@ -92,19 +91,19 @@ pub fn drop(collection: &Collection) -> Result<(), Error> {
     let Some(partition) = collection.partition_oid() else {
         return Ok(());
     };
-    as_owner(|| {
+    as_owner(|owner| {
         for method in StorageType::ALL
             .iter()
             .filter_map(|storage| storage.access_method())
         {
             while let Some(index) = lookup::whole_index(partition, method) {
-                let name = query(
-                    "SELECT $1::pg_catalog.regclass::pg_catalog.text",
+                let name = owner.query(
+                    "SELECT $1::regclass::text AS name",
                     &[index.into()],
-                    |row| row.required::<String>(1),
+                    |row| row.required::<String>("name"),
                 )?;
                 for name in name {
-                    execute(&format!("DROP INDEX {name}"), &[])?;
+                    owner.execute(&format!("DROP INDEX {name}"), &[])?;
                 }
             }
         }
@@ -127,20 +126,21 @@ const FILTER_INDEXES: [(&str, &str); 4] = [
 /// Returns the text after `CREATE INDEX ON ...` for each missing index, or nothing if the
 /// collection is too small.
 pub fn missing(
+    owner: &OwnerRights,
     collection: &Collection,
     partition: &Partition,
     relation: pg_sys::Oid,
 ) -> Result<Vec<String>, Error> {
-    let found = query(
-        "SELECT ARRAY(SELECT a.attname::pg_catalog.text
-                      FROM pg_catalog.pg_index AS i
-                      JOIN pg_catalog.pg_attribute AS a
+    let found = owner.query(
+        "SELECT ARRAY(SELECT a.attname::text
+                      FROM pg_index AS i
+                      JOIN pg_attribute AS a
                           ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-                      WHERE i.indrelid = p.oid AND i.indisvalid)
-         FROM pg_catalog.pg_class AS p
-         WHERE p.oid = $1 AND pg_catalog.pg_relation_size(p.oid) NOT BETWEEN 1 AND $2 - 1",
+                      WHERE i.indrelid = p.oid AND i.indisvalid) AS columns
+         FROM pg_class AS p
+         WHERE p.oid = $1 AND pg_relation_size(p.oid) NOT BETWEEN 1 AND $2 - 1",
         &[relation.into(), MIN_BYTES.into()],
-        |row| row.required::<Vec<String>>(1),
+        |row| row.required::<Vec<String>>("columns"),
     )?;
     let Some(indexed) = found.into_iter().next() else {
         return Ok(vec![]);
@@ -155,7 +155,7 @@ pub fn missing(
     if missing.is_empty() {
         return Ok(missing);
     }
-    let enough = query(
+    let enough = owner.query(
         &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", partition.qualified()),
         &[(MIN_CHUNKS - 1).into()],
         |_| Ok(()),
@@ -198,16 +198,19 @@ fn missing_vector_index(
 /// Creates the index that finds chunks by their ids alone, and keeps them unique in their
 /// collection. Collections whose documents `rag` splits itself do not need it. Runs as the
 /// extension's owner.
-pub fn create_for_given_chunks(collection: &Collection) -> Result<(), Error> {
-    if let Some(partition) = partitions::of_writer(collection.name.as_str())? {
-        create_for_given_chunks_on(&partition)?;
+pub fn create_for_given_chunks(owner: &OwnerRights, collection: &Collection) -> Result<(), Error> {
+    if let Some(partition) = partitions::of_writer(owner, collection.name.as_str())? {
+        create_for_given_chunks_on(owner, &partition)?;
     }
     Ok(())
 }
 
 /// Creates that index on a partition. Returns false if it exists.
-pub fn create_for_given_chunks_on(partition: &Partition) -> Result<bool, Error> {
-    let exists = query(
+pub fn create_for_given_chunks_on(
+    owner: &OwnerRights,
+    partition: &Partition,
+) -> Result<bool, Error> {
+    let exists = owner.query(
         "SELECT FROM pg_index i
          JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
          WHERE i.indrelid = to_regclass($1) AND i.indisunique AND a.attname = 'chunk_id'",
@@ -219,7 +222,7 @@ pub fn create_for_given_chunks_on(partition: &Partition) -> Result<bool, Error> 
             "CREATE UNIQUE INDEX ON {} (chunk_id, collection)",
             partition.qualified()
         );
-        execute(&statement, &[])?;
+        owner.execute(&statement, &[])?;
     }
     Ok(exists.is_empty())
 }

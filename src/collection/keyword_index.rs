@@ -11,7 +11,7 @@ use rag_language::KEY;
 use crate::{
     catalog::{collections::Collection, partitions::Partition},
     error::Error,
-    pg::{lookup, spi::execute},
+    pg::{lookup, spi::OwnerRights},
 };
 
 /// Returns the valid keyword index of a collection.
@@ -28,15 +28,15 @@ pub fn expression(collection: &Collection, alias: &str) -> String {
     let text = match collection.definition.title_weight {
         0 => format!("{alias}.content"),
         weight => format!(
-            "pg_catalog.repeat(coalesce({alias}.title OPERATOR(pg_catalog.||) ' ', ''), {weight}) \
-             OPERATOR(pg_catalog.||) {alias}.content"
+            "repeat(coalesce({alias}.title || ' ', ''), {weight}) \
+             || {alias}.content"
         ),
     };
     if collection.detects_language() {
         format!(
-            "pg_catalog.chr(1) OPERATOR(pg_catalog.||) \
-             pg_catalog.left(coalesce({alias}.metadata OPERATOR(pg_catalog.->>) '{KEY}', ''), \
-             16) OPERATOR(pg_catalog.||) pg_catalog.chr(1) OPERATOR(pg_catalog.||) {text}"
+            "chr(1) || \
+             left(coalesce({alias}.metadata ->> '{KEY}', ''), \
+             16) || chr(1) || {text}"
         )
     } else {
         text
@@ -48,17 +48,21 @@ pub fn is_missing(collection: &Collection, partition: pg_sys::Oid) -> bool {
     collection.methods().uses_keywords() && lookup::whole_index(partition, c"rag_bm25").is_none()
 }
 
-/// Creates the index. Runs as the extension's owner.
+/// Creates the index.
 ///
 /// # Errors
 /// The text search configuration does not exist any more.
-pub fn create(collection: &Collection, partition: &Partition) -> Result<(), Error> {
+pub fn create(
+    owner: &OwnerRights,
+    collection: &Collection,
+    partition: &Partition,
+) -> Result<(), Error> {
     let statement = format!(
         "CREATE INDEX ON {} USING rag_bm25 (({})) WITH (text_config = {})",
         partition.qualified(),
         expression(collection, &partition.quoted_name()),
         pgrx::spi::quote_literal(&collection.definition.text_config),
     );
-    execute(&statement, &[])?;
+    owner.execute(&statement, &[])?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::{
         partitions,
     },
     error::{Cause, Error},
+    pg::spi::OwnerRights,
 };
 
 /// Checks that a model is the one of the stored embeddings. Distances between embeddings of
@@ -56,12 +57,15 @@ pub fn check(collection: &Collection, model: &ModelInfo) -> Result<(), Error> {
 }
 
 /// Prepares a collection for chunks with embeddings of a model: stores the model, and creates the
-/// partition if it does not exist. Runs as the extension's owner, in the transaction that writes
-/// the collection's documents.
+/// partition if it does not exist, in the transaction that writes the collection's documents.
 ///
 /// # Errors
 /// The retriever names another model, or the collection is not what it was when it was read.
-pub fn prepare_for(collection: &Collection, model: &ModelInfo) -> Result<(), Error> {
+pub fn prepare_for(
+    owner: &OwnerRights,
+    collection: &Collection,
+    model: &ModelInfo,
+) -> Result<(), Error> {
     if let Some(wanted) = collection.wanted_model().filter(|name| *name != model.name) {
         return Err(Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -72,23 +76,23 @@ pub fn prepare_for(collection: &Collection, model: &ModelInfo) -> Result<(), Err
         )
         .hint("Its own setting or its retriever names the model."));
     }
-    check_not_rebuilt(collection)?;
+    check_not_rebuilt(owner, collection)?;
     let is_same = collection
         .model
         .as_ref()
         .is_some_and(|stored| stored.fingerprint == model.fingerprint);
     if !is_same {
-        collections::note_model(collection.name.as_str(), model)?;
+        collections::note_model(owner, collection.name.as_str(), model)?;
     }
-    placement::ensure(collection, model.dimensions)
+    placement::ensure(owner, collection, model.dimensions)
 }
 
 /// Checks that the collection exists, and that chunks made by the settings at hand are still what
 /// it has. Its storage is not replaced before the transaction ends.
-fn check_not_rebuilt(collection: &Collection) -> Result<(), Error> {
+fn check_not_rebuilt(owner: &OwnerRights, collection: &Collection) -> Result<(), Error> {
     let name = collection.name.as_str();
     partitions::join_writers(name);
-    let what = match collections::version_of_writer(name)? {
+    let what = match collections::version_of_writer(owner, name)? {
         // it was dropped while the writer waited for the lock
         None => return Err(Collection::missing(name)),
         Some(now) if now.serial != collection.serial => "dropped and created again",

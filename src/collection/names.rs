@@ -10,15 +10,16 @@ use crate::{
     },
     error::Error,
     pg::lock::Lock,
+    pg::spi::OwnerRights,
 };
 
-/// Locks a name. Runs as the extension's owner.
+/// Locks a name.
 ///
 /// # Errors
 /// The name is the external id of another collection than `of`.
-pub fn claim(name: &Name, of: Option<&Collection>) -> Result<(), Error> {
+pub fn claim(owner: &OwnerRights, name: &Name, of: Option<&Collection>) -> Result<(), Error> {
     Lock::collection_name(name.as_str()).acquire_for_transaction();
-    if !collections::is_external_id_of_another(name, of)? {
+    if !collections::is_external_id_of_another(owner, name, of)? {
         return Ok(());
     }
     Err(
@@ -28,17 +29,21 @@ pub fn claim(name: &Name, of: Option<&Collection>) -> Result<(), Error> {
     )
 }
 
-/// Locks an external id. Runs as the extension's owner.
+/// Locks an external id.
 ///
 /// # Errors
 /// `id` is empty, or is the external id or the name of another collection than `of`.
-pub fn claim_external_id(id: &str, of: Option<&Collection>) -> Result<(), Error> {
+pub fn claim_external_id(
+    owner: &OwnerRights,
+    id: &str,
+    of: Option<&Collection>,
+) -> Result<(), Error> {
     if id.trim().is_empty() {
         return Err(Error::invalid_parameter("external_id must not be empty")
             .hint("Use NULL for a collection without an external id."));
     }
     Lock::collection_name(id).acquire_for_transaction();
-    let what = match collections::other_use(id, of)? {
+    let what = match collections::other_use(owner, id, of)? {
         None => return Ok(()),
         Some(OtherUse::Name) => "name",
         Some(OtherUse::ExternalId) => "external id",

@@ -1,12 +1,11 @@
-//! Partitions of `rag.chunks` are created, attached and dropped. All functions run as the
-//! extension's owner.
+//! Partitions of `rag.chunks` are created, attached and dropped.
 
 use pgrx::spi::quote_literal;
 
 use crate::{
     catalog::{partitions::Partition, rebuilds},
     error::Error,
-    pg::spi::execute,
+    pg::spi::OwnerRights,
 };
 
 /// Creates a relation with its keys, not attached yet.
@@ -19,6 +18,7 @@ use crate::{
 /// the partition if a statement of a user names another collection. The chunks of a collection
 /// among others are found by an index.
 pub fn create_detached(
+    owner: &OwnerRights,
     relation: &Partition,
     rows_of: &Partition,
     only: Option<&str>,
@@ -36,7 +36,7 @@ pub fn create_detached(
         ),
         None => ("document_id, chunk_id, collection", String::new()),
     };
-    execute(
+    owner.execute(
         &format!(
             "CREATE TABLE {partition} (
                  LIKE rag.chunks INCLUDING ALL EXCLUDING COMMENTS,
@@ -48,13 +48,13 @@ pub fn create_detached(
         ),
         &[],
     )?;
-    execute(
+    owner.execute(
         &format!("ALTER TABLE {partition} ALTER COLUMN partition SET DEFAULT {name}"),
         &[],
     )?;
-    execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
+    owner.execute(&format!("CREATE INDEX ON {partition} (embedding_key)"), &[])?;
     if only.is_none() {
-        execute(&format!("CREATE INDEX ON {partition} (collection)"), &[])?;
+        owner.execute(&format!("CREATE INDEX ON {partition} (collection)"), &[])?;
     }
     Ok(())
 }
@@ -62,9 +62,13 @@ pub fn create_detached(
 /// Says whether PostgreSQL tries to compress the texts of rows that are written from now on.
 /// Compressed ones stay compressed when rows are copied, and the others have been tried already.
 /// That takes almost half of the time of a copy.
-pub fn set_compresses(relation: &Partition, compresses: bool) -> Result<(), Error> {
+pub fn set_compresses(
+    owner: &OwnerRights,
+    relation: &Partition,
+    compresses: bool,
+) -> Result<(), Error> {
     let storage = if compresses { "EXTENDED" } else { "EXTERNAL" };
-    execute(
+    owner.execute(
         &format!(
             "ALTER TABLE {} ALTER COLUMN content SET STORAGE {storage}",
             relation.qualified()
@@ -78,8 +82,8 @@ pub fn set_compresses(relation: &Partition, compresses: bool) -> Result<(), Erro
 ///
 /// CREATE TABLE ... PARTITION OF would wait for all transactions that have read `rag.chunks`, and
 /// they for it.
-pub fn attach(partition: &Partition) -> Result<(), Error> {
-    execute(
+pub fn attach(owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "ALTER TABLE rag.chunks ATTACH PARTITION {} FOR VALUES IN ({})",
             partition.qualified(),
@@ -92,9 +96,13 @@ pub fn attach(partition: &Partition) -> Result<(), Error> {
 
 /// Gives a relation, which is not attached, the name of the partition that its rows are for, and
 /// attaches it.
-pub fn attach_as(relation: &Partition, partition: &Partition) -> Result<(), Error> {
+pub fn attach_as(
+    owner: &OwnerRights,
+    relation: &Partition,
+    partition: &Partition,
+) -> Result<(), Error> {
     if relation != partition {
-        execute(
+        owner.execute(
             &format!(
                 "ALTER TABLE {} RENAME TO {}",
                 relation.qualified(),
@@ -103,21 +111,21 @@ pub fn attach_as(relation: &Partition, partition: &Partition) -> Result<(), Erro
             &[],
         )?;
     }
-    attach(partition)
+    attach(owner, partition)
 }
 
 /// Drops a relation with all of its chunks.
-pub fn drop(relation: &Partition) -> Result<(), Error> {
-    execute(&format!("DROP TABLE {}", relation.qualified()), &[])?;
+pub fn drop(owner: &OwnerRights, relation: &Partition) -> Result<(), Error> {
+    owner.execute(&format!("DROP TABLE {}", relation.qualified()), &[])?;
     Ok(())
 }
 
 /// Forgets the rebuild of a collection, and drops what it has built.
-pub fn discard_rebuild(collection: &str) -> Result<(), Error> {
-    if let Some(rebuild) = rebuilds::find(collection)?
+pub fn discard_rebuild(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
+    if let Some(rebuild) = rebuilds::find(owner, collection)?
         && rebuild.relation.oid().is_some()
     {
-        drop(&rebuild.relation)?;
+        drop(owner, &rebuild.relation)?;
     }
-    rebuilds::forget(collection)
+    rebuilds::forget(owner, collection)
 }

@@ -17,7 +17,7 @@ use crate::{
         partitions::{self, Member, Partition, others},
     },
     error::Error,
-    pg::security::as_owner,
+    pg::spi::{OwnerRights, as_owner},
     storage::Storage,
 };
 
@@ -28,21 +28,25 @@ pub fn wanted(collection: &Collection) -> Partition {
 }
 
 /// Creates the partition of a collection if it has none, with what must be there before the first
-/// chunk. Runs as the extension's owner, in the transaction that writes the first document.
+/// chunk, in the transaction that writes the first document.
 ///
 /// # Errors
 /// The partition is of another strategy, or its indexes are made in another way.
-pub fn ensure(collection: &Collection, dimensions: usize) -> Result<(), Error> {
+pub fn ensure(
+    owner: &OwnerRights,
+    collection: &Collection,
+    dimensions: usize,
+) -> Result<(), Error> {
     if collection.partition_oid().is_some() {
         return Ok(());
     }
-    let Some(new) = join(collection, dimensions)? else {
+    let Some(new) = join(owner, collection, dimensions)? else {
         return Ok(());
     };
     if collection.methods().uses_keywords() {
-        keyword_index::create(collection, &new)?;
+        keyword_index::create(owner, collection, &new)?;
     }
-    Storage::of(collection).watch(&new)
+    Storage::of(collection).watch(owner, &new)
 }
 
 /// Creates the partition that the row of the collection names, if it does not exist: the row comes
@@ -54,16 +58,20 @@ pub fn ensure(collection: &Collection, dimensions: usize) -> Result<(), Error> {
 pub fn restore(collection: &Collection) -> Result<(), Error> {
     let dimensions = collection.model.as_ref().map(|model| model.dimensions);
     match dimensions.filter(|_| collection.partition.is_some()) {
-        Some(dimensions) => as_owner(|| ensure(collection, dimensions)),
+        Some(dimensions) => as_owner(|owner| ensure(owner, collection, dimensions)),
         None => Ok(()),
     }
 }
 
 /// Puts a collection that has no partition into the one that its strategy names, which is created
 /// if it does not exist. Returns the partition if it is new.
-fn join(collection: &Collection, dimensions: usize) -> Result<Option<Partition>, Error> {
+fn join(
+    owner: &OwnerRights,
+    collection: &Collection,
+    dimensions: usize,
+) -> Result<Option<Partition>, Error> {
     let (name, strategy) = (collection.name.as_str(), collection.strategy());
-    let known = partitions::of_first_writer(name)?;
+    let known = partitions::of_first_writer(owner, name)?;
     if known.as_ref().is_some_and(|known| known.oid().is_some()) {
         return Ok(None);
     }
@@ -74,28 +82,32 @@ fn join(collection: &Collection, dimensions: usize) -> Result<Option<Partition>,
     };
     let partition = match known {
         Some(known) => known,
-        None => free(collection, wanted(collection))?,
+        None => free(owner, collection, wanted(collection))?,
     };
     if is_shared {
-        partitions::lock_all()?;
+        partitions::lock_all(owner)?;
     }
     let is_new = partition.oid().is_none();
     if is_new {
         let only = (!is_shared).then_some(name);
-        relations::create_detached(&partition, &partition, only, dimensions)?;
-        relations::attach(&partition)?;
+        relations::create_detached(owner, &partition, &partition, only, dimensions)?;
+        relations::attach(owner, &partition)?;
     } else {
-        check_place(collection, &partition, Some(dimensions))?;
+        check_place(owner, collection, &partition, Some(dimensions))?;
     }
-    partitions::set(name, &partition, mode)?;
+    partitions::set(owner, name, &partition, mode)?;
     Ok(is_new.then_some(partition))
 }
 
 /// Returns the partition, or another one if a collection that was renamed has it for itself.
-fn free(collection: &Collection, partition: Partition) -> Result<Partition, Error> {
+fn free(
+    owner: &OwnerRights,
+    collection: &Collection,
+    partition: Partition,
+) -> Result<Partition, Error> {
     let is_own = !collection.strategy().is_shared() && partition.oid().is_some();
-    match is_own && is_of_renamed(&others(collection.name.as_str(), &partition)?) {
-        true => partitions::free_name(partition.name()),
+    match is_own && is_of_renamed(&others(owner, collection.name.as_str(), &partition)?) {
+        true => partitions::free_name(owner, partition.name()),
         false => Ok(partition),
     }
 }
@@ -107,45 +119,46 @@ fn is_of_renamed(others: &[Member]) -> bool {
 }
 
 /// Deletes the chunks of a collection that is dropped. The partition is dropped with its last
-/// collection. Runs as the extension's owner.
-pub fn remove(collection: &Collection) -> Result<(), Error> {
-    leave(collection)?.map_or(Ok(()), |partition| relations::drop(&partition))
+/// collection.
+pub fn remove(owner: &OwnerRights, collection: &Collection) -> Result<(), Error> {
+    leave(owner, collection)?.map_or(Ok(()), |partition| relations::drop(owner, &partition))
 }
 
 /// Returns true if no other collection is in the partition of a collection.
-pub fn is_alone(collection: &Collection) -> Result<bool, Error> {
+pub fn is_alone(owner: &OwnerRights, collection: &Collection) -> Result<bool, Error> {
     match &collection.partition {
-        Some(partition) => Ok(others(collection.name.as_str(), partition)?.is_empty()),
+        Some(partition) => Ok(others(owner, collection.name.as_str(), partition)?.is_empty()),
         None => Ok(true),
     }
 }
 
 /// Returns true if the partition that the strategy of the retriever names does not exist, or has no
 /// other collection than this one.
-pub fn is_wanted_alone(collection: &Collection) -> Result<bool, Error> {
+pub fn is_wanted_alone(owner: &OwnerRights, collection: &Collection) -> Result<bool, Error> {
     let partition = wanted(collection);
     match partition.oid() {
         None => Ok(true),
         Some(_) if collection.partition.as_ref() == Some(&partition) => {
-            Ok(others(collection.name.as_str(), &partition)?.is_empty())
+            Ok(others(owner, collection.name.as_str(), &partition)?.is_empty())
         }
         Some(_) => Ok(false),
     }
 }
 
 /// Deletes the chunks of a collection from a partition that others share. Otherwise deletes
-/// nothing, and returns the partition, which is to be dropped. Runs as the extension's owner.
-pub fn leave(collection: &Collection) -> Result<Option<Partition>, Error> {
+/// nothing, and returns the partition, which is to be dropped.
+pub fn leave(owner: &OwnerRights, collection: &Collection) -> Result<Option<Partition>, Error> {
     let name = collection.name.as_str();
-    let Some(partition) = partitions::of_writer(name)?.filter(|of| of.oid().is_some()) else {
+    let Some(partition) = partitions::of_writer(owner, name)?.filter(|of| of.oid().is_some())
+    else {
         return Ok(None);
     };
     // a collection that joins the partition waits until it is dropped, and creates it again
-    partitions::lock_all()?;
-    if others(name, &partition)?.is_empty() {
+    partitions::lock_all(owner)?;
+    if others(owner, name, &partition)?.is_empty() {
         return Ok(Some(partition));
     }
-    chunks::delete_all(&partition, name)?;
+    chunks::delete_all(owner, &partition, name)?;
     Ok(None)
 }
 
@@ -180,14 +193,16 @@ pub fn check_wanted(collection: &Collection) -> Result<(), Error> {
 }
 
 fn check_as_owner(collection: &Collection) -> Result<(), Error> {
-    as_owner(|| match &collection.partition {
+    as_owner(|owner| match &collection.partition {
         Some(partition) => {
-            let others = others(collection.name.as_str(), partition)?;
+            let others = others(owner, collection.name.as_str(), partition)?;
             let mut others = others.iter();
             others.try_for_each(|other| check_agreement(collection, partition, other, None))
         }
         None => match wanted(collection) {
-            partition if partition.oid().is_some() => check_place(collection, &partition, None),
+            partition if partition.oid().is_some() => {
+                check_place(owner, collection, &partition, None)
+            }
             _ => Ok(()),
         },
     })
@@ -195,6 +210,7 @@ fn check_as_owner(collection: &Collection) -> Result<(), Error> {
 
 /// Checks that a collection may join a relation that exists.
 fn check_place(
+    owner: &OwnerRights,
     collection: &Collection,
     partition: &Partition,
     dimensions: Option<usize>,
@@ -207,7 +223,7 @@ fn check_place(
         .detail(detail)
         .hint("Use a retriever with another prefix or fixedName in its indexStrategy.")
     };
-    let others = others(collection.name.as_str(), partition)?;
+    let others = others(owner, collection.name.as_str(), partition)?;
     let Some(other) = others.first() else {
         let partition = partition.qualified();
         return Err(refuse(format!(

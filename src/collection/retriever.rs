@@ -26,6 +26,7 @@ use crate::{
     error::{Cause, Error},
     models::{embedding::EmbeddingModel, users::named},
     pg::roles::{self, Owner},
+    pg::spi::as_owner,
     secrets,
     storage::{self, Storage},
 };
@@ -235,7 +236,7 @@ fn check(name: &str, definition: &RetrieverDefinition) -> Result<(), Error> {
         return Err(invalid(problem));
     }
     if let Some(wanted) = definition.model() {
-        models::lock_shared(wanted)?;
+        as_owner(|owner| models::lock_shared(owner, wanted))?;
         EmbeddingModel::named(wanted).map_err(|error| match error.cause() {
             Cause::Right => error,
             _ => {

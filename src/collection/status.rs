@@ -14,7 +14,7 @@ use crate::{
         collections::Collection,
     },
     error::{Cause, Error},
-    pg::security::{as_owner, with_safe_search_path},
+    pg::spi::{Rights, as_caller, as_owner},
 };
 
 /// The number of bytes of an embedding before its elements.
@@ -191,11 +191,11 @@ fn documents(number: i64) -> &'static str {
 /// A statement fails.
 pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
     let name = collection.name.as_str();
-    let count = || collection_figures::counts(Some(name));
+    let count = |rights: &Rights| collection_figures::counts(rights, Some(name));
     // a check for each document would take longer with each collection
     let as_counter = || match access::sees_every_document(collection) {
-        true => as_owner(count),
-        false => with_safe_search_path(count),
+        true => as_owner(|owner| count(owner)),
+        false => as_caller(count),
     };
     let (counted, problem) = match explained(as_counter) {
         Err(error) if error.is(Cause::Corrupt) => {
@@ -218,10 +218,10 @@ pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
 /// # Errors
 /// A statement fails.
 pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
-    match explained(|| with_safe_search_path(|| collection_figures::counts(None))) {
+    match explained(|| as_caller(|caller| collection_figures::counts(caller, None))) {
         Err(error) if error.is(Cause::Corrupt) => {
             let mut all = vec![];
-            for name in with_safe_search_path(collection_figures::names)? {
+            for name in as_caller(collection_figures::names)? {
                 // it may have been dropped
                 if let Some(collection) = Collection::find(&name)? {
                     all.extend(of(&collection)?);

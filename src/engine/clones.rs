@@ -19,6 +19,7 @@ use crate::{
     pg::{
         extension::databases,
         process::database,
+        spi::as_owner,
         transaction::{at_commit, transaction},
     },
 };
@@ -64,7 +65,12 @@ pub fn remove_unused(source: &Source) -> Result<(), Error> {
         .filter(|user| user.database == mine)
         .filter_map(parse_uid)
         .collect();
-    let (databases, present) = transaction(|| Ok((databases()?, sources::existing(&uids)?)))?;
+    let (databases, present) = transaction(|| {
+        Ok((
+            databases()?,
+            as_owner(|owner| sources::existing(owner, &uids))?,
+        ))
+    })?;
     let present: HashSet<String> = present.iter().map(ToString::to_string).collect();
     let needs_none = !matches!(
         &source.spec,

@@ -19,6 +19,7 @@ use crate::{
     engine::folders,
     error::{Cause, Error},
     pg::roles::{self, Owner},
+    pg::spi::as_owner,
     secrets, settings,
 };
 
@@ -48,7 +49,7 @@ pub fn create(name: &Name, kind: &str, provider: &str, spec: &Value) -> Result<(
         secret: secret.as_ref(),
         owner: &owner,
     };
-    if models::create(name, kind, provider, &row)? {
+    if as_owner(|owner| models::create(owner, name, kind, provider, &row))? {
         return test::note(name);
     }
     Err(Error::duplicate(format!("model \"{name}\" already exists"))
@@ -78,7 +79,7 @@ pub fn alter(name: &Name, spec: Option<&Value>, owner: Option<&str>) -> Result<(
     if kind == ModelKind::Embedding && is_other {
         users::check_change(&present)?;
     }
-    models::update(&present.name, &row)?;
+    as_owner(|owner| models::update(owner, &present.name, &row))?;
     test::note(&present.name)
 }
 
@@ -111,12 +112,12 @@ fn vectors_depend_on(spec: &Value) -> Value {
 /// # Errors
 /// The caller does not own it.
 pub fn drop(name: &str) -> Result<bool, Error> {
-    let Some(present) = models::lock(name)? else {
+    let Some(present) = as_owner(|owner| models::lock(owner, name))? else {
         return Ok(false);
     };
     require_owner(&present, "drop")?;
     users::check_unused(&present)?;
-    models::drop(&present.name)?;
+    as_owner(|owner| models::drop(owner, &present.name))?;
     forget_folders(&present);
     usage::forget_at_commit(present.uid.to_string());
     cache::forget_model_at_commit(present.uid);
@@ -143,19 +144,22 @@ fn forget_folders(model: &Model) {
 /// The caller does not own the model, or there is no such role.
 pub fn grant(name: &str, role: &str) -> Result<(), Error> {
     let present = owned(name, "grant the use of")?;
-    models::grant(&present.name, &access::grantee(role)?)
+    let role = access::grantee(role)?;
+    as_owner(|owner| models::grant(owner, &present.name, &role))
 }
 
 /// # Errors
 /// See [`grant`].
 pub fn revoke(name: &str, role: &str) -> Result<(), Error> {
     let present = owned(name, "revoke the use of")?;
-    models::revoke(&present.name, &access::grantee(role)?)
+    let role = access::grantee(role)?;
+    as_owner(|owner| models::revoke(owner, &present.name, &role))
 }
 
 /// Returns a model that the current role owns, and locks it.
 fn owned(name: &str, to_do: &str) -> Result<Model, Error> {
-    let present = models::lock(name)?.ok_or_else(|| models::missing(name))?;
+    let present =
+        as_owner(|owner| models::lock(owner, name))?.ok_or_else(|| models::missing(name))?;
     require_owner(&present, to_do)?;
     Ok(present)
 }

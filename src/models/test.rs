@@ -19,7 +19,7 @@ use crate::{
     engine::unexpected,
     error::Error,
     models::rights,
-    pg::{process, transaction},
+    pg::{process, spi::as_owner, transaction},
 };
 
 /// The number of tokens that a chat model may answer to a test.
@@ -73,7 +73,9 @@ fn describe(model: Model) -> Result<ModelInfo, Error> {
     let name = model.name.clone();
     let info = EmbeddingModel::of_model(model)?.info_now()?;
     if !transaction::is_read_only() && !process::is_in_recovery() {
-        models::note(&name, Some(&info.fingerprint), Some(info.dimensions))?;
+        as_owner(|owner| {
+            models::note(owner, &name, Some(&info.fingerprint), Some(info.dimensions))
+        })?;
     }
     Ok(info)
 }
@@ -84,7 +86,7 @@ fn describe(model: Model) -> Result<ModelInfo, Error> {
 /// # Errors
 /// The folder has no model that can be used.
 pub fn note(name: &str) -> Result<(), Error> {
-    let Some(model) = models::find_now(name)? else {
+    let Some(model) = as_owner(|owner| models::find_now(owner, name))? else {
         return Ok(());
     };
     if model.kind != ModelKind::Embedding {
@@ -95,7 +97,7 @@ pub fn note(name: &str) -> Result<(), Error> {
         _ => {
             let dimensions = model.settings()?.embedding.dimensions;
             let model = EmbeddingModel::of_model(model)?;
-            models::note(name, model.known_fingerprint(), dimensions)
+            as_owner(|owner| models::note(owner, name, model.known_fingerprint(), dimensions))
         }
     }
 }

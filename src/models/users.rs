@@ -11,6 +11,7 @@ use crate::{
     },
     error::Error,
     pg::roles,
+    pg::spi::as_owner,
 };
 
 /// Checks that the current role may create a collection with a retriever and a model. A model of
@@ -26,7 +27,7 @@ pub fn require_use_of(retriever: &str, model: Option<&str>) -> Result<(), Error>
     let Some(name) = model.or(named) else {
         return Ok(());
     };
-    models::lock_shared(name)?;
+    as_owner(|owner| models::lock_shared(owner, name))?;
     EmbeddingModel::usable(Some(name)).map(drop)
 }
 

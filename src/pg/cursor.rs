@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::{Spi, pg_sys};
 
-use super::spi::Row;
+use super::spi::{Rights, Row, read_rows};
 use crate::error::Error;
 
 /// A cursor of the current transaction. It sees what the statement sees that the client has sent.
@@ -13,11 +13,10 @@ use crate::error::Error;
 pub struct Cursor(String);
 
 impl Cursor {
-    /// Opens a cursor with the rights of the current role.
-    ///
     /// # Errors
     /// The statement contains NUL.
-    pub fn open(statement: &str) -> Result<Self, Error> {
+    pub fn open(rights: &Rights, statement: &str) -> Result<Self, Error> {
+        rights.check()?;
         let statement = CString::new(statement)
             .map_err(|_| Error::internal("unexpected NUL in a statement"))?;
         Spi::connect(|_| {
@@ -41,21 +40,21 @@ impl Cursor {
         })
     }
 
-    /// Reads the next rows, at most `rows`. Returns less at the end only.
+    /// Reads the next rows, at most `rows`. Returns less at the end only. The functions that they
+    /// are computed with have these rights.
     ///
     /// # Errors
     /// `read` fails.
     pub fn fetch<T>(
         &self,
+        rights: &Rights,
         rows: usize,
-        mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+        read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
+        rights.check()?;
         Spi::connect(|client| {
             let mut cursor = client.find_cursor(&self.0)?;
-            let mut found = vec![];
-            for tuple in cursor.fetch(rows as _)? {
-                found.push(read(Row::new(&tuple))?);
-            }
+            let found = read_rows(cursor.fetch(rows as _)?, read)?;
             // it stays open
             cursor.detach_into_name();
             Ok(found)

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString};
 use pgrx::{Spi, datum::DatumWithOid, pg_sys};
 use serde_json::Value;
 
+use super::spi::Rights;
 use crate::error::Error;
 
 /// Returns the plan of a statement, as EXPLAIN shows it. The statement is not run.
@@ -15,7 +16,12 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The statement cannot be planned.
-pub fn explain(statement: &str, args: &[DatumWithOid<'_>]) -> Result<Value, Error> {
+pub fn explain(
+    rights: &Rights,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+) -> Result<Value, Error> {
+    rights.check()?;
     let text = CString::new(format!("EXPLAIN (FORMAT JSON) {statement}"));
     let text = text.map_err(|_| Error::internal("a statement contains a zero byte"))?;
     let mut types: Vec<pg_sys::Oid> = args.iter().map(DatumWithOid::oid).collect();

@@ -4,7 +4,7 @@ use std::{cell::Cell, collections::HashSet};
 
 use pgrx::pg_sys;
 
-use super::{lookup, security::with_safe_search_path, spi::query};
+use super::{lookup, spi::as_caller};
 use crate::error::Error;
 
 thread_local! {
@@ -65,11 +65,11 @@ pub fn is_installed() -> bool {
 
 /// Returns the role that owns the extension, if the current database has it.
 pub fn extension_owner() -> Option<pg_sys::Oid> {
-    let found = with_safe_search_path(|| {
-        query(
-            "SELECT extowner FROM pg_catalog.pg_extension WHERE extname = 'rag'",
+    let found = as_caller(|caller| {
+        caller.query(
+            "SELECT extowner FROM pg_extension WHERE extname = 'rag'",
             &[],
-            |row| row.required::<pg_sys::Oid>(1),
+            |row| row.required::<pg_sys::Oid>("extowner"),
         )
     });
     found.ok()?.into_iter().next()
@@ -99,11 +99,11 @@ pub fn own_schema() -> Result<String, Error> {
 }
 
 fn read_own_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, Error> {
-    let found = with_safe_search_path(|| {
-        query(
-            "SELECT extnamespace FROM pg_catalog.pg_extension WHERE oid = $1",
+    let found = as_caller(|caller| {
+        caller.query(
+            "SELECT extnamespace FROM pg_extension WHERE oid = $1",
             &[extension.into()],
-            |row| row.required::<pg_sys::Oid>(1),
+            |row| row.required::<pg_sys::Oid>("extnamespace"),
         )
     })?;
     let schema = found.into_iter().next();
@@ -112,9 +112,9 @@ fn read_own_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, Error> {
 
 /// Returns the OIDs of the cluster's databases.
 pub fn databases() -> Result<HashSet<u32>, Error> {
-    let found = with_safe_search_path(|| {
-        query("SELECT oid FROM pg_catalog.pg_database", &[], |row| {
-            row.required::<pg_sys::Oid>(1)
+    let found = as_caller(|caller| {
+        caller.query("SELECT oid FROM pg_database", &[], |row| {
+            row.required::<pg_sys::Oid>("oid")
         })
     })?;
     Ok(found.into_iter().map(pg_sys::Oid::to_u32).collect())

@@ -27,8 +27,7 @@ use super::{
     compat::{self, hash_text},
     lookup,
     process::{database, my_pid},
-    security::with_safe_search_path,
-    spi::query,
+    spi::as_caller,
     wait::sleep,
 };
 use crate::error::Error;
@@ -240,14 +239,14 @@ pub enum WriterLock {
 
 /// Returns true if a process waits for a lock of this session, or for a process that does.
 pub fn is_blocked_by_me(process: i32) -> Result<bool, Error> {
-    let found = with_safe_search_path(|| {
-        query(
+    let found = as_caller(|caller| {
+        caller.query(
             "WITH RECURSIVE ahead (pid) AS (
-                 SELECT pg_catalog.unnest(pg_catalog.pg_blocking_pids($1))
-                 UNION SELECT pg_catalog.unnest(pg_catalog.pg_blocking_pids(pid)) FROM ahead)
-             SELECT EXISTS (SELECT FROM ahead WHERE pid = pg_catalog.pg_backend_pid())",
+                 SELECT unnest(pg_blocking_pids($1))
+                 UNION SELECT unnest(pg_blocking_pids(pid)) FROM ahead)
+             SELECT EXISTS (SELECT FROM ahead WHERE pid = pg_backend_pid())",
             &[process.into()],
-            |row| row.required(1),
+            |row| row.required("exists"),
         )
     })?;
     Ok(found.into_iter().any(|waits: bool| waits))

@@ -23,9 +23,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`roles`], [`security`] | roles, and code with the rights of another one |
+//! | [`roles`] | roles and their rights |
 //! | [`extension`], [`install`] | the extension's objects in the catalogs, and its files |
-//! | [`spi`], [`sqlstate`] | statements, and SQLSTATEs as text |
+//! | [`spi`] | statements, and the tokens of rights that they run through |
 //! | [`explain`] | plans of statements |
 //! | [`guc`] | settings |
 //! | [`wait`], [`worker`] | waits that can be interrupted, and background workers |
@@ -48,7 +48,6 @@ pub mod memory;
 pub mod planner;
 pub mod process;
 pub mod roles;
-pub mod security;
 pub mod spi;
 pub mod text_search;
 pub mod transaction;

@@ -183,6 +183,25 @@ pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R
     }
 }
 
+/// Sets a setting until the transaction ends, as `SET LOCAL` does. Settings that no extension
+/// defines are allowed, if their names have a dot.
+pub fn set_for_transaction(name: &CStr, value: &str) {
+    let value = std::ffi::CString::new(value).unwrap_or_default();
+    // SAFETY: both texts end with NUL and are copied.
+    unsafe {
+        pg_sys::set_config_option(
+            name.as_ptr(),
+            value.as_ptr(),
+            pg_sys::GucContext::PGC_USERSET,
+            pg_sys::GucSource::PGC_S_SESSION,
+            pg_sys::GucAction::GUC_ACTION_LOCAL,
+            true,
+            0,
+            false,
+        );
+    }
+}
+
 /// Sets a setting that every role may change, for the rest of the process.
 pub fn set_setting(name: &CStr, value: &str) {
     let value = std::ffi::CString::new(value).unwrap_or_default();

@@ -3,12 +3,14 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use pgrx::{PgList, pg_sys};
+use pgrx::{PgList, direct_function_call, pg_sys};
 
 use super::{
     compat, lookup,
     memory::{OwnedContext, with_error_reserve},
+    spi::as_caller,
 };
+use crate::error::Error;
 
 /// Texts are parsed in pieces of at most this size, because the words of a text take many times its
 /// memory. A piece ends at white space if there is some.
@@ -35,6 +37,27 @@ pub fn config(schema: &CStr, name: &CStr) -> Option<pg_sys::Oid> {
         )
     };
     (config != pg_sys::InvalidOid).then_some(config)
+}
+
+/// Returns the qualified and quoted name of a configuration. The name is looked up in the caller's
+/// `search_path`, like that of a table. Raises an ERROR if there is no such configuration.
+///
+/// # Errors
+/// A statement fails.
+pub fn qualified_name(name: &CStr) -> Result<Option<String>, Error> {
+    let name = pg_sys::Datum::from(name.as_ptr());
+    // SAFETY: the input function of regconfig, with a text that ends with NUL.
+    let config = unsafe { direct_function_call::<pg_sys::Oid>(pg_sys::regconfigin, &[Some(name)]) };
+    let found = as_caller(|caller| {
+        caller.query(
+            "SELECT format('%I.%I', n.nspname, c.cfgname) AS name
+             FROM pg_ts_config AS c JOIN pg_namespace AS n ON n.oid = c.cfgnamespace
+             WHERE c.oid = $1",
+            &[config.into()],
+            |row| row.required("name"),
+        )
+    })?;
+    Ok(found.into_iter().next())
 }
 
 /// Splits a name at its dots, as in SQL. Raises an ERROR for a text that is no name.

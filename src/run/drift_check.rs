@@ -12,7 +12,10 @@ use crate::{
     },
     drift::{self, DriftFindings, FollowUp},
     error::Error,
-    pg::transaction::{snapshot_is_fixed, with_latest_snapshot},
+    pg::{
+        spi::as_owner,
+        transaction::{snapshot_is_fixed, with_latest_snapshot},
+    },
     run::session,
 };
 
@@ -28,7 +31,7 @@ pub fn check(source: &Source) -> Result<(DriftFindings, FollowUp), Error> {
         session::wait_while_checked(&source.name, Some(session::MAX_WAIT_FOR_CHECK))?;
     }
     if !Lock::source_busy(&source.name).try_acquire_for_transaction_briefly() {
-        let run = with_latest_snapshot(|| runs::active(name))?;
+        let run = with_latest_snapshot(|| as_owner(|owner| runs::active(owner, name)))?;
         return Err(session::busy_error(&source.name, run.map(|run| run.run_id)));
     }
     let findings = drift::compare(source)?;

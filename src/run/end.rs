@@ -1,18 +1,18 @@
 //! The end of a run: its row, its source's status and conditions, its retry, and a line of the log.
 
-use pgrx::{PgSqlErrorCode as Code, datum::TimestampWithTimeZone};
+use pgrx::PgSqlErrorCode as Code;
 
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
-        runs::{Phase, error_to_json, prune},
+        run_phases::{self, CountedRun, IndexedSource, SourceState},
+        runs::{Phase, prune},
         sources::{self, Source},
     },
     drift::{self, DriftFindings},
     error::Error,
     pg::{
-        security::as_owner,
-        spi::{execute, execute_returning, query},
+        spi::{OwnerRights, as_owner},
         transaction::{at_commit, with_latest_snapshot},
     },
 };
@@ -95,79 +95,27 @@ impl EndCause {
     }
 }
 
-/// The part of a source's row that decides what follows a run.
-struct SourceState {
-    generation: i64,
-    max_retries: u32,
-    attempt: u32,
-    throttled: u32,
-}
-
 /// Ends a run. The source's conditions change only if its definition is still the run's; the counts
 /// of runs always change.
 ///
 /// # Errors
 /// The source's row is locked, for example.
 pub fn finish(run: RunEnd<'_>) -> Result<(), Error> {
-    as_owner(|| {
-        if let Some(state) = lock_state(run.source)? {
-            finish_source(&run, &state)?;
+    as_owner(|owner| {
+        if let Some(state) = run_phases::lock_state(owner, run.source)? {
+            finish_source(owner, &run, &state)?;
         }
         // after the source, whose row the trigger that announces this reads
-        let ended = execute_returning(
-            &format!(
-                "UPDATE rag_internal.run SET phase = $2, finished_at = pg_catalog.clock_timestamp(),
-                     updated_at = pg_catalog.clock_timestamp(), current_uri = NULL,
-                     waiting = NULL, commit = $3, error = $4, note = $5
-                 WHERE run_id = $1 RETURNING {LOGGED}"
-            ),
-            &[
-                run.run_id.into(),
-                run.phase().name().into(),
-                run.commit.into(),
-                run.outcome.err().map(error_to_json).into(),
-                run.note.into(),
-            ],
-            |row| row.required::<String>(1),
-        )?;
-        if let Some(counts) = ended.first() {
+        let error = run.outcome.err();
+        let counts = run_phases::end(owner, run.run_id, run.phase(), run.commit, error, run.note)?;
+        let name = run.source.name.as_str();
+        if let Some(counts) = counts {
             let outcome = run.cause.outcome(run.outcome.is_ok());
-            let source = run.source.name.as_str();
-            log_at_commit(run.run_id, source, outcome, counts, run.outcome.err());
+            log_at_commit(run.run_id, name, outcome, &counts, error);
         }
-        prune(run.source.name.as_str())
+        prune(owner, name)
     })
 }
-
-/// Locks the row of a source, without waiting, and reads the part that decides what follows a run.
-fn lock_state(source: &Source) -> Result<Option<SourceState>, Error> {
-    let found = execute_returning(
-        "SELECT generation, max_retries, attempt, throttled FROM rag_internal.source
-         WHERE name = $1 AND uid = $2
-         FOR NO KEY UPDATE NOWAIT",
-        &[source.name.as_str().into(), source.uid.into()],
-        |row| {
-            let count = |n| Ok::<_, Error>(u32::try_from(row.required::<i32>(n)?).unwrap_or(0));
-            Ok(SourceState {
-                generation: row.required(1)?,
-                max_retries: count(2)?,
-                attempt: count(3)?,
-                throttled: count(4)?,
-            })
-        },
-    )?;
-    Ok(found.into_iter().next())
-}
-
-/// The part of a run's row that the log shows.
-const LOGGED: &str = "pg_catalog.format(
-    'trigger=%s attempt=%s added=%s updated=%s deleted=%s unchanged=%s failed=%s warnings=%s '
-    'skipped=%s chunks_written=%s chunks_embedded=%s bytes_fetched=%s seconds=%s',
-    trigger, attempt, documents_added, documents_updated, documents_deleted,
-    documents_unchanged, documents_failed, documents_with_warnings, files_skipped,
-    chunks_written, chunks_embedded, bytes_fetched,
-    coalesce(pg_catalog.round(extract(epoch FROM finished_at - started_at)::pg_catalog.numeric, 3),
-             0))";
 
 /// Writes a line into the server's log once the transaction that ends the run has committed.
 fn log_at_commit(run_id: i64, source: &str, outcome: &str, counts: &str, error: Option<&Error>) {
@@ -185,7 +133,7 @@ fn log_at_commit(run_id: i64, source: &str, outcome: &str, counts: &str, error: 
     at_commit(move || pgrx::log!("{line}"));
 }
 
-fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
+fn finish_source(owner: &OwnerRights, run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
     let name = run.source.name.as_str();
     let completed = run.outcome.is_ok();
     let retry = match run.outcome {
@@ -197,29 +145,17 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
     let (attempt, throttled) = retry
         .as_ref()
         .map_or((0, 0), |retry| (retry.attempt, retry.throttled));
-    let retry_at: Option<TimestampWithTimeZone> = retry.as_ref().map(|retry| retry.at);
-    execute(
-        "UPDATE rag_internal.source SET
-             successful_run_count = successful_run_count + CASE WHEN $2 THEN 1 ELSE 0 END,
-             error_run_count = error_run_count + CASE WHEN $2 THEN 0 ELSE 1 END,
-             attempt = $3, throttled = $4, retry_at = $5, last_run_id = $6
-         WHERE name = $1",
-        &[
-            name.into(),
-            completed.into(),
-            (attempt as i32).into(),
-            (throttled as i32).into(),
-            retry_at.into(),
-            run.run_id.into(),
-        ],
-    )?;
+    let counted = CountedRun {
+        run_id: run.run_id,
+        completed,
+        attempt,
+        throttled,
+        retry_at: retry.as_ref().map(|retry| retry.at),
+    };
+    run_phases::count(owner, name, &counted)?;
     if state.generation != run.generation {
         // no run has carried out the current definition: without a schedule the source is due
-        execute(
-            "UPDATE rag_internal.source SET next_run = pg_catalog.now()
-             WHERE name = $1 AND schedule IS NULL",
-            &[name.into()],
-        )?;
+        run_phases::make_due(owner, name)?;
         let message = format!(
             "run {} carried out generation {}, which is not the current one",
             run.run_id, run.generation
@@ -230,31 +166,18 @@ fn finish_source(run: &RunEnd<'_>, state: &SourceState) -> Result<(), Error> {
             "DefinitionChanged",
             message,
         );
-        return sources::set_conditions(name, &changes);
+        return sources::set_conditions(owner, name, &changes);
     }
-    execute(
-        "UPDATE rag_internal.source AS s SET
-             observed_generation = $2,
-             last_indexed = CASE WHEN $3 THEN pg_catalog.clock_timestamp()
-                                 ELSE s.last_indexed END,
-             last_commit = CASE WHEN $3 AND $4 THEN $5 ELSE s.last_commit END,
-             documents = CASE WHEN $3
-                              THEN (SELECT pg_catalog.count(*) FROM rag.documents d
-                                    WHERE d.collection = s.collection AND d.source = s.name)
-                              ELSE s.documents END,
-             conditions = rag_internal.merge_conditions(s.conditions, $6)
-         WHERE s.name = $1",
-        &[
-            name.into(),
-            run.generation.into(),
-            completed.into(),
-            run.complete.into(),
-            run.commit.into(),
-            outcome_conditions(run, retry.as_ref()).to_json().into(),
-        ],
-    )?;
+    let indexed = IndexedSource {
+        generation: run.generation,
+        completed,
+        complete: run.complete,
+        commit: run.commit,
+        changes: outcome_conditions(run, retry.as_ref()),
+    };
+    run_phases::set_indexed(owner, name, &indexed)?;
     run.drift.map_or(Ok(()), |findings| {
-        drift::record_after_run(run.source, run.run_id, completed, findings)
+        drift::record_after_run(owner, run.source, run.run_id, completed, findings)
     })
 }
 
@@ -325,31 +248,16 @@ fn reason(error: &Error, cause: EndCause) -> &'static str {
 
 /// Ends a queued run of a source whose definition cannot be read.
 pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), Error> {
-    if !sources::lock_at_once(source)? {
-        return Ok(());
-    }
-    as_owner(|| {
-        let failed = execute_returning(
-            &format!(
-                "UPDATE rag_internal.run
-                 SET phase = 'Failed', finished_at = pg_catalog.clock_timestamp(),
-                     error = $3, waiting = NULL
-                 WHERE run_id = $1 AND source = $2 AND phase = 'Pending' RETURNING {LOGGED}"
-            ),
-            &[run_id.into(), source.into(), error_to_json(error).into()],
-            |row| row.required::<String>(1),
-        )?;
-        let Some(counts) = failed.first() else {
+    as_owner(|owner| {
+        if !sources::lock_at_once(owner, source)? {
+            return Ok(());
+        }
+        let Some(counts) = run_phases::fail_queued(owner, run_id, source, error)? else {
             return Ok(());
         };
-        execute(
-            "UPDATE rag_internal.source SET last_run_id = $2, error_run_count = error_run_count + 1,
-                 retry_at = NULL, attempt = 0, throttled = 0
-             WHERE name = $1",
-            &[source.into(), run_id.into()],
-        )?;
-        log_at_commit(run_id, source, "failed", counts, Some(error));
-        prune(source)
+        run_phases::count_failed(owner, run_id, source)?;
+        log_at_commit(run_id, source, "failed", &counts, Some(error));
+        prune(owner, source)
     })
 }
 
@@ -357,16 +265,8 @@ pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), E
 /// the processes is alive. Returns true if there were any.
 pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
     // a run that ended just before the lock was acquired has stored that
-    let lost = with_latest_snapshot(|| {
-        as_owner(|| {
-            query(
-                "SELECT run_id, generation FROM rag_internal.run WHERE source = $1
-                     AND phase = 'Running'",
-                &[source.name.as_str().into()],
-                |row| Ok((row.required::<i64>(1)?, row.required::<i64>(2)?)),
-            )
-        })
-    })?;
+    let name = source.name.as_str();
+    let lost = with_latest_snapshot(|| as_owner(|owner| run_phases::running(owner, name)))?;
     for (run_id, generation) in &lost {
         let error = Error::new(
             Code::ERRCODE_ADMIN_SHUTDOWN,
@@ -391,19 +291,8 @@ pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
 /// The source's row is locked, for example.
 pub fn requeue(run_id: i64, source: &Source) -> Result<(), Error> {
     let name = source.name.as_str();
-    if !sources::lock_at_once(name)? {
-        return Ok(());
-    }
-    as_owner(|| {
-        let requeued = execute(
-            "UPDATE rag_internal.run
-             SET phase = 'Pending', queued_at = pg_catalog.clock_timestamp(),
-                 started_at = NULL, current_uri = NULL,
-                 waiting = 'gave its slot to a run of another database or owner'
-             WHERE run_id = $1 AND phase = 'Running'",
-            &[run_id.into()],
-        )?;
-        if requeued == 0 {
+    as_owner(|owner| {
+        if !sources::lock_at_once(owner, name)? || !run_phases::requeue(owner, run_id)? {
             return Ok(());
         }
         let message = format!(
@@ -415,6 +304,6 @@ pub fn requeue(run_id: i64, source: &Source) -> Result<(), Error> {
             "GaveWay",
             message,
         );
-        sources::set_conditions(name, &changes)
+        sources::set_conditions(owner, name, &changes)
     })
 }

@@ -17,6 +17,7 @@ use crate::{
     error::{Cause, Error},
     pg::{
         roles,
+        spi::as_owner,
         transaction::{read_without_keeping_locks, snapshot_is_fixed, with_latest_snapshot},
     },
     run::{
@@ -37,9 +38,13 @@ pub fn sync(
     check_committed(source)?;
     check_snapshot("rag_sync")?;
     lock::check_not_being_dropped(&source.name)?;
-    let queued = read_without_keeping_locks(|| runs::active(name))?.filter(|run| run.is_pending());
+    let queued = read_without_keeping_locks(|| as_owner(|owner| runs::active(owner, name)))?
+        .filter(|run| run.is_pending());
     session::wait_while_checked(&source.name, None)?;
-    let wanted = match (queued, read_without_keeping_locks(|| runs::active(name))?) {
+    let wanted = match (
+        queued,
+        read_without_keeping_locks(|| as_owner(|owner| runs::active(owner, name)))?,
+    ) {
         (Some(run), _) => RequestedRun::Queued(run.run_id),
         (None, Some(run)) if run.is_pending() => RequestedRun::Queued(run.run_id),
         (None, Some(run)) if !Lock::source_busy(&source.name).is_free() => {
@@ -53,7 +58,7 @@ pub fn sync(
             );
             RequestedRun::Queued(run.run_id)
         }
-        _ => RequestedRun::New(runs::next_id()?),
+        _ => RequestedRun::New(as_owner(runs::next_id)?),
     };
     session::run(&source.name, wanted, report)
 }
@@ -67,11 +72,11 @@ pub fn queue_or_start(source: &Source) -> Result<i64, Error> {
     let name = source.name.as_str();
     lock::check_not_being_dropped(&source.name)?;
     if cluster::are_scheduling() {
-        if let Some(run_id) = runs::queue(name, Trigger::Manual)? {
+        if let Some(run_id) = as_owner(|owner| runs::queue(owner, name, Trigger::Manual))? {
             news::wake_scheduler_at_commit();
             return Ok(run_id);
         }
-        return match runs::active(name)? {
+        return match as_owner(|owner| runs::active(owner, name))? {
             Some(run) if run.is_pending() => {
                 // the scheduler skips queued runs of a suspended source until it is woken
                 news::wake_scheduler_at_commit();
@@ -86,7 +91,7 @@ pub fn queue_or_start(source: &Source) -> Result<i64, Error> {
         // with a limit, because the caller may request runs of other sources
         session::wait_while_checked(&source.name, Some(session::MAX_WAIT_FOR_CHECK))?;
     }
-    let active = read_without_keeping_locks(|| runs::active(name))?;
+    let active = read_without_keeping_locks(|| as_owner(|owner| runs::active(owner, name)))?;
     if let Some(run) = active
         .as_ref()
         .filter(|run| run.is_pending() && !Lock::scheduler().is_free())
@@ -106,7 +111,7 @@ pub fn queue_or_start(source: &Source) -> Result<i64, Error> {
         run if !Lock::source_busy(&source.name).is_free() => {
             Err(session::busy_error(&source.name, run.map(|run| run.run_id)))
         }
-        _ => session::begin(&source.name, RequestedRun::New(runs::next_id()?)),
+        _ => session::begin(&source.name, RequestedRun::New(as_owner(runs::next_id)?)),
     }
 }
 
@@ -124,7 +129,7 @@ pub fn queue_or_start_all(collection: Option<&str>) -> Result<Vec<(String, i64)>
         Collection::get(collection)?;
     }
     let mut requested = vec![];
-    for name in sources::names_of(collection)? {
+    for name in as_owner(|owner| sources::names_of(owner, collection))? {
         let run = Source::get(&name).and_then(|source| {
             if check_manager(&source, "sync a source").is_err() {
                 return Ok(None);
@@ -153,7 +158,8 @@ pub fn cancel(run_id: i64) -> Result<bool, Error> {
         // with the row locked, no process can begin the run
         Phase::Pending => {
             sources::lock(source.name.as_str())?;
-            with_latest_snapshot(|| runs::status(run_id))?.ok_or_else(|| missing(run_id))?
+            with_latest_snapshot(|| as_owner(|owner| runs::status(owner, run_id)))?
+                .ok_or_else(|| missing(run_id))?
         }
         _ => status,
     };
@@ -247,7 +253,8 @@ fn check_snapshot(function: &str) -> Result<(), Error> {
 /// The run does not exist, or the caller may not manage its source. Callers that manage no sources
 /// get the same error in both cases.
 fn find(run_id: i64, action: &str) -> Result<(Source, runs::RunStatus), Error> {
-    let Some(status) = with_latest_snapshot(|| runs::status(run_id))? else {
+    let Some(status) = with_latest_snapshot(|| as_owner(|owner| runs::status(owner, run_id)))?
+    else {
         roles::require_admin(action)?;
         return Err(missing(run_id));
     };

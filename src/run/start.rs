@@ -3,10 +3,11 @@
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
+        run_phases,
         sources::{self, Source},
     },
     error::Error,
-    pg::{security::as_owner, spi::execute, transaction::with_latest_snapshot},
+    pg::{spi::as_owner, transaction::with_latest_snapshot},
 };
 
 use super::end::end_lost_runs;
@@ -19,40 +20,16 @@ use super::end::end_lost_runs;
 /// # Errors
 /// The source's row is locked, for example.
 pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source>, Error> {
-    if !sources::lock_at_once(source.name.as_str())? {
-        return Ok(None);
-    }
-    let Some(source) = with_latest_snapshot(|| Source::find(source.name.as_str()))? else {
-        return Ok(None);
-    };
-    end_lost_runs(&source)?;
-    let name = source.name.as_str();
-    let arguments = [
-        run_id.into(),
-        name.into(),
-        source.collection.as_str().into(),
-        source.generation.into(),
-    ];
-    as_owner(|| {
-        let begun = if is_new {
-            execute(
-                "INSERT INTO rag_internal.run
-                     (run_id, source, collection, trigger, generation, phase, started_at)
-                 VALUES ($1, $2, $3, 'manual', $4, 'Running', pg_catalog.clock_timestamp())
-                 ON CONFLICT (source) WHERE phase IN ('Pending', 'Running') DO NOTHING",
-                &arguments,
-            )?
-        } else {
-            execute(
-                "UPDATE rag_internal.run
-                 SET phase = 'Running', started_at = pg_catalog.clock_timestamp(),
-                     waiting = NULL, collection = $3, generation = $4
-                 WHERE run_id = $1 AND source = $2 AND phase = 'Pending'",
-                &arguments,
-            )?
+    as_owner(|owner| {
+        if !sources::lock_at_once(owner, source.name.as_str())? {
+            return Ok(None);
+        }
+        let Some(source) = with_latest_snapshot(|| Source::find(source.name.as_str()))? else {
+            return Ok(None);
         };
-        if begun == 0 {
-            return Ok(false);
+        end_lost_runs(&source)?;
+        if !run_phases::begin(owner, run_id, &source, is_new)? {
+            return Ok(None);
         }
         let conditions = ConditionChanges::at(source.generation).set(
             ConditionType::Indexing,
@@ -60,16 +37,7 @@ pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source
             "RunStarted",
             format!("run {run_id} is in progress"),
         );
-        execute(
-            "UPDATE rag_internal.source SET retry_at = NULL,
-                 attempt = CASE WHEN $3 THEN 0 ELSE attempt END,
-                 throttled = CASE WHEN $3 THEN 0 ELSE throttled END,
-                 next_run = CASE WHEN schedule IS NOT NULL THEN next_run END,
-                 conditions = rag_internal.merge_conditions(conditions, $2)
-             WHERE name = $1",
-            &[name.into(), conditions.to_json().into(), is_new.into()],
-        )?;
-        Ok(true)
+        run_phases::begin_source(owner, source.name.as_str(), &conditions, is_new)?;
+        Ok(Some(source))
     })
-    .map(|begun: bool| begun.then_some(source))
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use rag_filter::{ColumnUse, Usage};
 
 use super::{SearchRequest, notice::Notice, trace::Trace};
-use crate::{catalog::collections::Collection, error::Error, pg::spi::query_as_caller};
+use crate::{catalog::collections::Collection, error::Error, pg::spi::as_caller};
 
 /// The maximum number of keys of a filter that are checked.
 const MAX_KEYS: usize = 20;
@@ -90,17 +90,19 @@ pub fn explain_dates(request: &SearchRequest, trace: &Trace) -> Result<(), Error
 
 /// Returns a text that begins with a date of ISO 8601, if documents have one under a key.
 fn stored_date(collection: &Collection, key: &str) -> Result<Option<String>, Error> {
-    let found = query_as_caller(
-        &format!(
-            "SELECT pg_catalog.min(m.value)
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT min(m.value) AS value
              FROM (SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
                    WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
              WHERE m.value ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'",
-            collection.rows("c.")
-        ),
-        &[key.into(), MAX_SAMPLE.into()],
-        |row| row.get::<String>(1),
-    )?;
+                collection.rows("c.")
+            ),
+            &[key.into(), MAX_SAMPLE.into()],
+            |row| row.get::<String>("value"),
+        )
+    })?;
     Ok(found.into_iter().flatten().next())
 }
 
@@ -175,15 +177,17 @@ fn explain_values(collection: &Collection, usage: &Usage, trace: &Trace) -> Resu
 
 /// Returns true if a document has one of some texts under a key.
 fn has_one_of(collection: &Collection, key: &str, texts: &[String]) -> Result<bool, Error> {
-    let found = query_as_caller(
-        &format!(
-            "SELECT EXISTS (SELECT FROM rag.chunks AS c
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT EXISTS (SELECT FROM rag.chunks AS c
                             WHERE {} AND c.chunk_index = 0 AND c.metadata ->> $1 = ANY ($2))",
-            collection.rows("c.")
-        ),
-        &[key.into(), texts.to_vec().into()],
-        |row| row.required::<bool>(1),
-    )?;
+                collection.rows("c.")
+            ),
+            &[key.into(), texts.to_vec().into()],
+            |row| row.required::<bool>("exists"),
+        )
+    })?;
     Ok(found.into_iter().any(|found| found))
 }
 
@@ -217,17 +221,19 @@ fn similar<'a>(text: &str, known: &'a [String]) -> Vec<&'a str> {
 
 /// Returns the texts that some documents have under a key, in their order.
 fn known_texts(collection: &Collection, key: &str) -> Result<Vec<String>, Error> {
-    query_as_caller(
-        &format!(
-            "SELECT DISTINCT m.metadata ->> $1 AS value
+    as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT DISTINCT m.metadata ->> $1 AS value
              FROM (SELECT c.metadata FROM rag.chunks AS c
                    WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
-             WHERE pg_catalog.jsonb_typeof(m.metadata -> $1) = 'string' ORDER BY value",
-            collection.rows("c.")
-        ),
-        &[key.into(), MAX_SAMPLE.into()],
-        |row| row.required(1),
-    )
+             WHERE jsonb_typeof(m.metadata -> $1) = 'string' ORDER BY value",
+                collection.rows("c.")
+            ),
+            &[key.into(), MAX_SAMPLE.into()],
+            |row| row.required("value"),
+        )
+    })
 }
 
 /// Returns the types of the stored values of the keys. All chunks of a document have its metadata.
@@ -235,18 +241,20 @@ fn stored_types(
     collection: &Collection,
     keys: &[&str],
 ) -> Result<HashMap<String, Vec<String>>, Error> {
-    let found = query_as_caller(
-        &format!(
-            "SELECT k.key,
-                    pg_catalog.array_agg(DISTINCT pg_catalog.jsonb_typeof(c.metadata -> k.key))
-             FROM rag.chunks AS c, pg_catalog.unnest($1) AS k (key)
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT k.key,
+                    array_agg(DISTINCT jsonb_typeof(c.metadata -> k.key)) AS types
+             FROM rag.chunks AS c, unnest($1) AS k (key)
              WHERE {} AND c.chunk_index = 0 AND c.metadata ? k.key
              GROUP BY k.key",
-            collection.rows("c.")
-        ),
-        &[keys.to_vec().into()],
-        |row| Ok((row.required(1)?, row.required(2)?)),
-    )?;
+                collection.rows("c.")
+            ),
+            &[keys.to_vec().into()],
+            |row| Ok((row.required("key")?, row.required("types")?)),
+        )
+    })?;
     Ok(found.into_iter().collect())
 }
 
@@ -295,18 +303,26 @@ fn with_article(types: &[&str]) -> String {
 /// Returns the metadata keys of documents of the collection, or None if it has no documents.
 fn known_keys(collection: &Collection) -> Result<Option<Vec<String>>, Error> {
     let rows = collection.rows("");
-    let found = query_as_caller(
-        &format!(
-            "SELECT pg_catalog.count(*) > 0,
-                    coalesce((SELECT pg_catalog.array_agg(DISTINCT k.key ORDER BY k.key)
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT count(*) > 0 AS has_documents,
+                    coalesce((SELECT array_agg(DISTINCT k.key ORDER BY k.key)
                               FROM (SELECT metadata FROM rag.chunks
                                     WHERE {rows} AND chunk_index = 0 LIMIT $1) AS m,
-                                   pg_catalog.jsonb_object_keys(m.metadata) AS k (key)), '{{}}')
+                                   jsonb_object_keys(m.metadata) AS k (key)), '{{}}')
+                        AS keys
              FROM (SELECT FROM rag.chunks WHERE {rows} LIMIT 1) AS c"
-        ),
-        &[MAX_SAMPLE.into()],
-        |row| Ok((row.required::<bool>(1)?, row.required::<Vec<String>>(2)?)),
-    )?;
+            ),
+            &[MAX_SAMPLE.into()],
+            |row| {
+                Ok((
+                    row.required::<bool>("has_documents")?,
+                    row.required::<Vec<String>>("keys")?,
+                ))
+            },
+        )
+    })?;
     Ok(found
         .into_iter()
         .find_map(|(has_documents, keys)| has_documents.then_some(keys)))

@@ -246,7 +246,7 @@ fn filter_step(request: &SearchRequest) -> Result<Option<ExplainedStep>, Error> 
     }
     let filter = request.filter.to_sql(1);
     let statement = format!(
-        "SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE {})
+        "SELECT count(*) AS visible, count(*) FILTER (WHERE {}) AS passed
          FROM rag.chunks AS c WHERE {}",
         filter.text,
         request.collection.rows("c.")
@@ -254,7 +254,10 @@ fn filter_step(request: &SearchRequest) -> Result<Option<ExplainedStep>, Error> 
     let args: Vec<_> = filter.params.into_iter().map(filter_argument).collect();
     let (started, pages) = (Instant::now(), pages_read());
     let counts = query_chunks(&request.collection, &statement, &args, |row| {
-        Ok((row.required::<i64>(1)?, row.required::<i64>(2)?))
+        Ok((
+            row.required::<i64>("visible")?,
+            row.required::<i64>("passed")?,
+        ))
     })?;
     let (visible, passed) = counts.into_iter().next().unwrap_or_default();
     let mut details = vec![];

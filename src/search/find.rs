@@ -26,6 +26,7 @@ use crate::{
         explain::{explain, scans},
         extension,
         guc::with_settings,
+        spi::Rights,
     },
     settings,
     storage::{IndexScan, Storage},
@@ -239,7 +240,7 @@ impl Query<'_> {
         let known: HashMap<Tid, &FoundRow> = nearest.iter().map(|row| (row.tid, row)).collect();
         let mut found: Vec<(FoundRow, f64)> = vec![];
         let (mut steps, mut named) = (0, 0);
-        as_reader(&self.request.collection, || {
+        as_reader(&self.request.collection, |_| {
             words.each_batch(limit, |batch| {
                 steps += 1;
                 named += batch.len();
@@ -315,8 +316,8 @@ impl Query<'_> {
 
     /// Records how the planner finds the nearest chunks.
     fn note_path(&self, statement: &Statement, ef_search: usize) -> Result<(), Error> {
-        let plan = as_reader(&self.request.collection, || {
-            explain(&statement.text, &statement.args)
+        let plan = as_reader(&self.request.collection, |reader| {
+            explain(reader, &statement.text, &statement.args)
         })?;
         let scans = scans(&plan);
         let is_ordered = scans.iter().any(|scan| scan.is_ordered);
@@ -352,8 +353,8 @@ impl Query<'_> {
             limit = limit.next_power_of_two();
         }
         let every_row = statements.filtered(None);
-        let estimate = as_reader(&self.request.collection, || {
-            estimated_rows(&every_row.text, &every_row.args)
+        let estimate = as_reader(&self.request.collection, |reader| {
+            estimated_rows(reader, &every_row.text, &every_row.args)
         })?;
         self.trace.note(|| Event::ExpectedToPass(estimate));
         if estimate > limit as f64 {
@@ -372,7 +373,7 @@ impl Query<'_> {
 
     fn keyword_scores(&self, words: &QueryWords, rows: &[FoundRow]) -> Result<Vec<f64>, Error> {
         let tids: Vec<Tid> = rows.iter().map(|row| row.tid).collect();
-        as_reader(&self.request.collection, || words.scores(&tids))
+        as_reader(&self.request.collection, |_| words.scores(&tids))
     }
 
     /// Returns the candidates among chunks that are all that pass the filter.
@@ -413,8 +414,12 @@ fn few(chunks: u64, pool: usize) -> usize {
 }
 
 /// Returns how many rows the planner expects of a statement.
-fn estimated_rows(statement: &str, args: &[DatumWithOid<'_>]) -> Result<f64, Error> {
-    let plan = explain(statement, args)?;
+fn estimated_rows(
+    reader: &Rights,
+    statement: &str,
+    args: &[DatumWithOid<'_>],
+) -> Result<f64, Error> {
+    let plan = explain(reader, statement, args)?;
     let rows = plan.pointer("/0/Plan/Plan Rows");
     Ok(rows.and_then(Value::as_f64).unwrap_or(f64::INFINITY))
 }

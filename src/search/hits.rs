@@ -66,7 +66,7 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
         "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
                 c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
                 c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
-         FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
+         FROM ROWS FROM (unnest($1), unnest($2))
                   AS wanted (document_id, chunk_id)
               JOIN rag.chunks AS c
                   ON {} AND c.document_id = wanted.document_id
@@ -157,7 +157,7 @@ pub fn read_neighbours(
         &format!(
             "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index,
                     c.start_line, c.end_line, c.page
-             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3))
+             FROM ROWS FROM (unnest($1), unnest($2), unnest($3))
                       AS wanted (document_id, first, last)
                   JOIN rag.chunks AS c
                       ON {} AND c.document_id = wanted.document_id
@@ -235,7 +235,7 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
         &request.collection,
         &format!(
             "SELECT c.chunk_id, c.document_id, c.embedding
-             FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))
+             FROM ROWS FROM (unnest($1), unnest($2))
                       AS wanted (document_id, chunk_id)
                   JOIN rag.chunks AS c
                       ON {} AND c.document_id = wanted.document_id
@@ -243,7 +243,12 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
             request.collection.rows("c.")
         ),
         &[documents.into(), chunks.into()],
-        |row| Ok((key(&row)?, Vec::from(row.required::<OwnedVector>(3)?))),
+        |row| {
+            Ok((
+                key(&row)?,
+                Vec::from(row.required::<OwnedVector>("embedding")?),
+            ))
+        },
     )?;
     let mut found: HashMap<ChunkKey, Vec<f32>> = found.into_iter().collect();
     let in_order = ranked.iter().map(|ranked| found.remove(&ranked.key));

@@ -202,7 +202,7 @@ fn usable<'a>(
     let text = request.query.words().unwrap_or_default();
     let words = match indexes {
         IndexUse::Allowed => trace.measure(Part::Keyword, || {
-            as_reader(&request.collection, || {
+            as_reader(&request.collection, |_| {
                 QueryWords::of(&request.collection, text, trace)
             })
         })?,

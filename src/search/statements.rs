@@ -78,9 +78,8 @@ impl Statements<'_> {
             .collect();
         // a join with the ids uses the primary key
         let condition = " AND (c.document_id, c.chunk_id) IN (
-             SELECT pg_catalog.left(k.key, 36)::pg_catalog.uuid,
-                    pg_catalog.right(k.key, 36)::pg_catalog.uuid
-             FROM pg_catalog.unnest($2) AS k (key))";
+             SELECT left(k.key, 36)::uuid, right(k.key, 36)::uuid
+             FROM unnest($2) AS k (key))";
         self.statement(condition, "", keys.into())
     }
 
@@ -118,7 +117,7 @@ impl Statements<'_> {
                 let operator = request.collection.storage().metric().operator();
                 format!("c.embedding OPERATOR({operators}.{operator}) $1")
             }
-            None => "NULL::pg_catalog.float8".to_owned(),
+            None => "NULL::float8".to_owned(),
         };
         let text = format!(
             "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance
@@ -147,18 +146,18 @@ impl Statements<'_> {
 }
 
 fn found(row: &Row<'_, '_>, metric: Metric) -> Result<FoundRow, Error> {
-    let distance: Option<f64> = row.get(4)?;
+    let distance: Option<f64> = row.get("distance")?;
     Ok(FoundRow {
         key: key(row)?,
-        tid: from_pointer(row.required(3)?),
+        tid: from_pointer(row.required("ctid")?),
         similarity: distance.map(|distance| metric.score(distance)),
     })
 }
 
-/// Reads the ids in the first two columns.
+/// Reads the ids of a chunk.
 pub fn key(row: &Row<'_, '_>) -> Result<ChunkKey, Error> {
     Ok(ChunkKey {
-        chunk: *row.required::<pgrx::Uuid>(1)?.as_bytes(),
-        document: *row.required::<pgrx::Uuid>(2)?.as_bytes(),
+        chunk: row.uuid("chunk_id")?.into_bytes(),
+        document: row.uuid("document_id")?.into_bytes(),
     })
 }

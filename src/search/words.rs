@@ -18,7 +18,7 @@ use crate::{
         },
         bm25::{self, ranking::Purpose},
     },
-    pg::{cursor::Cursor, security::as_owner},
+    pg::{cursor::Cursor, spi::as_owner},
 };
 
 /// The words of a query that a collection's keyword index can search for.
@@ -195,16 +195,16 @@ fn each_text(
         return Ok(());
     };
     let statement = format!(
-        "SELECT c.ctid, {} FROM {} AS c",
+        "SELECT c.ctid, {} AS text FROM {} AS c",
         keyword_index::expression(collection, "c"),
         partition.qualified()
     );
-    as_owner(|| {
-        let cursor = Cursor::open(&statement)?;
+    as_owner(|owner| {
+        let cursor = Cursor::open(owner, &statement)?;
         loop {
-            let texts = cursor.fetch(TEXTS, |row| {
-                let text: Option<String> = row.get(2)?;
-                Ok((from_pointer(row.required(1)?), text))
+            let texts = cursor.fetch(owner, TEXTS, |row| {
+                let text: Option<String> = row.get("text")?;
+                Ok((from_pointer(row.required("ctid")?), text))
             })?;
             let is_last = texts.len() < TEXTS;
             for (tid, text) in texts {

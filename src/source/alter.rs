@@ -21,6 +21,7 @@ use crate::{
     cluster::{news, shared},
     error::{Error, definition::DefinitionErrors},
     pg::roles::{self, Owner},
+    pg::spi::as_owner,
     run::schedule,
     secrets,
 };
@@ -140,13 +141,16 @@ pub fn alter(
         conditions = ready(conditions, warnings.first());
     }
     let next_run = timing.next_run(&row, is_due_anew)?;
-    sources::update(
-        &row.name,
-        &new,
-        next_run,
-        &conditions,
-        timing.schedule_has_changed,
-    )?;
+    as_owner(|owner| {
+        sources::update(
+            owner,
+            &row.name,
+            &new,
+            next_run,
+            &conditions,
+            timing.schedule_has_changed,
+        )
+    })?;
     if reads_other {
         replace_triggers(&row, resolved.as_ref())?;
         report_warnings(&row.name, &warnings);

@@ -34,6 +34,7 @@ use crate::{
     cluster::{news, shared},
     error::{Error, definition::DefinitionErrors},
     pg::roles,
+    pg::spi::as_owner,
     run::schedule,
     secrets,
 };
@@ -189,7 +190,7 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
         warnings.first(),
     );
     let next_run = schedule::next_run(new.schedule.as_ref(), false)?;
-    if !sources::create(&name, definition, next_run, &conditions)? {
+    if !as_owner(|owner| sources::create(owner, &name, definition, next_run, &conditions))? {
         errors.add("name", sources::name_taken(&name));
         return Ok(());
     }

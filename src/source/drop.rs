@@ -13,6 +13,7 @@ use crate::{
     collection::{damage, rights},
     engine::clones,
     error::{Cause, Error},
+    pg::spi::as_owner,
     pg::transaction::{subtransaction, with_latest_snapshot},
     run::session,
 };
@@ -52,8 +53,8 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
         return Ok(false);
     };
     // a run that was stopped for the drop has announced it
-    if !with_latest_snapshot(|| runs::was_stopped(name))? {
-        sources::announce_drop(name)?;
+    if !with_latest_snapshot(|| as_owner(|owner| runs::was_stopped(owner, name)))? {
+        as_owner(|owner| sources::announce_drop(owner, name))?;
     }
     let relation = row.definition.relation;
     changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
@@ -65,12 +66,14 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
             Kept::All | Kept::None => None,
         };
         // in every collection: the source may have been altered and not synced since
-        for (collection, ids) in documents::ids_by_collection(name, except)? {
+        for (collection, ids) in
+            as_owner(|owner| documents::ids_by_collection(owner, name, except))?
+        {
             rights::require_write(&Collection::get(&collection)?)?;
-            documents::delete_and_forget(&collection, &ids)?;
+            as_owner(|owner| documents::delete_and_forget(owner, &collection, &ids))?;
         }
     }
-    if let Some(uid) = sources::drop(&row.name)? {
+    if let Some(uid) = as_owner(|owner| sources::drop(owner, &row.name))? {
         clones::forget_source_at_commit(uid);
     }
     news::wake_scheduler_at_commit();
@@ -83,7 +86,9 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
 /// replaces the kept document. Where the chunks are damaged, only the documents are changed: the
 /// next sync or rebuild makes the chunks from them.
 fn detach_documents(source: &str) -> Result<(), Error> {
-    for collection in documents::ids_by_collection(source, None)?.into_keys() {
+    for collection in
+        as_owner(|owner| documents::ids_by_collection(owner, source, None))?.into_keys()
+    {
         match subtransaction(|| kept_documents::detach_chunks(&collection, source)) {
             Err(error) if error.is(Cause::Corrupt) => damage::mark(&error),
             detached => detached?,
@@ -97,7 +102,7 @@ fn detach_documents(source: &str) -> Result<(), Error> {
 /// # Errors
 /// The caller may not drop one of them, or another session is dropping it.
 pub fn drop_sources_of(collection: &Collection) -> Result<(), Error> {
-    for name in sources::names_of(Some(collection.name.as_str()))? {
+    for name in as_owner(|owner| sources::names_of(owner, Some(collection.name.as_str())))? {
         drop_with(&name, Kept::Of(collection.name.as_str()))?;
     }
     Ok(())

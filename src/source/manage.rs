@@ -7,6 +7,7 @@ use crate::{
     },
     collection::rights,
     error::Error,
+    pg::spi::as_owner,
 };
 
 /// Returns a source that the caller may sync, suspend and cancel.
@@ -31,7 +32,7 @@ pub fn find(name: &str, action: &str) -> Result<Source, Error> {
 /// # Errors
 /// The caller may not `action`.
 pub fn lock(name: &str, action: &str) -> Result<Option<SourceRow>, Error> {
-    let found = sources::owner_and_collection(name)?;
+    let found = as_owner(|owner| sources::owner_and_collection(owner, name))?;
     rights::require_source_manager(
         found
             .as_ref()

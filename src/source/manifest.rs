@@ -30,6 +30,7 @@ use crate::{
     collection,
     error::{Error, definition::DefinitionErrors},
     pg::roles,
+    pg::spi::as_owner,
     secrets,
 };
 
@@ -206,7 +207,7 @@ fn apply_source(
         if stored.is_none() {
             errors.append(found);
             if errors.is_empty() {
-                sources::put_notes(name, notes)?;
+                as_owner(|owner| sources::put_notes(owner, name, notes))?;
             }
             return Ok(errors.is_empty().then_some(ApplyAction::Created));
         }
@@ -214,7 +215,7 @@ fn apply_source(
     let credentials = credentials(source, stored.as_ref())?;
     let mut has_changed = alter::alter(&arguments(source, &credentials, false), errors)?;
     if errors.is_empty() {
-        has_changed |= sources::put_notes(name, notes)?;
+        has_changed |= as_owner(|owner| sources::put_notes(owner, name, notes))?;
     }
     Ok(errors.is_empty().then_some(if has_changed {
         ApplyAction::Configured

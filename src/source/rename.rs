@@ -19,7 +19,7 @@ use crate::{
     cluster::{self, lock::Lock, news},
     collection::{self, names, partition, rights},
     error::Error,
-    pg::security::as_owner,
+    pg::spi::as_owner,
     storage::Storage,
 };
 
@@ -40,7 +40,7 @@ pub fn rename_source(name: &str, new_name: &str) -> Result<(), Error> {
     let stored = &row.definition;
     let relation = stored.relation.map(|relation| relation.relation);
     changes::remove_tracking(&row.name, relation)?;
-    as_owner(|| renames::source(&row.name, &new))?;
+    as_owner(|owner| renames::source(owner, &row.name, &new))?;
     if let Some(SourceSpec::Table(table)) = stored.parsed() {
         NewTableSource::of(table, stored.owner.id, &mut "spec")?.prepare(&new)?;
     }
@@ -78,7 +78,7 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
     rights::require_owner(&collection, "rename collection")?;
     collection::drop::check_renamable(&collection)?;
     let new = Name::collection(new_name)?;
-    for source in sources::names_of(Some(name))? {
+    for source in as_owner(|owner| sources::names_of(owner, Some(name)))? {
         hold(&Name::source(&source)?)?;
     }
     if !Lock::rebuild(name).try_acquire_for_transaction_briefly() {
@@ -91,9 +91,9 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
             "knowledge items of collection \"{name}\" are being indexed"
         )));
     }
-    as_owner(|| {
-        partitions::exclude_writers(name)?;
-        names::claim(&new, Some(&collection))?;
+    as_owner(|owner| {
+        partitions::exclude_writers(owner, name)?;
+        names::claim(owner, &new, Some(&collection))?;
         if Collection::find(new.as_str())?.is_some() {
             return Err(Error::duplicate(format!(
                 "collection \"{new}\" already exists"
@@ -104,9 +104,9 @@ pub fn rename_collection(name: &str, new_name: &str) -> Result<(), Error> {
         if now.serial != collection.serial {
             return Err(Collection::missing(name));
         }
-        partition::discard_rebuild(name)?;
+        partition::discard_rebuild(owner, name)?;
         Storage::of(&now).release(&now)?;
-        renames::collection(&now, &new)?;
+        renames::collection(owner, &now, &new)?;
         let renamed = Collection::get(new.as_str())?;
         Storage::of(&renamed).adopt(&renamed)
     })?;

@@ -23,6 +23,7 @@ use crate::{
     },
     cluster::{news, shared},
     error::Error,
+    pg::spi::as_owner,
     run::schedule,
     settings,
 };
@@ -127,28 +128,30 @@ pub fn conditions_of_new(
 /// The schedule is still invalid, or another session has locked the source's row. A scheduler must
 /// not wait for that lock.
 pub fn reschedule(name: &str) -> Result<(), Error> {
-    if !sources::lock_at_once(name)? {
-        return Ok(());
-    }
-    let Some(source) = sources::lock(name)? else {
-        return Ok(());
-    };
-    // it may have been altered since it was found
-    if source.definition.schedule.is_none()
-        || source.next_run.is_some()
-        || source.definition.suspend
-    {
-        return Ok(());
-    }
-    let next_run = next_time(parse(&source)?.as_ref())?;
-    let changes = scheduled(
-        ConditionChanges::at(source.generation),
-        source.definition.schedule.as_deref(),
-        source.definition.suspend,
-        follows(&source),
-    );
-    due::set_next_run(name, next_run)?;
-    sources::set_conditions(name, &changes)
+    as_owner(|owner| {
+        if !sources::lock_at_once(owner, name)? {
+            return Ok(());
+        }
+        let Some(source) = sources::lock(name)? else {
+            return Ok(());
+        };
+        // it may have been altered since it was found
+        if source.definition.schedule.is_none()
+            || source.next_run.is_some()
+            || source.definition.suspend
+        {
+            return Ok(());
+        }
+        let next_run = next_time(parse(&source)?.as_ref())?;
+        let changes = scheduled(
+            ConditionChanges::at(source.generation),
+            source.definition.schedule.as_deref(),
+            source.definition.suspend,
+            follows(&source),
+        );
+        due::set_next_run(owner, name, next_run)?;
+        sources::set_conditions(owner, name, &changes)
+    })
 }
 
 /// Parses the schedule of a source, which another version of the extension may have stored.
@@ -221,7 +224,7 @@ pub fn suspend(name: &str) -> Result<(), Error> {
         true,
         follows(&source),
     );
-    sources::suspend(&source.name, &changes)?;
+    as_owner(|owner| sources::suspend(owner, &source.name, &changes))?;
     news::wake_scheduler_at_commit();
     Ok(())
 }
@@ -243,7 +246,7 @@ pub fn resume(name: &str) -> Result<(), Error> {
         false,
         follows(&source),
     );
-    sources::resume(&source.name, schedule.is_some(), next_run, &changes)?;
+    as_owner(|owner| sources::resume(owner, &source.name, schedule.is_some(), next_run, &changes))?;
     news::start_new_at_commit();
     news::wake_scheduler_at_commit();
     Ok(())

@@ -5,28 +5,13 @@ use std::ffi::{CStr, CString};
 use rag_definition::retriever::StorageDefinition;
 
 use super::{IndexScan, VectorIndex, graph_options, setting};
-use crate::{
-    error::Error,
-    pg::{security::as_owner, spi::query},
-    settings::MAX_EF_SEARCH,
-};
+use crate::{catalog::vector_indexes, error::Error, settings::MAX_EF_SEARCH};
 
 pub struct Hnsw;
 
 impl VectorIndex for Hnsw {
     fn definition(&self, settings: &StorageDefinition, _: usize) -> Result<String, Error> {
-        let found = as_owner(|| {
-            query(
-                "SELECT format('%I.%I', n.nspname, o.opcname) AS class
-                 FROM pg_am AS a
-                 JOIN pg_opclass AS o ON o.opcmethod = a.oid AND o.opcname = $1
-                 JOIN pg_namespace AS n ON n.oid = o.opcnamespace
-                 WHERE a.amname = 'rag_hnsw'",
-                &[settings.metric().operator_class().into()],
-                |row| row.required::<String>("class"),
-            )
-        })?;
-        let class = found.into_iter().next();
+        let class = vector_indexes::operator_class(settings.metric().operator_class())?;
         let class = class.ok_or_else(|| Error::internal("rag_hnsw has no operator class"))?;
         let options = graph_options(settings);
         Ok(format!("USING rag_hnsw (embedding {class}){options}"))

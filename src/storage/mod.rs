@@ -29,6 +29,7 @@ use crate::{
     },
     error::Error,
     pg::lookup,
+    pg::spi::OwnerRights,
 };
 
 /// By what the vectors of a collection are searched.
@@ -117,14 +118,13 @@ impl Storage {
         }
     }
 
-    /// Prepares the partition that a collection gets with its first document. Runs as the
-    /// extension's owner.
+    /// Prepares the partition that a collection gets with its first document.
     ///
     /// # Errors
     /// A statement fails.
-    pub fn watch(self, partition: &Partition) -> Result<(), Error> {
+    pub fn watch(self, owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
         match self {
-            Self::Server(_) => storage_changes::watch(partition),
+            Self::Server(_) => storage_changes::watch(owner, partition),
             Self::Flat | Self::Index(_) => Ok(()),
         }
     }

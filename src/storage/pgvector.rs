@@ -11,8 +11,8 @@ use rag_definition::retriever::StorageDefinition;
 
 use super::{IndexScan, VectorIndex, graph_options, setting};
 use crate::{
+    catalog::vector_indexes::{self, Pgvector},
     error::Error,
-    pg::{security::as_owner, spi::query},
 };
 
 /// The first version with iterative scans. Without them a filter could leave out nearer chunks.
@@ -76,34 +76,18 @@ impl VectorIndex for PgVector {
 /// # Errors
 /// It is not installed, too old, or its type has no cast.
 fn schema() -> Result<String, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT quote_ident(n.nspname) AS schema, e.extversion AS version,
-                    EXISTS (SELECT FROM pg_cast AS k
-                            JOIN pg_type AS t
-                                ON t.oid = k.casttarget AND t.typnamespace = n.oid
-                               AND t.typname = 'vector'
-                            WHERE k.castsource = 'rag_types.vector'::regtype) AS has_casts
-             FROM pg_extension AS e
-             JOIN pg_namespace AS n ON n.oid = e.extnamespace
-             WHERE e.extname = 'vector'",
-            &[],
-            |row| {
-                Ok((
-                    row.required::<String>("schema")?,
-                    row.required::<String>("version")?,
-                    row.required::<bool>("has_casts")?,
-                ))
-            },
-        )
-    })?;
     let unusable = |message: String| {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             message,
         )
     };
-    let Some((schema, version, has_casts)) = found.into_iter().next() else {
+    let Some(Pgvector {
+        schema,
+        version,
+        has_casts,
+    }) = vector_indexes::pgvector()?
+    else {
         return Err(unusable(
             "extension \"vector\" (pgvector) is not installed in this database".into(),
         )

@@ -35,7 +35,7 @@ use crate::{
         EmbeddingModel,
         cache::{self, CachePlaces},
     },
-    pg::security::as_owner,
+    pg::spi::as_owner,
     types::vector::OwnedVector,
 };
 
@@ -336,8 +336,7 @@ impl Indexer {
             labels: origin.attributes.labels.or(labels),
         };
         let count = chunks.len();
-        as_owner(|| model::prepare_for(&self.collection, &self.model))?;
-        let added = documents::replace(&StoredDocument {
+        let stored = StoredDocument {
             id: document.id,
             collection: self.collection.name.as_str(),
             source: origin.source.as_deref(),
@@ -354,6 +353,10 @@ impl Indexer {
             metadata: &document.metadata,
             chunk_metadata: &document.chunk_metadata,
             chunks,
+        };
+        let added = as_owner(|owner| {
+            model::prepare_for(owner, &self.collection, &self.model)?;
+            documents::replace(owner, &stored)
         })?;
         Ok(StoreResult {
             added,

@@ -24,7 +24,7 @@ use crate::{
     },
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{process::before_exit, transaction::transaction},
+    pg::{process::before_exit, spi::owner_transaction},
     secrets, settings,
 };
 
@@ -102,8 +102,13 @@ impl IngestFeed {
     /// The folder cannot be created, or the engine cannot be started.
     pub fn start(source: &Source, indexer: &Indexer, run_id: i64) -> Result<Self, Error> {
         let (collection, chunking) = (&indexer.collection, indexer.chunking());
-        let known = transaction(|| {
-            documents::known_versions(collection.name.as_str(), source.name.as_str(), &chunking)
+        let known = owner_transaction(|owner| {
+            documents::known_versions(
+                owner,
+                collection.name.as_str(),
+                source.name.as_str(),
+                &chunking,
+            )
         })?;
         let credentials = secrets::credentials(source)?;
         Self::begin(IngestJob {

@@ -15,7 +15,10 @@ use crate::{
     },
     error::Error,
     models::spent,
-    pg::transaction::transaction,
+    pg::{
+        spi::{as_owner, owner_transaction},
+        transaction::transaction,
+    },
 };
 
 /// The interval between two writes of the run's row.
@@ -48,7 +51,7 @@ impl Report {
             source: source.name.to_string(),
             counts: RunCounts::default(),
             times: StageTimes::default(),
-            spent_earlier: transaction(|| runs::spent(run_id))?,
+            spent_earlier: owner_transaction(|owner| runs::spent(owner, run_id))?,
             commit: None,
             complete: false,
             skipped: SkippedFiles::default(),
@@ -84,19 +87,22 @@ impl Report {
 
     /// Writes the row in the current transaction.
     pub fn write(&self) -> Result<(), Error> {
-        runs::progress(
-            self.run_id,
-            self.stage,
-            &self.counts,
-            &self.times,
-            spent().plus(self.spent_earlier),
-            self.current_uri.as_deref(),
-        )
+        as_owner(|owner| {
+            runs::progress(
+                owner,
+                self.run_id,
+                self.stage,
+                &self.counts,
+                &self.times,
+                spent().plus(self.spent_earlier),
+                self.current_uri.as_deref(),
+            )
+        })
     }
 
     /// Counts a failed document and stores the reason, in the current transaction.
     pub fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
-        runs::add_error(self.run_id, &self.source, failure)?;
+        as_owner(|owner| runs::add_error(owner, self.run_id, &self.source, failure))?;
         self.counts.failed += 1;
         Ok(())
     }
@@ -105,8 +111,10 @@ impl Report {
 impl Report {
     /// Stores the warnings about a document, in the current transaction.
     pub fn warn(&self, uri: &str, warnings: &[Warning]) -> Result<(), Error> {
-        warnings
-            .iter()
-            .try_for_each(|warning| runs::add_warning(self.run_id, &self.source, uri, warning))
+        as_owner(|owner| {
+            warnings.iter().try_for_each(|warning| {
+                runs::add_warning(owner, self.run_id, &self.source, uri, warning)
+            })
+        })
     }
 }

@@ -11,15 +11,14 @@ use std::{
 };
 
 use crate::{
-    catalog::name::Name,
+    catalog::{drift, name::Name},
     cluster::{
         backoff::Backoff,
         lock::Lock,
         slots::{self, Claim},
     },
-    drift,
     error::Error,
-    pg::transaction::transaction,
+    pg::{spi::owner_transaction, transaction::transaction},
     run::process::{self, DynamicBackgroundWorker, Task},
     settings,
 };
@@ -55,13 +54,13 @@ impl Checks {
         let Some(interval) = settings::drift_check_interval() else {
             return Ok(None);
         };
-        let due = transaction(|| drift::due(interval))?;
+        let due = owner_transaction(|owner| drift::due(owner, interval))?;
         if let Some(source) = ended.filter(|source| due.contains(source)) {
             self.delay(source);
         } else {
             self.delayed.retain(|source, _| due.contains(source));
         }
-        let mut next = transaction(|| drift::until_next(interval))?;
+        let mut next = owner_transaction(|owner| drift::until_next(owner, interval))?;
         let mut sooner = |time: Duration| next = Some(next.map_or(time, |next| next.min(time)));
         for source in due {
             let left = self

@@ -14,6 +14,7 @@ use crate::{
     pg::{
         calls::{c_function, handle_drop_trigger},
         process::database,
+        spi::as_owner,
     },
 };
 
@@ -26,7 +27,7 @@ c_function!(
 
 fn before_drop(cascade: bool) -> Result<(), Error> {
     if !cascade {
-        let collections = documents::counts_in_partitions()?;
+        let collections = as_owner(documents::counts_in_partitions)?;
         if !collections.is_empty() {
             let lines: Vec<String> = collections
                 .iter()

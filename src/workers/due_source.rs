@@ -11,24 +11,23 @@ use crate::{
         sources,
     },
     error::Error,
-    pg::transaction::with_latest_snapshot,
+    pg::{spi::OwnerRights, transaction::with_latest_snapshot},
     run::schedule,
 };
 
 /// Locks the row of a source that was due and may have been changed since. Returns why it is due
 /// now, if it is.
-fn lock_due(name: &str) -> Result<Option<DueSource>, Error> {
-    if !sources::lock_at_once(name)? {
+fn lock_due(owner: &OwnerRights, name: &str) -> Result<Option<DueSource>, Error> {
+    if !sources::lock_at_once(owner, name)? {
         return Ok(None);
     }
-    Ok(with_latest_snapshot(|| due::due(Some(name)))?
-        .into_iter()
-        .next())
+    let due = with_latest_snapshot(|| due::due(owner, Some(name)))?;
+    Ok(due.into_iter().next())
 }
 
 /// Queues the run of a source that is due, and stores when it is due next.
-pub fn queue(name: &str) -> Result<(), Error> {
-    let Some(due) = lock_due(name)? else {
+pub fn queue(owner: &OwnerRights, name: &str) -> Result<(), Error> {
+    let Some(due) = lock_due(owner, name)? else {
         return Ok(());
     };
     if due.run {
@@ -36,22 +35,23 @@ pub fn queue(name: &str) -> Result<(), Error> {
         let schedule = schedule.map_err(|problem| {
             Error::invalid_spec(&format!("source \"{}\"", due.name), &[problem])
         })?;
-        due::set_next_run(&due.name, schedule::next_run(schedule.as_ref(), true)?)?;
+        let next = schedule::next_run(schedule.as_ref(), true)?;
+        due::set_next_run(owner, &due.name, next)?;
         let trigger = if schedule.is_some() {
             Trigger::Schedule
         } else {
             Trigger::Create
         };
         // if a run is queued or in progress, this one is skipped
-        runs::queue(&due.name, trigger)?;
+        runs::queue(owner, &due.name, trigger)?;
     } else if due.retry {
-        runs::queue(&due.name, Trigger::Retry)?;
+        runs::queue(owner, &due.name, Trigger::Retry)?;
     }
     Ok(())
 }
 
 /// Plans the next run of a source again if it lies beyond the next time of its schedule.
-pub fn move_back(planned: &PlannedSource) -> Result<(), Error> {
+pub fn move_back(owner: &OwnerRights, planned: &PlannedSource) -> Result<(), Error> {
     let Ok(parsed) = schedule::parse(&planned.schedule) else {
         return Ok(());
     };
@@ -60,7 +60,8 @@ pub fn move_back(planned: &PlannedSource) -> Result<(), Error> {
             schedule::microseconds(next) < schedule::microseconds(planned.next_run)
         })
     };
-    if !is_later(schedule::next_run(Some(&parsed), true)?) || !sources::lock_at_once(&planned.name)?
+    if !is_later(schedule::next_run(Some(&parsed), true)?)
+        || !sources::lock_at_once(owner, &planned.name)?
     {
         return Ok(());
     }
@@ -69,23 +70,27 @@ pub fn move_back(planned: &PlannedSource) -> Result<(), Error> {
         "rag: the clock was set back: the next run of source \"{}\" is planned again",
         planned.name
     );
-    due::set_next_run(&planned.name, next)
+    due::set_next_run(owner, &planned.name, next)
 }
 
 /// Queues the run of a source whose table was changed.
-pub fn queue_changed(name: &str) -> Result<(), Error> {
-    if sources::lock_at_once(name)? {
-        runs::queue(name, Trigger::Change)?;
+pub fn queue_changed(owner: &OwnerRights, name: &str) -> Result<(), Error> {
+    if sources::lock_at_once(owner, name)? {
+        runs::queue(owner, name, Trigger::Change)?;
     }
     Ok(())
 }
 
 /// Stops scheduling a source with an invalid schedule until its definition is changed.
-pub fn set_invalid_schedule(due: &DueSource, error: &Error) -> Result<(), Error> {
-    if lock_due(&due.name)?.is_none_or(|now| now != *due) {
+pub fn set_invalid_schedule(
+    owner: &OwnerRights,
+    due: &DueSource,
+    error: &Error,
+) -> Result<(), Error> {
+    if lock_due(owner, &due.name)?.is_none_or(|now| now != *due) {
         return Ok(());
     }
-    due::set_next_run(&due.name, None)?;
+    due::set_next_run(owner, &due.name, None)?;
     let Some(source) = sources::lock(&due.name)? else {
         return Ok(());
     };
@@ -96,5 +101,5 @@ pub fn set_invalid_schedule(due: &DueSource, error: &Error) -> Result<(), Error>
         "InvalidSchedule",
         why,
     );
-    sources::set_conditions(&due.name, &changes)
+    sources::set_conditions(owner, &due.name, &changes)
 }

@@ -16,6 +16,7 @@ use crate::{
     pg::{
         calls::worker_main,
         guc, process,
+        spi::{as_owner, owner_transaction},
         transaction::{roll_back_rest, transaction},
     },
     run::session::knowledge::IndexerTask,
@@ -51,7 +52,7 @@ fn carry_out(task: IndexerTask) -> Result<(), Error> {
     let role = pg_sys::Oid::from(task.role);
     let collection = transaction(|| {
         process::become_session_user(role);
-        let collection = knowledge_runs::collection(task.serial)?;
+        let collection = as_owner(|owner| knowledge_runs::collection(owner, task.serial))?;
         rights::require(role, &collection, CollectionPrivilege::Write)?;
         Ok(collection)
     })?;
@@ -63,5 +64,5 @@ fn carry_out(task: IndexerTask) -> Result<(), Error> {
     }
     let outcome = roll_back_rest(|| all::index_all(task.run_id, name, task.status));
     process::ignore_cancels();
-    transaction(|| knowledge_runs::finish(name, task.run_id, &outcome))
+    owner_transaction(|owner| knowledge_runs::finish(owner, name, task.run_id, &outcome))
 }

@@ -19,7 +19,7 @@ use crate::{
         slots::{self, Claim},
     },
     error::Error,
-    pg::{transaction::transaction, worker::has_ended},
+    pg::{spi::owner_transaction, transaction::transaction, worker::has_ended},
     run::process::{self, Task},
     settings,
 };
@@ -120,7 +120,7 @@ impl Queue {
             .map(|(run_id, _)| run_id)
             .collect();
         self.forget_claims();
-        let queued = transaction(due::queued)?;
+        let queued = owner_transaction(due::queued)?;
         self.delayed
             .retain(|run_id, _| queued.iter().any(|run| run.run_id == *run_id));
         for run in queued.iter().filter(|run| ended.contains(&run.run_id)) {
@@ -134,7 +134,7 @@ impl Queue {
                 .insert(run.run_id, (Instant::now() + delay, delay));
             if delay >= SHOWN_DELAY {
                 let why = "its process keeps ending before the run begins, see the server's log";
-                transaction(|| due::set_waiting(&[run.run_id], why))?;
+                owner_transaction(|owner| due::set_waiting(owner, &[run.run_id], why))?;
             }
         }
         if !ended.is_empty() {
@@ -245,7 +245,7 @@ impl Queue {
             .into_iter()
             .filter(|run| !self.started.contains_key(run))
             .collect();
-        transaction(|| due::set_waiting(&waiting, why))
+        owner_transaction(|owner| due::set_waiting(owner, &waiting, why))
     }
 }
 

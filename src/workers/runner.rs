@@ -32,6 +32,7 @@ use crate::{
     pg::{
         calls::worker_main,
         compat, guc, process, roles,
+        spi::{as_owner, owner_transaction},
         transaction::{roll_back_rest, transaction, with_latest_snapshot},
         wait::sleep,
     },
@@ -74,7 +75,7 @@ fn main() {
     // a session that holds a lock for long must not keep this slot from others
     let lock_timeout = settings::lock_timeout().as_millis().to_string();
     guc::set_setting(c"lock_timeout", &lock_timeout);
-    let carried_out = match transaction(|| sources::by_short_name(name)) {
+    let carried_out = match owner_transaction(|owner| sources::by_short_name(owner, name)) {
         Ok(None) => return,
         Ok(Some(name)) => carry_out(task, ticket, &name),
         Err(error) => Err(error),
@@ -186,7 +187,7 @@ fn check(source: &Source) -> Result<(), Error> {
     let name = source.name.as_str();
     let outcome = transaction(|| {
         let findings = drift::compare(source)?;
-        sources::lock_at_once(name)?;
+        as_owner(|owner| sources::lock_at_once(owner, name))?;
         match with_latest_snapshot(|| source.reload())? {
             Some(source) => {
                 drift::record_findings(&source, &findings, cluster::are_scheduling()).map(drop)
@@ -204,7 +205,7 @@ fn check(source: &Source) -> Result<(), Error> {
         Ok(()) => return Ok(()),
     };
     let recorded = transaction(|| {
-        if sources::lock_at_once(name)? {
+        if as_owner(|owner| sources::lock_at_once(owner, name))? {
             drift::record_failure(source, &error)
         } else {
             Ok(())
@@ -268,7 +269,7 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
     let outcome = outcome.map_err(|error| explain(error, interrupt, source, limit));
     if interrupt.is_some() && is_being_dropped(source) {
         // in a transaction of its own, before the run's end becomes known
-        transaction(|| sources::announce_drop(source.name.as_str()))?;
+        owner_transaction(|owner| sources::announce_drop(owner, source.name.as_str()))?;
     }
     let cause = match interrupt {
         Some(Interrupt::Cancel) => EndCause::Cancelled,
@@ -354,7 +355,7 @@ fn compare_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::
         return None;
     }
     transaction(|| {
-        if drift::was_found(source)? {
+        if as_owner(|owner| drift::was_found(owner, source))? {
             drift::compare(source).map(Some)
         } else {
             Ok(None)

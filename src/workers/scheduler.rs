@@ -49,6 +49,7 @@ use crate::{
         calls::worker_main,
         extension, guc,
         process::{self, now},
+        spi::owner_transaction,
         transaction::transaction,
         wait::sleep,
         worker,
@@ -121,7 +122,7 @@ fn try_lock_database() -> bool {
         if Lock::scheduler().try_acquire() {
             return true;
         }
-        if shared::is_present() || !transaction(due::has_new).unwrap_or(false) {
+        if shared::is_present() || !owner_transaction(due::has_new).unwrap_or(false) {
             return false;
         }
         sleep(LOCK_RETRY_INTERVAL);
@@ -242,7 +243,7 @@ impl Scheduler {
         if !std::mem::take(&mut self.may_reschedule) {
             return Ok(false);
         }
-        for name in transaction(sources::with_invalid_schedule)? {
+        for name in owner_transaction(sources::with_invalid_schedule)? {
             match transaction(|| timing::reschedule(&name)) {
                 Err(error) if error.is(Cause::Locked) => self.may_reschedule = true,
                 // its status still shows the error
@@ -265,8 +266,8 @@ impl Scheduler {
             return Ok(());
         }
         self.clock_checked = Some(Instant::now());
-        for planned in transaction(due::planned)? {
-            let moved = transaction(|| due_source::move_back(&planned));
+        for planned in owner_transaction(due::planned)? {
+            let moved = owner_transaction(|owner| due_source::move_back(owner, &planned));
             log_failure(
                 &format!(
                     "the next run of source \"{}\" could not be planned",
@@ -275,7 +276,7 @@ impl Scheduler {
                 moved,
             );
         }
-        let retries = transaction(due::make_stranded_retries_due)?;
+        let retries = owner_transaction(due::make_stranded_retries_due)?;
         if retries > 0 {
             pgrx::log!("rag: the clock was set back: retries that are due now: {retries}");
         }
@@ -297,7 +298,7 @@ impl Scheduler {
         if news.settings {
             log_failure(
                 "old runs could not be deleted",
-                transaction(runs::prune_all),
+                owner_transaction(runs::prune_all),
             );
         }
         if news.news {
@@ -305,12 +306,12 @@ impl Scheduler {
         }
         let mut has_locked_rows = self.end_lost_runs()?;
         if shared::is_present() {
-            self.has_booted = self.has_booted || transaction(due::make_reboot_schedules_due)?;
+            self.has_booted = self.has_booted || owner_transaction(due::make_reboot_schedules_due)?;
             has_locked_rows |= !self.has_booted;
             has_locked_rows |= self.reschedule()?;
             self.follow_clock()?;
         }
-        let was_restoring = transaction(due::is_restoring)?;
+        let was_restoring = owner_transaction(due::is_restoring)?;
         // what becomes due from now on is handled the next time
         let began = schedule::now();
         let (has_locked, failure) = self.queue_due()?;
@@ -335,7 +336,7 @@ impl Scheduler {
         };
         // without shared memory no schedules are kept
         let next = if shared::is_present() {
-            transaction(|| due::until_next(began, was_restoring))?
+            owner_transaction(|owner| due::until_next(owner, began, was_restoring))?
         } else {
             None
         };
@@ -369,17 +370,19 @@ impl Scheduler {
     /// the last error.
     fn queue_due(&mut self) -> Result<(bool, Option<Error>), Error> {
         let (mut has_locked_rows, mut failure) = (false, None);
-        for due in transaction(|| due::due(None))? {
+        for due in owner_transaction(|owner| due::due(owner, None))? {
             if !shared::is_present() && due.schedule.is_some() {
                 continue;
             }
             self.active = Some(Instant::now());
-            match transaction(|| due_source::queue(&due.name)) {
+            match owner_transaction(|owner| due_source::queue(owner, &due.name)) {
                 Ok(()) => {}
                 Err(error) if error.is(Cause::Locked) => has_locked_rows = true,
                 Err(error) if error.cause().is_in_input() => {
                     // without this it would be due again at once
-                    let suspended = transaction(|| due_source::set_invalid_schedule(&due, &error));
+                    let suspended = owner_transaction(|owner| {
+                        due_source::set_invalid_schedule(owner, &due, &error)
+                    });
                     // it may also be due as a retry
                     has_locked_rows = true;
                     log_failure("a source that is due could not be delayed", suspended);
@@ -404,9 +407,9 @@ impl Scheduler {
             return Ok(Some(until + Duration::from_millis(1)));
         }
         let mut next = None;
-        for source in transaction(|| due::changed(news.changes != NEVER))? {
+        for source in owner_transaction(|owner| due::changed(owner, news.changes != NEVER))? {
             self.active = Some(Instant::now());
-            match transaction(|| due_source::queue_changed(&source)) {
+            match owner_transaction(|owner| due_source::queue_changed(owner, &source)) {
                 Err(error) if error.is(Cause::Locked) => {
                     shared::set_changes(now);
                     next = Some(LOCKED_ROW_DELAY);
@@ -420,7 +423,7 @@ impl Scheduler {
     /// Ends the runs whose process was lost. Returns true if the rows of some sources are locked.
     fn end_lost_runs(&mut self) -> Result<bool, Error> {
         let mut has_locked_rows = false;
-        for source in transaction(due::running)? {
+        for source in owner_transaction(due::running)? {
             let result = transaction(|| {
                 let name = Name::source(&source)?;
                 let lock = Lock::source_busy(&name);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::{catalog::stalls, error::Error, pg::transaction::transaction, settings};
+use crate::{catalog::stalls, error::Error, pg::spi::owner_transaction, settings};
 
 /// Logs the runs that have made no progress for `rag.stall_timeout`. Returns when to look again.
 ///
@@ -13,7 +13,7 @@ pub fn log_new() -> Result<Option<Duration>, Error> {
     let Some(timeout) = settings::stall_timeout() else {
         return Ok(None);
     };
-    for run in transaction(stalls::take_new)? {
+    for run in owner_transaction(stalls::take_new)? {
         pgrx::warning!(
             "rag: run {} of source \"{}\" has made no progress since {}",
             run.run_id,
@@ -21,5 +21,5 @@ pub fn log_new() -> Result<Option<Duration>, Error> {
             run.since
         );
     }
-    transaction(|| stalls::until_next(timeout))
+    owner_transaction(|owner| stalls::until_next(owner, timeout))
 }

@@ -12,14 +12,13 @@
 //! let sql = rag_filter::parse(&filter)?.to_sql(2);
 //! assert_eq!(
 //!     sql.text,
-//!     "((c.category = $2::pg_catalog.text) OR (c.metadata @> $3::pg_catalog.jsonb))"
+//!     "((c.category = $2::text) OR (c.metadata @> $3::jsonb))"
 //! );
 //! assert_eq!(sql.params.len(), 2);
 //! # Ok::<(), rag_filter::FilterError>(())
 //! ```
 //!
-//! The SQL calls functions with their schema and uses operators without one: run it with
-//! `search_path` set to `pg_catalog`.
+//! Names in the SQL have no schema: run it with `search_path` set to `pg_catalog`.
 //!
 //! # Forms
 //!

@@ -61,13 +61,13 @@ impl Writer {
     /// Takes a parameter and returns its placeholder.
     fn bind(&mut self, param: Param) -> String {
         let cast = match param {
-            Param::Text(_) => "pg_catalog.text",
-            Param::Json(_) => "pg_catalog.jsonb",
-            Param::BigInt(_) => "pg_catalog.int8",
-            Param::TextArray(_) => "pg_catalog.text[]",
-            Param::BigIntArray(_) => "pg_catalog.int8[]",
-            Param::Timestamp(_) => "pg_catalog.text::pg_catalog.timestamptz",
-            Param::Uuid(_) => "pg_catalog.text::pg_catalog.uuid",
+            Param::Text(_) => "text",
+            Param::Json(_) => "jsonb",
+            Param::BigInt(_) => "int8",
+            Param::TextArray(_) => "text[]",
+            Param::BigIntArray(_) => "int8[]",
+            Param::Timestamp(_) => "text::timestamptz",
+            Param::Uuid(_) => "text::uuid",
         };
         let number = self.first_param + self.params.len();
         self.params.push(param);
@@ -100,10 +100,7 @@ impl Writer {
 
     fn times(&mut self, times: &[Timestamp]) -> String {
         let times = times.iter().map(|time| time.0.clone()).collect();
-        format!(
-            "{}::pg_catalog.timestamptz[]",
-            self.bind(Param::TextArray(times))
-        )
+        format!("{}::timestamptz[]", self.bind(Param::TextArray(times)))
     }
 
     fn uuid(&mut self, id: &Uuid) -> String {
@@ -112,7 +109,7 @@ impl Writer {
 
     fn uuids(&mut self, ids: &[Uuid]) -> String {
         let ids = ids.iter().map(|id| id.0.clone()).collect();
-        format!("{}::pg_catalog.uuid[]", self.bind(Param::TextArray(ids)))
+        format!("{}::uuid[]", self.bind(Param::TextArray(ids)))
     }
 
     fn node(&mut self, node: &Node) -> String {
@@ -174,22 +171,22 @@ impl Writer {
         let key = self.text(key);
         let value = format!("(c.metadata -> {key})");
         let text = format!("(c.metadata ->> {key})");
-        let type_of = format!("pg_catalog.jsonb_typeof{value}");
+        let type_of = format!("jsonb_typeof{value}");
         let is_string = format!("{type_of} = 'string'");
         // CASE, unlike AND, guarantees that the cast is evaluated only after the test before it.
         let is_numeric = format!(
-            "{is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}'",
+            "{is_string} AND {text} COLLATE \"C\" ~ '{}'",
             number::PATTERN
         );
         let number = format!(
             "(CASE WHEN {type_of} = 'number' THEN {value} \
-             WHEN {is_numeric} THEN pg_catalog.to_jsonb({text}::pg_catalog.numeric) END)"
+             WHEN {is_numeric} THEN to_jsonb({text}::numeric) END)"
         );
         match test {
             MetadataTest::Equals(given) => format!("{value} = {}", self.json(given.clone())),
             MetadataTest::In(given) => {
                 let given = self.json(given.clone());
-                format!("{value} = ANY (ARRAY(SELECT pg_catalog.jsonb_array_elements({given})))")
+                format!("{value} = ANY (ARRAY(SELECT jsonb_array_elements({given})))")
             }
             MetadataTest::TextIn(given) => format!(
                 "{type_of} IN ('string', 'number', 'boolean') AND {text} = ANY ({})",
@@ -216,8 +213,8 @@ impl Writer {
                 )
             }
             MetadataTest::CompareTime(comparison, given) => format!(
-                "CASE WHEN {is_string} AND {text} COLLATE pg_catalog.\"C\" ~ '{}' \
-                 THEN {text}::pg_catalog.timestamptz {} {} ELSE false END",
+                "CASE WHEN {is_string} AND {text} COLLATE \"C\" ~ '{}' \
+                 THEN {text}::timestamptz {} {} ELSE false END",
                 timestamp::PATTERN,
                 comparison.sql(),
                 self.time(given)
@@ -234,9 +231,9 @@ impl Writer {
             MetadataTest::Matches(given) => {
                 let given = self.text(given);
                 let elements = format!(
-                    "SELECT e.element #>> '{{}}' FROM pg_catalog.jsonb_array_elements({value}) AS \
+                    "SELECT e.element #>> '{{}}' FROM jsonb_array_elements({value}) AS \
                         e (element) \
-                     WHERE pg_catalog.jsonb_typeof(e.element) = 'string'"
+                     WHERE jsonb_typeof(e.element) = 'string'"
                 );
                 format!(
                     "CASE {type_of} WHEN 'string' THEN {} WHEN 'array' THEN {} ELSE false END",
@@ -251,7 +248,7 @@ impl Writer {
                 format!("{is_string} AND {}", ends_with(&text, &self.text(given)))
             }
             MetadataTest::Present => {
-                format!(r#"{value} <> ALL (ARRAY['null', '""', '[]', '{{}}']::pg_catalog.jsonb[])"#)
+                format!(r#"{value} <> ALL (ARRAY['null', '""', '[]', '{{}}']::jsonb[])"#)
             }
             MetadataTest::HasValue => format!("{text} IS NOT NULL"),
         }
@@ -285,11 +282,10 @@ impl Writer {
                 format!("{column} @> {tags} AND {column} <@ {tags}")
             }
             TagsTest::AnyOf(tags) => format!("{column} && {}", self.texts(tags)),
-            TagsTest::Matches(given) => any_matches(
-                &format!("SELECT pg_catalog.unnest({column})"),
-                &self.text(given),
-            ),
-            TagsTest::Present => format!("pg_catalog.cardinality({column}) > 0"),
+            TagsTest::Matches(given) => {
+                any_matches(&format!("SELECT unnest({column})"), &self.text(given))
+            }
+            TagsTest::Present => format!("cardinality({column}) > 0"),
         }
     }
 
@@ -315,23 +311,17 @@ impl Writer {
 
 /// Text is ordered by code point: the same on every server, and chronological for ISO 8601.
 fn in_text_order(text: &str, comparison: Comparison, given: &str) -> String {
-    format!(
-        "{text} {} {given} COLLATE pg_catalog.\"C\"",
-        comparison.sql()
-    )
+    format!("{text} {} {given} COLLATE \"C\"", comparison.sql())
 }
 
 /// The last part of the uri as people read it.
 const DECODED_FILE_NAME: &str = "rag_internal.uri_file_name(c.uri)";
 
 /// The last part of the uri, as it is.
-const FILE_NAME: &str = "pg_catalog.regexp_replace(c.uri, '^.*[/#]', '')";
+const FILE_NAME: &str = "regexp_replace(c.uri, '^.*[/#]', '')";
 
 fn matches(text: &str, given: &str) -> String {
-    contains(
-        &format!("pg_catalog.lower({text})"),
-        &format!("pg_catalog.lower({given})"),
-    )
+    contains(&format!("lower({text})"), &format!("lower({given})"))
 }
 
 fn any_matches(elements: &str, given: &str) -> String {
@@ -343,13 +333,13 @@ fn any_matches(elements: &str, given: &str) -> String {
 
 /// Functions, not LIKE: no character of the given text has another meaning.
 fn contains(text: &str, given: &str) -> String {
-    format!("pg_catalog.strpos({text}, {given}) > 0")
+    format!("strpos({text}, {given}) > 0")
 }
 
 fn starts_with(text: &str, given: &str) -> String {
-    format!("pg_catalog.starts_with({text}, {given})")
+    format!("starts_with({text}, {given})")
 }
 
 fn ends_with(text: &str, given: &str) -> String {
-    format!("pg_catalog.right({text}, pg_catalog.length({given})) = {given}")
+    format!("right({text}, length({given})) = {given}")
 }

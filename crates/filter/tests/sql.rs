@@ -86,7 +86,7 @@ fn containment_puts_metadata_keys_into_one_parameter() {
         .to_sql(4);
     assert_eq!(
         sql.text,
-        "((c.category = $4::pg_catalog.text) AND (c.metadata @> $5::pg_catalog.jsonb))"
+        "((c.category = $4::text) AND (c.metadata @> $5::jsonb))"
     );
     assert_eq!(
         sql.params,
@@ -102,7 +102,7 @@ fn containment_of_a_number_includes_its_text() {
     let sql = parse(&json!({"year": 2020})).unwrap().to_sql(1);
     assert_eq!(
         sql.text,
-        "(c.metadata @> $1::pg_catalog.jsonb OR c.metadata @> $2::pg_catalog.jsonb)"
+        "(c.metadata @> $1::jsonb OR c.metadata @> $2::jsonb)"
     );
     assert_eq!(
         sql.params,
@@ -123,9 +123,9 @@ fn groups_keep_their_shape() {
     let sql = parse(&filter).unwrap().to_sql(1);
     assert_eq!(
         sql.text,
-        "(((c.category = $1::pg_catalog.text) IS NOT TRUE) OR ((c.knowledge_id > \
-            $2::pg_catalog.int8) AND \
-         (c.indexed_at < $3::pg_catalog.text::pg_catalog.timestamptz)))"
+        "(((c.category = $1::text) IS NOT TRUE) OR ((c.knowledge_id > \
+            $2::int8) AND \
+         (c.indexed_at < $3::text::timestamptz)))"
     );
     let params = [
         Param::Text("a".into()),
@@ -246,10 +246,7 @@ fn placeholders(text: &str) -> Vec<usize> {
         let digits = rest
             .find(|c: char| !c.is_ascii_digit())
             .expect("a cast follows");
-        assert!(
-            rest[digits..].starts_with("::pg_catalog."),
-            "no cast after ${rest}"
-        );
+        assert!(rest[digits..].starts_with("::"), "no cast after ${rest}");
         let number = rest[..digits].parse().expect("a number follows $");
         if !seen.contains(&number) {
             seen.push(number);

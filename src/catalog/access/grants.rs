@@ -6,8 +6,7 @@ use crate::{
     error::Error,
     pg::{
         roles::{self, Owner},
-        security::as_owner,
-        spi::execute,
+        spi::{OwnerRights, as_owner},
     },
 };
 
@@ -39,9 +38,9 @@ pub fn grant(
     to: &Owner,
     privilege: CollectionPrivilege,
 ) -> Result<(), Error> {
-    as_owner(|| {
-        forget_dropped_roles(collection)?;
-        execute(
+    as_owner(|owner| {
+        forget_dropped_roles(owner, collection)?;
+        owner.execute(
             // pgrx passes InvalidOid as NULL
             "INSERT INTO rag_internal.collection_grant (collection, role, role_id, privilege)
              VALUES ($1, $2, coalesce($3, 0::oid), $4)
@@ -65,9 +64,9 @@ pub fn revoke(
     privilege: Option<CollectionPrivilege>,
 ) -> Result<(), Error> {
     let is_write_alone = privilege == Some(CollectionPrivilege::Write);
-    as_owner(|| {
-        forget_dropped_roles(collection)?;
-        execute(
+    as_owner(|owner| {
+        forget_dropped_roles(owner, collection)?;
+        owner.execute(
             "DELETE FROM rag_internal.collection_grant
              WHERE collection = $1 AND role_id = coalesce($2, 0::oid)
                AND (privilege = 'write' OR NOT $3)",
@@ -82,19 +81,19 @@ pub fn revoke(
 }
 
 /// Deletes the grants to dropped roles. They have no effect.
-fn forget_dropped_roles(collection: &Collection) -> Result<usize, Error> {
-    execute(
+fn forget_dropped_roles(owner: &OwnerRights, collection: &Collection) -> Result<usize, Error> {
+    owner.execute(
         "DELETE FROM rag_internal.collection_grant g
          WHERE g.collection = $1 AND g.role_id IS DISTINCT FROM 0
-             AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.oid = g.role_id)",
+             AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = g.role_id)",
         &[collection.name.as_str().into()],
     )
 }
 
 /// Changes the owner of a collection.
 pub fn set_owner(collection: &Collection, owner: &Owner) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|rights| {
+        rights.execute(
             "UPDATE rag_internal.collection SET owner = $2, owner_id = $3 WHERE name = $1",
             &[
                 collection.name.as_str().into(),

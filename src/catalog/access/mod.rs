@@ -29,8 +29,7 @@ use crate::{
     error::Error,
     pg::{
         extension, lookup, roles,
-        security::{as_owner, with_safe_search_path},
-        spi::{Row, query_prepared, uuid},
+        spi::{Rights, Row, as_caller, as_owner, uuid},
     },
 };
 
@@ -224,8 +223,8 @@ pub fn sees_partition(collection: &Collection) -> bool {
 
 /// Returns the collections on which a role has a privilege.
 fn collections(role: pg_sys::Oid, privilege: CollectionPrivilege) -> Result<Vec<String>, Error> {
-    let all = as_owner(|| {
-        query_prepared(
+    let all = as_owner(|owner| {
+        owner.query_prepared(
             &format!(
                 "SELECT c.name, {} FROM rag_internal.collection c ORDER BY 1",
                 CollectionRights::COLUMNS
@@ -288,7 +287,10 @@ fn sees_uri(collection: &str, source: &str, uri: &str) -> Result<bool, ErrorRepo
     let Some(found) = Collection::find(collection)? else {
         return Ok(false);
     };
-    let id = found.document_id(Some(&super::sources::ids_from(source)?), uri);
+    let id = found.document_id(
+        Some(&as_owner(|owner| super::sources::ids_from(owner, source))?),
+        uri,
+    );
     Ok(sees_one(collection, "document_id", uuid(id.0).into())?)
 }
 
@@ -306,12 +308,14 @@ fn sees_one(collection: &str, column: &str, value: DatumWithOid<'_>) -> Result<b
         Partition::rows_of(partitions::of(collection)?.as_ref(), collection, "")
     );
     let arguments = [value];
-    let is_there =
-        || Ok::<_, Error>(!query_prepared(&statement, &arguments, |_| Ok(()))?.is_empty());
-    if with_safe_search_path(is_there)? {
+    let is_there = |rights: &Rights| {
+        let found = rights.query_prepared(&statement, &arguments, |_| Ok(()))?;
+        Ok::<_, Error>(!found.is_empty())
+    };
+    if as_caller(is_there)? {
         return Ok(true);
     }
-    let is_hidden = as_owner(is_there)?;
+    let is_hidden = as_owner(|owner| is_there(owner))?;
     Ok(!is_hidden && may_write(collection)?)
 }
 

@@ -8,10 +8,7 @@ use super::exactly;
 use crate::{
     catalog::collections::{Collection, DEFINITION, read_definition},
     error::Error,
-    pg::{
-        cursor::Cursor,
-        spi::{Row, query},
-    },
+    pg::{cursor::Cursor, spi::Row},
     types::vector::OwnedVector,
 };
 
@@ -28,12 +25,10 @@ pub fn times<const N: usize>(texts: [&str; N]) -> Result<[TimestampWithTimeZone;
     let parsed: Vec<Vec<TimestampWithTimeZone>> = texts
         .iter()
         .map(|text| {
-            exactly(|| {
-                query(
-                    "SELECT $1::pg_catalog.timestamptz",
-                    &[(*text).into()],
-                    |row| row.required(1),
-                )
+            exactly(|owner| {
+                owner.query("SELECT $1::timestamptz AS time", &[(*text).into()], |row| {
+                    row.required("time")
+                })
             })
         })
         .collect::<Result<_, _>>()?;
@@ -78,9 +73,9 @@ pub fn overview(collection: &Collection) -> Result<Overview, Error> {
          WHERE c.name = {name}",
         *DEFINITION
     );
-    exactly(|| {
-        let cursor = Cursor::open(&statement)?;
-        let found = cursor.fetch(1, |row| {
+    exactly(|owner| {
+        let cursor = Cursor::open(owner, &statement)?;
+        let found = cursor.fetch(owner, 1, |row| {
             Ok(Overview {
                 documents: row.required("documents")?,
                 errors: row.required("errors")?,
@@ -130,7 +125,7 @@ impl<T: BundledRows> OpenRows<T> {
     pub fn open(collection: &Collection) -> Result<Self, Error> {
         let statement = T::statement(collection);
         Ok(Self {
-            cursor: Some(exactly(|| Cursor::open(&statement))?),
+            cursor: Some(exactly(|owner| Cursor::open(owner, &statement))?),
             portion: 1,
             of: std::marker::PhantomData,
         })
@@ -144,7 +139,7 @@ impl<T: BundledRows> OpenRows<T> {
         let Some(cursor) = &self.cursor else {
             return Ok(vec![]);
         };
-        let rows = exactly(|| cursor.fetch(self.portion, |row| T::read(&row)))?;
+        let rows = exactly(|owner| cursor.fetch(owner, self.portion, |row| T::read(&row)))?;
         if rows.is_empty() {
             if let Some(cursor) = self.cursor.take() {
                 cursor.close()?;
@@ -157,11 +152,6 @@ impl<T: BundledRows> OpenRows<T> {
         self.portion = (PORTION_BYTES / average).clamp(1, MAX_PORTION.min(4 * self.portion));
         Ok(rows)
     }
-}
-
-fn id(row: &Row<'_, '_>, column: &str) -> Result<uuid::Uuid, Error> {
-    let id: pgrx::Uuid = row.required(column)?;
-    Ok(uuid::Uuid::from_bytes(*id.as_bytes()))
 }
 
 impl BundledRows for Document {
@@ -180,7 +170,7 @@ impl BundledRows for Document {
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         Ok(Self {
-            document_id: id(row, "document_id")?,
+            document_id: row.uuid("document_id")?,
             given_id: row.get("given_id")?,
             source: row.get("source")?,
             former_source: row.get("former_source")?,
@@ -213,7 +203,6 @@ impl BundledRows for Document {
 
 /// A chunk and its embedding.
 impl BundledRows for (Chunk, Vec<f32>) {
-    // Columns have numbers: looking up the names for each of many rows would take most of the time.
     fn statement(collection: &Collection) -> String {
         format!(
             "SELECT document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
@@ -227,34 +216,30 @@ impl BundledRows for (Chunk, Vec<f32>) {
     }
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
-        let id = |column: usize| {
-            let id: pgrx::Uuid = row.required(column)?;
-            Ok::<_, Error>(uuid::Uuid::from_bytes(*id.as_bytes()))
-        };
         let chunk = Chunk {
-            document_id: id(1)?,
-            chunk_id: id(2)?,
-            given_id: row.get(22)?,
-            chunk_index: row.required(3)?,
-            start_index: row.required(4)?,
-            start_line: row.required(5)?,
-            end_line: row.required(6)?,
-            page: row.get(7)?,
-            heading_path: row.get(8)?,
-            source: row.get(9)?,
-            uri: row.required(10)?,
-            title: row.get(11)?,
-            knowledge_id: row.get(12)?,
-            document_type: row.required(13)?,
-            category: row.get(14)?,
-            tags: row.get(15)?,
-            embedding_key: id(16)?,
-            fetched_at: row.required(17)?,
-            indexed_at: row.required(18)?,
-            content: row.required(19)?,
-            metadata: row.required(20)?,
+            document_id: row.uuid("document_id")?,
+            chunk_id: row.uuid("chunk_id")?,
+            given_id: row.get("given_id")?,
+            chunk_index: row.required("chunk_index")?,
+            start_index: row.required("start_index")?,
+            start_line: row.required("start_line")?,
+            end_line: row.required("end_line")?,
+            page: row.get("page")?,
+            heading_path: row.get("heading_path")?,
+            source: row.get("source")?,
+            uri: row.required("uri")?,
+            title: row.get("title")?,
+            knowledge_id: row.get("knowledge_id")?,
+            document_type: row.required("document_type")?,
+            category: row.get("category")?,
+            tags: row.get("tags")?,
+            embedding_key: row.uuid("embedding_key")?,
+            fetched_at: row.required("fetched_at")?,
+            indexed_at: row.required("indexed_at")?,
+            content: row.required("content")?,
+            metadata: row.required("metadata")?,
         };
-        Ok((chunk, Vec::from(row.required::<OwnedVector>(21)?)))
+        Ok((chunk, Vec::from(row.required::<OwnedVector>("embedding")?)))
     }
 
     fn size(&self) -> usize {
@@ -309,7 +294,7 @@ impl BundledRows for Digest {
 
     fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
         Ok(Self {
-            document_id: id(row, "document_id")?,
+            document_id: row.uuid("document_id")?,
             source: row.required("source")?,
             uri: row.required("uri")?,
             content_hash: row.get("content_hash")?,

@@ -11,10 +11,7 @@ use super::exactly;
 use crate::{
     catalog::{collections::Collection, partitions::Partition},
     error::Error,
-    pg::{
-        roles::Owner,
-        spi::{execute, execute_prepared, execute_returning, uuid},
-    },
+    pg::{roles::Owner, spi::uuid},
     types::vector::OwnedVector,
 };
 
@@ -43,7 +40,7 @@ fn array(texts: Option<&Vec<String>>) -> Option<String> {
 /// Returns `pg_catalog.unnest($from), ...` for so many parameters.
 fn unnested(from: usize, count: usize) -> String {
     (from..from + count)
-        .map(|n| format!("pg_catalog.unnest(${n})"))
+        .map(|n| format!("unnest(${n})"))
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -53,8 +50,8 @@ fn unnested(from: usize, count: usize) -> String {
 /// # Errors
 /// The statement fails.
 pub fn mark_imported(collection: &str, ids_from: Option<&str>) -> Result<(), Error> {
-    exactly(|| {
-        execute(
+    exactly(|owner| {
+        owner.execute(
             "UPDATE rag_internal.collection SET imported = true, ids_from = $2 WHERE name = $1",
             &[collection.into(), ids_from.into()],
         )
@@ -68,12 +65,12 @@ pub fn mark_imported(collection: &str, ids_from: Option<&str>) -> Result<(), Err
 /// Another record of the bundle has the id of a document.
 pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<(), Error> {
     let ids = column(rows, |d| uuid(d.document_id));
-    let taken = exactly(|| {
-        execute_returning(
-            "SELECT document_id::pg_catalog.text FROM rag.documents
+    let taken = exactly(|owner| {
+        owner.execute_returning(
+            "SELECT document_id::text FROM rag.documents
              WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
             &[collection.name.as_str().into(), ids.into()],
-            |row| row.required::<String>(1),
+            |row| row.required::<String>("document_id"),
         )
     })?;
     if let Some(id) = taken.first() {
@@ -87,11 +84,11 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
              document_type, category, tags, status, error, content_hash, chunk_count, raw_hash,
              chunking, own_title, validator, created_at, fetched_at, indexed_at, content, metadata)
          SELECT $1, d.document_id, d.given_id, d.source, d.former_source, d.uri, d.title,
-                d.knowledge_id, d.document_type, d.category, d.tags::pg_catalog.text[], d.status,
+                d.knowledge_id, d.document_type, d.category, d.tags::text[], d.status,
                 d.error,
                 d.content_hash, d.chunk_count, d.raw_hash, d.chunking, d.own_title, d.validator,
-                d.created_at::pg_catalog.timestamptz, d.fetched_at::pg_catalog.timestamptz,
-                d.indexed_at::pg_catalog.timestamptz, d.content, d.metadata::pg_catalog.jsonb
+                d.created_at::timestamptz, d.fetched_at::timestamptz,
+                d.indexed_at::timestamptz, d.content, d.metadata::jsonb
          FROM ROWS FROM ({}) AS d (
              document_id, given_id, source, former_source, uri, title, knowledge_id, document_type,
              category, tags, status, error, content_hash, chunk_count, raw_hash, chunking,
@@ -125,7 +122,7 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
         column(rows, |d| d.content.as_deref()).into(),
         column(rows, |d| d.metadata.as_str()).into(),
     ];
-    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
 }
 
@@ -141,11 +138,11 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
              category, tags, embedding_key, fetched_at, indexed_at, content, metadata, embedding,
              given_id, partition)
          SELECT $1, c.document_id, c.chunk_id, c.chunk_index, c.start_index, c.start_line,
-                c.end_line, c.page, c.heading_path::pg_catalog.text[],
+                c.end_line, c.page, c.heading_path::text[],
                 CASE WHEN d.former_source IS NULL THEN c.source END, d.former_source, c.uri,
-                c.title, c.knowledge_id, c.document_type, c.category, c.tags::pg_catalog.text[],
-                c.embedding_key, c.fetched_at::pg_catalog.timestamptz,
-                c.indexed_at::pg_catalog.timestamptz, c.content, c.metadata::pg_catalog.jsonb,
+                c.title, c.knowledge_id, c.document_type, c.category, c.tags::text[],
+                c.embedding_key, c.fetched_at::timestamptz,
+                c.indexed_at::timestamptz, c.content, c.metadata::jsonb,
                 c.embedding, c.given_id, $2
          FROM ROWS FROM ({}) AS c (
              document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
@@ -182,7 +179,7 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
         column(rows, |(_, embedding)| embedding.clone()).into(),
         column(rows, |(c, _)| c.given_id.as_deref()).into(),
     ];
-    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
 }
 
@@ -200,9 +197,9 @@ pub fn insert_knowledge(
              collection, owner, owner_id, knowledge_id, title, uri, document_type, category, tags,
              paths, status, error, content_hash, created_at, last_fetched_at, indexed_at)
          SELECT $1, $2, $3, k.knowledge_id, k.title, k.uri, k.document_type, k.category, k.tags,
-                coalesce(pg_catalog.string_to_array(k.paths, E'\\n'), '{{}}'), k.status,
-                k.error, k.content_hash, k.created_at::pg_catalog.timestamptz,
-                k.fetched_at::pg_catalog.timestamptz, k.indexed_at::pg_catalog.timestamptz
+                coalesce(string_to_array(k.paths, E'\\n'), '{{}}'), k.status,
+                k.error, k.content_hash, k.created_at::timestamptz,
+                k.fetched_at::timestamptz, k.indexed_at::timestamptz
          FROM ROWS FROM ({}) AS k (
              knowledge_id, title, uri, document_type, category, tags, paths, status, error,
              content_hash, created_at, fetched_at, indexed_at)",
@@ -226,7 +223,7 @@ pub fn insert_knowledge(
         column(rows, |k| k.fetched_at.as_deref()).into(),
         column(rows, |k| k.indexed_at.as_deref()).into(),
     ];
-    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    exactly(|rights| rights.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
 }
 
@@ -250,7 +247,7 @@ pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Re
         column(rows, |(d, _)| d.chunk_count).into(),
         column(rows, |(_, bytes)| bytes.as_slice()).into(),
     ];
-    exactly(|| execute_prepared(&statement, &args, |_| Ok(())))?;
+    exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
 }
 
@@ -259,8 +256,8 @@ pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Re
 /// # Errors
 /// A statement fails.
 pub fn digest_all(collection: &Collection) -> Result<(), Error> {
-    exactly(|| {
-        execute(
+    exactly(|owner| {
+        owner.execute(
             "INSERT INTO rag_internal.document_digest (
                  document_id, collection, source, uri, content_hash, chunk_count, digest)
              SELECT d.document_id, $1, d.source, d.uri, d.content_hash, d.chunk_count, d.digest
@@ -289,20 +286,20 @@ pub fn restore_times(collection: &Collection, times: &CollectionTimes<'_>) -> Re
             times.updated_at.into(),
         ]
     };
-    exactly(|| {
-        execute(
+    exactly(|owner| {
+        owner.execute(
             "UPDATE rag_internal.collection
-          SET created_at = $2::pg_catalog.timestamptz, updated_at = $3::pg_catalog.timestamptz
+             SET created_at = $2::timestamptz, updated_at = $3::timestamptz
              WHERE name = $1",
             &args(),
         )?;
-        execute(
+        owner.execute(
             "DELETE FROM rag_internal.content_change WHERE collection = $1",
             &args()[..1],
         )?;
-        execute(
+        owner.execute(
             "INSERT INTO rag_internal.content_change (collection, changed_at)
-             VALUES ($1, $2::pg_catalog.timestamptz)",
+             VALUES ($1, $2::timestamptz)",
             &[collection.name.as_str().into(), times.updated_at.into()],
         )
     })?;

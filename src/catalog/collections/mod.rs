@@ -22,10 +22,7 @@ pub use self::write::{
 use super::{access::CollectionRights, name::Name, partitions::Partition, retrievers};
 use crate::{
     error::Error,
-    pg::{
-        security::as_owner,
-        spi::{Row, execute, query_prepared},
-    },
+    pg::spi::{Row, as_owner},
 };
 
 /// The relation `c` with the rows of `rag_internal.collection` as they will be after a rebuild:
@@ -193,8 +190,8 @@ impl Collection {
     /// # Errors
     /// The collection does not exist.
     pub fn lock(name: &str) -> Result<Self, Error> {
-        as_owner(|| {
-            execute(
+        as_owner(|owner| {
+            owner.execute(
                 "SELECT FROM rag_internal.collection WHERE name = $1 FOR NO KEY UPDATE",
                 &[name.into()],
             )
@@ -209,8 +206,8 @@ impl Collection {
 
     /// Returns the collections among the rows of a relation, which is called `c`.
     fn query_from(relation: &str, condition: &str, name: &str) -> Result<Vec<Self>, Error> {
-        as_owner(|| {
-            query_prepared(
+        as_owner(|owner| {
+            owner.query_prepared(
                 &format!(
                     "SELECT name, coalesce(ids_from, name) AS ids_from, retriever, {} AS definition,
                             model, model_fingerprint, model_identity, embedding_dimension,

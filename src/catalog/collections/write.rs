@@ -1,4 +1,4 @@
-//! Writes rows of `rag_internal.collection`. All functions run as the extension's owner.
+//! Writes rows of `rag_internal.collection`.
 //!
 //! Lists of columns come from [`CollectionDefinition`], so that a new attribute changes no
 //! statement.
@@ -14,8 +14,7 @@ use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        security::as_owner,
-        spi::{execute, execute_prepared, query},
+        spi::{OwnerRights, as_owner},
         transaction::with_latest_snapshot,
     },
 };
@@ -31,14 +30,16 @@ fn json(attributes: Map<String, Value>) -> pgrx::JsonB {
 
 /// Creates a row. Returns false if there is one of this name.
 pub fn insert(
+    rights: &OwnerRights,
     name: &Name,
     definition: &CollectionDefinition,
     owner: &Owner,
 ) -> Result<bool, Error> {
-    let inserted = execute(
+    let inserted = rights.execute(
         &format!(
             "INSERT INTO rag_internal.collection (name, owner, owner_id, {columns})
-             SELECT $1, $2, $3, {columns} FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
+             SELECT $1, $2, $3, {columns}
+                 FROM jsonb_populate_record(NULL::rag_internal.collection, $4)
              ON CONFLICT (name) DO NOTHING",
             columns = columns()
         ),
@@ -54,12 +55,13 @@ pub fn insert(
 
 /// Changes attributes, and records those that wait for a rebuild.
 pub fn change(
+    owner: &OwnerRights,
     collection: &Collection,
     attributes: Map<String, Value>,
     wanted: Map<String, Value>,
 ) -> Result<(), Error> {
     let wanted = (!wanted.is_empty()).then(|| json(wanted));
-    execute(
+    owner.execute(
         &format!(
             "UPDATE rag_internal.collection c
              SET ({columns}) = (SELECT {columns} FROM jsonb_populate_record(c, $2) AS w),
@@ -77,8 +79,8 @@ pub fn change(
 }
 
 /// Makes the attributes that wait for a rebuild those of the collection.
-pub fn adopt_wanted(collection: &str) -> Result<(), Error> {
-    execute(
+pub fn adopt_wanted(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "UPDATE rag_internal.collection c
              SET ({columns}) = (SELECT {columns} FROM jsonb_populate_record(
@@ -111,8 +113,8 @@ fn arguments_of<'a>(collection: &'a str, model: &'a ModelInfo) -> Vec<DatumWithO
 }
 
 /// Records the model of the stored embeddings, unless it is recorded already.
-pub fn note_model(collection: &str, model: &ModelInfo) -> Result<(), Error> {
-    execute(
+pub fn note_model(owner: &OwnerRights, collection: &str, model: &ModelInfo) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "UPDATE rag_internal.collection SET {SET_MODEL}
              WHERE name = $1 AND model_fingerprint IS DISTINCT FROM $3"
@@ -125,15 +127,17 @@ pub fn note_model(collection: &str, model: &ModelInfo) -> Result<(), Error> {
 /// Records the model after a rebuild. If the chunks are others than before, writers that began
 /// before fail.
 pub fn replace_model(
+    owner: &OwnerRights,
     collection: &str,
     model: &ModelInfo,
     has_other_chunks: bool,
 ) -> Result<(), Error> {
     let mut arguments = arguments_of(collection, model);
     arguments.push(i64::from(has_other_chunks).into());
-    execute(
+    owner.execute(
         &format!(
-            "UPDATE rag_internal.collection SET {SET_MODEL}, rebuilds = rebuilds + $9 WHERE name = $1"
+            "UPDATE rag_internal.collection SET {SET_MODEL}, rebuilds = rebuilds + $9
+             WHERE name = $1"
         ),
         &arguments,
     )?;
@@ -148,8 +152,8 @@ pub struct Version {
 }
 
 /// Returns the version of a collection, which stays the same until the transaction ends.
-pub fn version_of_writer(collection: &str) -> Result<Option<Version>, Error> {
-    let found = execute_prepared(
+pub fn version_of_writer(owner: &OwnerRights, collection: &str) -> Result<Option<Version>, Error> {
+    let found = owner.execute_prepared(
         "SELECT rebuilds, serial FROM rag_internal.collection WHERE name = $1 FOR KEY SHARE",
         &[collection.into()],
         |row| {
@@ -163,9 +167,13 @@ pub fn version_of_writer(collection: &str) -> Result<Option<Version>, Error> {
 }
 
 /// Returns true if a name is the external id of another collection than `of`.
-pub fn is_external_id_of_another(name: &Name, of: Option<&Collection>) -> Result<bool, Error> {
+pub fn is_external_id_of_another(
+    owner: &OwnerRights,
+    name: &Name,
+    of: Option<&Collection>,
+) -> Result<bool, Error> {
     let others = with_latest_snapshot(|| {
-        query(
+        owner.query(
             "SELECT FROM rag_internal.collection
              WHERE external_id = $1 AND name <> $1 AND name IS DISTINCT FROM $2",
             &[name.as_str().into(), name_of(of).into()],
@@ -183,9 +191,13 @@ pub enum OtherUse {
 }
 
 /// Returns what an external id is of another collection than `of`, if it is anything.
-pub fn other_use(id: &str, of: Option<&Collection>) -> Result<Option<OtherUse>, Error> {
+pub fn other_use(
+    owner: &OwnerRights,
+    id: &str,
+    of: Option<&Collection>,
+) -> Result<Option<OtherUse>, Error> {
     let others = with_latest_snapshot(|| {
-        query(
+        owner.query(
             "SELECT name = $1 AS is_name FROM rag_internal.collection
              WHERE (name = $1 OR external_id = $1) AND name IS DISTINCT FROM $2",
             &[id.into(), name_of(of).into()],
@@ -206,9 +218,10 @@ fn name_of(collection: Option<&Collection>) -> Option<&str> {
 
 /// Returns the collections whose storage is on another server.
 pub fn with_server() -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r ON r.name = c.retriever
+    as_owner(|owner| {
+        owner.query(
+            "SELECT c.name FROM rag_internal.collection c JOIN rag_internal.retriever r
+                ON r.name = c.retriever
              WHERE r.server_url IS NOT NULL
              ORDER BY 1",
             &[],
@@ -232,7 +245,7 @@ const TABLES: [&str; 9] = [
 const COLLECTION: &str = "rag_internal.collection";
 
 /// Deletes a collection with all that is recorded of it, but for its chunks.
-pub fn delete(collection: &str) -> Result<(), Error> {
+pub fn delete(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
     for table in TABLES {
         let key = if table == COLLECTION {
             "name"
@@ -240,7 +253,7 @@ pub fn delete(collection: &str) -> Result<(), Error> {
             "collection"
         };
         let statement = format!("DELETE FROM {table} WHERE {key} = $1");
-        execute(&statement, &[collection.into()])?;
+        owner.execute(&statement, &[collection.into()])?;
     }
     Ok(())
 }

@@ -22,8 +22,7 @@ use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        security::as_owner,
-        spi::{Row, execute, execute_prepared, execute_returning, query},
+        spi::{OwnerRights, Row, as_owner},
         transaction,
     },
 };
@@ -135,8 +134,8 @@ impl Source {
     }
 
     pub fn find(name: &str) -> Result<Option<Self>, Error> {
-        let found = as_owner(|| {
-            query(
+        let found = as_owner(|owner| {
+            owner.query(
                 &format!(
                     "SELECT name, coalesce(ids_from, name) AS ids_from, uid, generation, xmin, {}
                      FROM rag_internal.source WHERE name = $1",
@@ -195,8 +194,8 @@ pub struct SourceRow {
 
 /// Returns a source's row, and locks it until the transaction ends.
 pub fn lock(name: &str) -> Result<Option<SourceRow>, Error> {
-    let found = as_owner(|| {
-        execute_returning(
+    let found = as_owner(|owner| {
+        owner.execute_returning(
             &format!(
                 "SELECT name, generation, next_run,
                         last_run_id IS NOT NULL
@@ -225,14 +224,12 @@ pub fn lock(name: &str) -> Result<Option<SourceRow>, Error> {
 ///
 /// # Errors
 /// Another session has locked the row (`ERRCODE_LOCK_NOT_AVAILABLE`).
-pub fn lock_at_once(name: &str) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        execute_returning(
-            "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT",
-            &[name.into()],
-            |_| Ok(()),
-        )
-    })?;
+pub fn lock_at_once(owner: &OwnerRights, name: &str) -> Result<bool, Error> {
+    let found = owner.execute_returning(
+        "SELECT 1 FROM rag_internal.source WHERE name = $1 FOR NO KEY UPDATE NOWAIT",
+        &[name.into()],
+        |_| Ok(()),
+    )?;
     Ok(!found.is_empty())
 }
 
@@ -266,148 +263,140 @@ pub fn name_taken(name: &Name) -> Error {
 
 /// Returns the source with a [short name](Name::short). A short name that is a whole name is not
 /// looked up.
-pub fn by_short_name(short: &str) -> Result<Option<Name>, Error> {
+pub fn by_short_name(owner: &OwnerRights, short: &str) -> Result<Option<Name>, Error> {
     let Some((_, hash)) = short.rsplit_once('~') else {
         return Name::source(short).map(Some);
     };
-    let found = as_owner(|| {
-        query(
-            "SELECT name FROM rag_internal.source
-             WHERE pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(name, 'UTF8')), 'hex')
-                   LIKE $1 || '%'",
-            &[hash.into()],
-            |row| row.required::<String>(1),
-        )
-    })?;
+    let found = owner.query(
+        "SELECT name FROM rag_internal.source
+         WHERE encode(sha256(convert_to(name, 'UTF8')), 'hex')
+               LIKE $1 || '%'",
+        &[hash.into()],
+        |row| row.required::<String>("name"),
+    )?;
     let names = found.iter().map(|name| Name::source(name));
     let names: Vec<Name> = names.collect::<Result<_, _>>()?;
     Ok(names.into_iter().find(|name| name.short() == short))
 }
 
 /// Returns the owner and the collection of a source, or None if there is no such source.
-pub fn owner_and_collection(name: &str) -> Result<Option<(Owner, String)>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT owner_id, owner, collection FROM rag_internal.source WHERE name = $1",
-            &[name.into()],
-            |row| {
-                Ok((
-                    Owner::stored(row.required(1)?, row.required(2)?),
-                    row.required(3)?,
-                ))
-            },
-        )
-    })?;
+pub fn owner_and_collection(
+    owner: &OwnerRights,
+    name: &str,
+) -> Result<Option<(Owner, String)>, Error> {
+    let found = owner.query(
+        "SELECT owner_id, owner, collection FROM rag_internal.source WHERE name = $1",
+        &[name.into()],
+        |row| {
+            Ok((
+                Owner::stored(row.required("owner_id")?, row.required("owner")?),
+                row.required("collection")?,
+            ))
+        },
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Returns what ids of documents of a source are made from. The source may have been dropped.
-pub fn ids_from(name: &str) -> Result<String, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT coalesce(ids_from, name) FROM rag_internal.source WHERE name = $1",
-            &[name.into()],
-            |row| row.required(1),
-        )
-    })?;
+pub fn ids_from(owner: &OwnerRights, name: &str) -> Result<String, Error> {
+    let found = owner.query(
+        "SELECT coalesce(ids_from, name) AS ids_from FROM rag_internal.source WHERE name = $1",
+        &[name.into()],
+        |row| row.required("ids_from"),
+    )?;
     Ok(found.into_iter().next().unwrap_or_else(|| name.to_owned()))
 }
 
 /// Returns what ids of documents are made from, for those sources of a collection whose name is
 /// another one.
-pub fn renamed(collection: &str) -> Result<BTreeMap<String, String>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT name, ids_from FROM rag_internal.source
-             WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
-            &[collection.into()],
-            |row| Ok((row.required(1)?, row.required(2)?)),
-        )
-    })?;
+pub fn renamed(owner: &OwnerRights, collection: &str) -> Result<BTreeMap<String, String>, Error> {
+    let found = owner.query(
+        "SELECT name, ids_from FROM rag_internal.source
+         WHERE collection = $1 AND ids_from IS NOT NULL AND ids_from <> name",
+        &[collection.into()],
+        |row| Ok((row.required("name")?, row.required("ids_from")?)),
+    )?;
     Ok(found.into_iter().collect())
 }
 
+/// Returns true if the last run of a source failed and will be retried.
+pub fn is_retried(owner: &OwnerRights, name: &str) -> Result<bool, Error> {
+    let found = owner.query(
+        "SELECT 1 FROM rag_internal.source WHERE name = $1 AND retry_at IS NOT NULL",
+        &[name.into()],
+        |_| Ok(()),
+    )?;
+    Ok(!found.is_empty())
+}
+
 /// Sets what ids of documents are made from. None: the name.
-pub fn set_ids_from(name: &str, ids_from: Option<&str>) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
-            "UPDATE rag_internal.source SET ids_from = $2 WHERE name = $1",
-            &[name.into(), ids_from.into()],
-        )
-    })?;
+pub fn set_ids_from(owner: &OwnerRights, name: &str, ids_from: Option<&str>) -> Result<(), Error> {
+    owner.execute(
+        "UPDATE rag_internal.source SET ids_from = $2 WHERE name = $1",
+        &[name.into(), ids_from.into()],
+    )?;
     Ok(())
 }
 
 /// Returns true if a source of this name exists.
 pub fn has_name(name: &Name) -> Result<bool, Error> {
-    Ok(owner_and_collection(name.as_str())?.is_some())
+    Ok(as_owner(|owner| owner_and_collection(owner, name.as_str()))?.is_some())
 }
 
 /// Returns those of the uids whose sources exist in the current database.
-pub fn existing(uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT uid FROM rag_internal.source WHERE uid = ANY ($1)",
-            &[uids.to_vec().into()],
-            |row| row.required(1),
-        )
-    })
+pub fn existing(owner: &OwnerRights, uids: &[pgrx::Uuid]) -> Result<Vec<pgrx::Uuid>, Error> {
+    owner.query(
+        "SELECT uid FROM rag_internal.source WHERE uid = ANY ($1)",
+        &[uids.to_vec().into()],
+        |row| row.required("uid"),
+    )
 }
 
 /// Returns true if the source that a run started with still exists.
 ///
 /// A session that drops the source waits for the current transaction, and sees what it stored.
-pub fn exists(source: &Source) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        execute_prepared(
-            "SELECT 1 FROM rag_internal.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
-            &[source.name.as_str().into(), source.uid.into()],
-            |_| Ok(()),
-        )
-    })?;
+pub fn exists(owner: &OwnerRights, source: &Source) -> Result<bool, Error> {
+    let found = owner.execute_prepared(
+        "SELECT 1 FROM rag_internal.source WHERE name = $1 AND uid = $2 FOR KEY SHARE",
+        &[source.name.as_str().into(), source.uid.into()],
+        |_| Ok(()),
+    )?;
     Ok(!found.is_empty())
 }
 
 /// Returns the sources whose schedule was invalid when they were due.
-pub fn with_invalid_schedule() -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            r#"SELECT name FROM rag_internal.source
-               WHERE NOT suspend AND conditions @>
-                   '[{"type": "AutoIndexerScheduled", "reason": "InvalidSchedule"}]'
-                       ORDER BY name"#,
-            &[],
-            |row| row.required(1),
-        )
-    })
+pub fn with_invalid_schedule(owner: &OwnerRights) -> Result<Vec<String>, Error> {
+    owner.query(
+        r#"SELECT name FROM rag_internal.source
+           WHERE NOT suspend AND conditions @>
+               '[{"type": "AutoIndexerScheduled", "reason": "InvalidSchedule"}]'
+                   ORDER BY name"#,
+        &[],
+        |row| row.required("name"),
+    )
 }
 
 /// Returns the process id of the runner that syncs or checks a source.
-pub fn runner_pid(name: &Name) -> Result<Option<i32>, Error> {
-    let found = as_owner(|| {
-        query(
-            "SELECT pid FROM rag_internal.source_locks()
-             WHERE purpose = 0 AND source_hash = pg_catalog.hashtext($1)::pg_catalog.int8
-                 & 4294967295
-               AND pid IN (SELECT pid FROM pg_catalog.pg_stat_activity
-                   WHERE backend_type = 'rag runner')",
-            &[name.as_str().into()],
-            |row| row.required(1),
-        )
-    })?;
+pub fn runner_pid(owner: &OwnerRights, name: &Name) -> Result<Option<i32>, Error> {
+    let found = owner.query(
+        "SELECT pid FROM rag_internal.source_locks()
+         WHERE purpose = 0 AND source_hash = hashtext($1)::int8 & 4294967295
+           AND pid IN (SELECT pid FROM pg_stat_activity
+               WHERE backend_type = 'rag runner')",
+        &[name.as_str().into()],
+        |row| row.required("pid"),
+    )?;
     Ok(found.into_iter().next())
 }
 
 /// Returns the names of the sources of a collection, or of all sources.
-pub fn names_of(collection: Option<&str>) -> Result<Vec<String>, Error> {
-    as_owner(|| {
-        query(
-            "SELECT name FROM rag_internal.source WHERE collection = coalesce($1, collection)
-             ORDER BY name",
-            &[collection.into()],
-            |row| row.required(1),
-        )
-    })
+pub fn names_of(owner: &OwnerRights, collection: Option<&str>) -> Result<Vec<String>, Error> {
+    owner.query(
+        "SELECT name FROM rag_internal.source WHERE collection = coalesce($1, collection)
+         ORDER BY name",
+        &[collection.into()],
+        |row| row.required("name"),
+    )
 }
 
 /// A relation as it was when a source was created.

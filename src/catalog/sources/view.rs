@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     catalog::{collections::Collection, notes, quotas},
     error::Error,
-    pg::spi::query_as_caller,
+    pg::spi::as_caller,
 };
 
 /// A source as its row in `rag.sources` shows it to the caller.
@@ -36,17 +36,20 @@ pub struct SourceView {
 
 /// Returns the names of the sources that the caller may see, in their order.
 pub fn visible_names() -> Result<Vec<String>, Error> {
-    query_as_caller("SELECT name FROM rag.sources ORDER BY name", &[], |row| {
-        row.required(1)
+    as_caller(|caller| {
+        caller.query("SELECT name FROM rag.sources ORDER BY name", &[], |row| {
+            row.required("name")
+        })
     })
 }
 
 /// Returns the source of this name, or None if the caller may not see one.
 pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
     const TIME: &str = "'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'";
-    let found = query_as_caller(
-        &format!(
-            "SELECT s.name, s.uid::text AS uid, s.kind, s.spec, s.collection, s.credentials,
+    let found = as_caller(|caller| {
+        caller.query(
+            &format!(
+                "SELECT s.name, s.uid::text AS uid, s.kind, s.spec, s.collection, s.credentials,
              s.schedule, s.max_retries,
                     (extract(epoch FROM s.timeout) * 1000000)::int8 AS timeout_microseconds,
                         s.suspend, s.drift_policy, s.max_documents, s.max_bytes, s.generation,
@@ -69,30 +72,31 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
                             s.conditions) AS status,
                     s.display_name, s.labels, s.annotations
              FROM rag.sources s WHERE s.name = $1"
-        ),
-        &[name.into()],
-        |row| {
-            Ok(SourceView {
-                name: row.required("name")?,
-                uid: row.required("uid")?,
-                kind: row.required("kind")?,
-                spec: row.required::<pgrx::JsonB>("spec")?.0,
-                collection: row.required("collection")?,
-                retriever: String::new(),
-                credentials: row.get("credentials")?,
-                schedule: row.get("schedule")?,
-                max_retries: row.required("max_retries")?,
-                timeout_microseconds: row.required("timeout_microseconds")?,
-                suspend: row.required("suspend")?,
-                drift_policy: row.required("drift_policy")?,
-                quota: quotas::read(&row)?,
-                generation: row.required("generation")?,
-                created_at: row.required("created_at")?,
-                status: row.required::<pgrx::JsonB>("status")?.0,
-                notes: notes::read(&row)?,
-            })
-        },
-    )?;
+            ),
+            &[name.into()],
+            |row| {
+                Ok(SourceView {
+                    name: row.required("name")?,
+                    uid: row.required("uid")?,
+                    kind: row.required("kind")?,
+                    spec: row.required::<pgrx::JsonB>("spec")?.0,
+                    collection: row.required("collection")?,
+                    retriever: String::new(),
+                    credentials: row.get("credentials")?,
+                    schedule: row.get("schedule")?,
+                    max_retries: row.required("max_retries")?,
+                    timeout_microseconds: row.required("timeout_microseconds")?,
+                    suspend: row.required("suspend")?,
+                    drift_policy: row.required("drift_policy")?,
+                    quota: quotas::read(&row)?,
+                    generation: row.required("generation")?,
+                    created_at: row.required("created_at")?,
+                    status: row.required::<pgrx::JsonB>("status")?.0,
+                    notes: notes::read(&row)?,
+                })
+            },
+        )
+    })?;
     let Some(mut source) = found.into_iter().next() else {
         return Ok(None);
     };
@@ -104,19 +108,21 @@ pub fn visible(name: &str) -> Result<Option<SourceView>, Error> {
 /// Returns the sources that the caller may see of a collection, or of all: `{name, kind,
 /// last_commit}`, by the name of the collection.
 pub fn by_collection(collection: Option<&str>) -> Result<HashMap<String, Vec<Value>>, Error> {
-    let found = query_as_caller(
-        "SELECT collection, name, kind, last_commit FROM rag.sources
+    let found = as_caller(|caller| {
+        caller.query(
+            "SELECT collection, name, kind, last_commit FROM rag.sources
          WHERE $1 IS NULL OR collection = $1 ORDER BY collection, name",
-        &[collection.into()],
-        |row| {
-            let source = json!({
-                "name": row.required::<String>("name")?,
-                "kind": row.required::<String>("kind")?,
-                "last_commit": row.get::<String>("last_commit")?,
-            });
-            Ok((row.required::<String>("collection")?, source))
-        },
-    )?;
+            &[collection.into()],
+            |row| {
+                let source = json!({
+                    "name": row.required::<String>("name")?,
+                    "kind": row.required::<String>("kind")?,
+                    "last_commit": row.get::<String>("last_commit")?,
+                });
+                Ok((row.required::<String>("collection")?, source))
+            },
+        )
+    })?;
     let mut sources = HashMap::<_, Vec<_>>::new();
     for (collection, source) in found {
         sources.entry(collection).or_default().push(source);

@@ -9,7 +9,7 @@ use crate::{
     catalog::access,
     error::Error,
     index::{METHODS, Method},
-    pg::{security::as_table_owner, spi::query},
+    pg::spi::{Rights, as_table_owner},
 };
 
 /// An index of one of the [`METHODS`], open with its table.
@@ -68,36 +68,35 @@ impl OpenIndex {
         }
     }
 
-    /// Runs `f` with the rights of the table's owner and a search_path in which nobody can put
-    /// anything. Statements are also written in it, so that their names mean the same when they
-    /// are run.
-    pub fn as_owner<R>(&self, f: impl FnOnce() -> R) -> R {
+    /// Runs `f` with the rights of the table's owner. Statements are also written in it, so that
+    /// their names mean the same when they are run.
+    pub fn as_owner<R>(&self, f: impl FnOnce(&Rights) -> R) -> R {
         as_table_owner(self.table().owner(), f)
     }
 
     /// Returns how the index is written in a statement that is run by
     /// [`as_owner`](Self::as_owner).
-    pub fn expressions(&self) -> Result<IndexExpressions, Error> {
+    pub fn expressions(&self, rights: &Rights) -> Result<IndexExpressions, Error> {
         let statement = "
-            SELECT pg_catalog.format('%I.%I', s.nspname, t.relname),
-                pg_catalog.pg_get_indexdef(i.indexrelid, 1, false),
-                pg_catalog.pg_get_expr(i.indpred, i.indrelid),
-                pg_catalog.format('OPERATOR(%I.%s)', n.nspname, o.oprname)
-            FROM pg_catalog.pg_index i
-            JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
-            JOIN pg_catalog.pg_namespace s ON s.oid = t.relnamespace
-            JOIN pg_catalog.pg_opclass c ON c.oid = i.indclass[0]
-            JOIN pg_catalog.pg_amop a ON a.amopfamily = c.opcfamily AND a.amopstrategy = 1
-            JOIN pg_catalog.pg_operator o ON o.oid = a.amopopr
-            JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
+            SELECT format('%I.%I', s.nspname, t.relname) AS table,
+                pg_get_indexdef(i.indexrelid, 1, false) AS value,
+                pg_get_expr(i.indpred, i.indrelid) AS predicate,
+                format('OPERATOR(%I.%s)', n.nspname, o.oprname) AS operator
+            FROM pg_index i
+            JOIN pg_class t ON t.oid = i.indrelid
+            JOIN pg_namespace s ON s.oid = t.relnamespace
+            JOIN pg_opclass c ON c.oid = i.indclass[0]
+            JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amopstrategy = 1
+            JOIN pg_operator o ON o.oid = a.amopopr
+            JOIN pg_namespace n ON n.oid = o.oprnamespace
             WHERE i.indexrelid = $1";
-        let found = query(statement, &[self.index().id().into()], |row| {
-            let (table, value) = (row.required(1)?, row.required::<String>(2)?);
+        let found = rights.query(statement, &[self.index().id().into()], |row| {
+            let (table, value) = (row.required("table")?, row.required::<String>("value")?);
             let mut condition = format!("({value}) IS NOT NULL");
-            if let Some(predicate) = row.get::<String>(3)? {
+            if let Some(predicate) = row.get::<String>("predicate")? {
                 condition += &format!(" AND ({predicate})");
             }
-            let operator = row.required(4)?;
+            let operator = row.required("operator")?;
             Ok(IndexExpressions {
                 table,
                 value,
@@ -110,13 +109,14 @@ impl OpenIndex {
     }
 }
 
-/// Returns the value of a statement that returns one. The statement only reads, so that it also
+/// Returns the `value` of a statement that returns one. The statement only reads, so that it also
 /// works on a standby.
 pub fn query_value<T: pgrx::FromDatum + pgrx::IntoDatum>(
+    rights: &Rights,
     statement: &str,
     arguments: &[DatumWithOid<'_>],
 ) -> Result<Option<T>, Error> {
-    let values = query(statement, arguments, |row| row.get(1))?;
+    let values = rights.query(statement, arguments, |row| row.get("value"))?;
     Ok(values.into_iter().next().flatten())
 }
 

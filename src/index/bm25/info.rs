@@ -72,14 +72,14 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
 
 /// Returns the number of rows with a word, of those that the current snapshot sees.
 fn visible_rows(open: &OpenIndex, config: pg_sys::Oid) -> Result<i64, Error> {
-    open.as_owner(|| {
-        let sql = open.expressions()?;
+    open.as_owner(|rights| {
+        let sql = open.expressions(rights)?;
         let (table, value, condition) = (sql.table, sql.value, sql.condition);
         let statement = format!(
-            "SELECT pg_catalog.count(*) FROM ONLY {table} \
+            "SELECT count(*) AS value FROM ONLY {table} \
              WHERE {condition} AND rag_internal.bm25_has_words($1, {value})"
         );
-        Ok(query_value(&statement, &[config.into()])?.unwrap_or(0))
+        Ok(query_value(rights, &statement, &[config.into()])?.unwrap_or(0))
     })
 }
 

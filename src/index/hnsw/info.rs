@@ -88,21 +88,20 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
 
 /// Returns the number of rows that should be indexed, of those that the current snapshot sees.
 fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
-    open.as_owner(|| {
-        let sql = open.expressions()?;
+    open.as_owner(|rights| {
+        let sql = open.expressions(rights)?;
         let mut condition = sql.condition;
         if opclass::metric(open.index()) == Metric::Cosine {
             // the zero vector has no distance, even to itself
             condition += &format!(
-                " AND (({value}) {operator} ({value})) OPERATOR(pg_catalog.<>) \
-                 'NaN'::pg_catalog.float8",
+                " AND (({value}) {operator} ({value})) <> 'NaN'::float8",
                 value = sql.value,
                 operator = sql.operator,
             );
         }
         let table = sql.table;
-        let statement = format!("SELECT pg_catalog.count(*) FROM ONLY {table} WHERE {condition}");
-        Ok(query_value(&statement, &[])?.unwrap_or(0))
+        let statement = format!("SELECT count(*) AS value FROM ONLY {table} WHERE {condition}");
+        Ok(query_value(rights, &statement, &[])?.unwrap_or(0))
     })
 }
 

@@ -9,7 +9,7 @@ use rag_ann::{code::Metric, distance};
 use crate::{
     error::Error,
     index::am::relation::Index,
-    pg::spi::{Row, query_as_caller},
+    pg::spi::{Row, as_caller},
 };
 
 /// Number of the support function that returns the metric.
@@ -65,37 +65,38 @@ pub fn exact_distance(metric: Metric) -> fn(&[f32], &[f32]) -> f64 {
 /// Returns what is wrong with an operator class.
 pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
     let statement = "
-        WITH class AS (SELECT * FROM pg_catalog.pg_opclass WHERE oid = $1)
+        WITH class AS (SELECT * FROM pg_opclass WHERE oid = $1)
         SELECT 'operator class \"' || opcname || '\" is not for the type rag_types.vector'
+            AS problem
         FROM class
-        WHERE opcintype <> 'rag_types.vector'::pg_catalog.regtype
+        WHERE opcintype <> 'rag_types.vector'::regtype
         UNION ALL
         SELECT 'operator class \"' || opcname || '\" lacks the ordering operator 1' FROM class
-        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop
+        WHERE NOT EXISTS (SELECT FROM pg_amop
             WHERE amopfamily = opcfamily AND amoplefttype = opcintype
             AND amoprighttype = opcintype AND amopstrategy = 1)
         UNION ALL
-        SELECT 'operator ' || amopopr::pg_catalog.regoperator || ' with strategy ' ||
+        SELECT 'operator ' || amopopr::regoperator || ' with strategy ' ||
             amopstrategy || ' does not order by a double precision' FROM class
-        JOIN pg_catalog.pg_amop ON amopfamily = opcfamily
-        JOIN pg_catalog.pg_operator o ON o.oid = amopopr
+        JOIN pg_amop ON amopfamily = opcfamily
+        JOIN pg_operator o ON o.oid = amopopr
         WHERE amopstrategy <> 1 OR amoppurpose <> 'o'
-           OR o.oprresult <> 'pg_catalog.float8'::pg_catalog.regtype
-           OR NOT EXISTS (SELECT FROM pg_catalog.pg_opfamily f
+           OR o.oprresult <> 'float8'::regtype
+           OR NOT EXISTS (SELECT FROM pg_opfamily f
                WHERE f.oid = amopsortfamily AND f.opfname = 'float_ops')
         UNION ALL
         SELECT 'operator class \"' || opcname ||
             '\" lacks the support function 1, which returns the metric' FROM class
-        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amproc
+        WHERE NOT EXISTS (SELECT FROM pg_amproc
             WHERE amprocfamily = opcfamily AND amproclefttype = opcintype
             AND amprocrighttype = opcintype AND amprocnum = 1)
         UNION ALL
-        SELECT 'function ' || amproc::pg_catalog.regprocedure || ' with number ' || amprocnum ||
+        SELECT 'function ' || amproc::regprocedure || ' with number ' || amprocnum ||
             ' is not a function without arguments that returns an integer' FROM class
-        JOIN pg_catalog.pg_amproc ON amprocfamily = opcfamily
-        JOIN pg_catalog.pg_proc p ON p.oid = amproc
+        JOIN pg_amproc ON amprocfamily = opcfamily
+        JOIN pg_proc p ON p.oid = amproc
         WHERE amprocnum <> 1 OR p.pronargs <> 0
-           OR p.prorettype <> 'pg_catalog.int4'::pg_catalog.regtype";
-    let read = |row: Row<'_, '_>| row.required(1);
-    query_as_caller(statement, &[DatumWithOid::from(class)], read)
+           OR p.prorettype <> 'int4'::regtype";
+    let read = |row: Row<'_, '_>| row.required("problem");
+    as_caller(|caller| caller.query(statement, &[DatumWithOid::from(class)], read))
 }

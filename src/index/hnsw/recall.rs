@@ -7,7 +7,7 @@
 
 use std::{ffi::CString, time::Instant};
 
-use pgrx::{Spi, datum::DatumWithOid};
+use pgrx::datum::DatumWithOid;
 use rag_ann::code::Metric;
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
         Recall, RecallQueries,
         am::open::{IndexExpressions, OpenIndex, query_value},
     },
-    pg::{guc::with_settings, spi::query},
+    pg::{guc::with_settings, spi::Rights},
     settings,
     types::vector::{OwnedVector, for_each_vector},
 };
@@ -35,18 +35,19 @@ const TOLERANCE: f64 = 1e-6;
 /// Measures the recall of an index for `k` neighbours of each query.
 pub fn recall(open: &OpenIndex, queries: RecallQueries, k: usize) -> Result<Vec<Recall>, Error> {
     let metric = opclass::metric(open.index());
-    open.as_owner(|| {
-        let sql = open.expressions()?;
+    open.as_owner(|rights| {
+        let sql = open.expressions(rights)?;
         let mut vectors = match queries {
-            RecallQueries::RandomRows(count) => random_vectors(&sql, count)?,
+            RecallQueries::RandomRows(count) => random_vectors(rights, &sql, count)?,
             RecallQueries::Vectors(vectors) => vectors,
         };
         vectors.retain(|vector| is_indexable(metric, vector));
-        measure(&sql, metric, &vectors, k)
+        measure(rights, &sql, metric, &vectors, k)
     })
 }
 
 fn measure(
+    rights: &Rights,
     sql: &IndexExpressions,
     metric: Metric,
     vectors: &[Vec<f32>],
@@ -61,16 +62,17 @@ fn measure(
         condition,
         operator,
     } = sql;
-    let truth = nearest_distances(&all_vectors(sql), vectors, k, metric)?;
+    let truth = nearest_distances(rights, &all_vectors(sql), vectors, k, metric)?;
     let possible: usize = truth.iter().map(Vec::len).sum();
     if possible == 0 {
-        check_dimensions(sql, vectors[0].len())?;
+        check_dimensions(rights, sql, vectors[0].len())?;
         return Ok(vec![]);
     }
 
     let distance = format!("({value}) {operator} $1");
     let nearest = format!(
-        "SELECT {distance} FROM ONLY {table} WHERE {condition} ORDER BY {distance} LIMIT {k}"
+        "SELECT {distance} AS distance FROM ONLY {table} WHERE {condition}
+         ORDER BY {distance} LIMIT {k}"
     );
     let some = &vectors[..vectors.len().min(EXACT_QUERIES)];
     let without_index = [
@@ -79,7 +81,7 @@ fn measure(
         (c"enable_seqscan", c"on"),
         (c"max_parallel_workers_per_gather", c"0"),
     ];
-    let (_, exact_milliseconds) = with_settings(&without_index, || run(&nearest, some))?;
+    let (_, exact_milliseconds) = with_settings(&without_index, || run(rights, &nearest, some))?;
 
     let mut values = EF_SEARCH.to_vec();
     values.push(settings::ef_search());
@@ -96,7 +98,7 @@ fn measure(
             (c"enable_bitmapscan", c"off"),
             (c"enable_sort", c"off"),
         ];
-        let (found, milliseconds) = with_settings(&with_index, || run(&nearest, vectors))?;
+        let (found, milliseconds) = with_settings(&with_index, || run(rights, &nearest, vectors))?;
         let correct: usize = found
             .iter()
             .zip(&truth)
@@ -120,17 +122,21 @@ fn all_vectors(sql: &IndexExpressions) -> String {
         condition,
         ..
     } = sql;
-    format!("SELECT ({value})::rag_types.vector FROM ONLY {table} WHERE {condition}")
+    format!("SELECT ({value})::rag_types.vector AS vector FROM ONLY {table} WHERE {condition}")
 }
 
 /// # Errors
 /// The vectors of the table have other dimensions than the queries.
-fn check_dimensions(sql: &IndexExpressions, dimensions: usize) -> Result<(), Error> {
+fn check_dimensions(
+    rights: &Rights,
+    sql: &IndexExpressions,
+    dimensions: usize,
+) -> Result<(), Error> {
     let statement = format!(
-        "SELECT (SELECT rag_functions.vector_dims({}) FROM ONLY {} WHERE {} LIMIT 1)",
+        "SELECT (SELECT rag_functions.vector_dims({}) FROM ONLY {} WHERE {} LIMIT 1) AS value",
         sql.value, sql.table, sql.condition
     );
-    match query_value::<i32>(&statement, &[])? {
+    match query_value::<i32>(rights, &statement, &[])? {
         Some(expected) if expected as usize != dimensions => Err(Error::data_exception(format!(
             "expected {expected} dimensions, not {dimensions}"
         ))
@@ -150,11 +156,15 @@ fn count_correct(found: &[f64], truth: &[f64]) -> usize {
     found.iter().filter(|distance| **distance <= limit).count()
 }
 
-fn random_vectors(sql: &IndexExpressions, count: i64) -> Result<Vec<Vec<f32>>, Error> {
-    let statement = format!("{} ORDER BY pg_catalog.random() LIMIT $1", all_vectors(sql));
+fn random_vectors(
+    rights: &Rights,
+    sql: &IndexExpressions,
+    count: i64,
+) -> Result<Vec<Vec<f32>>, Error> {
+    let statement = format!("{} ORDER BY random() LIMIT $1", all_vectors(sql));
     let vectors = with_settings(&[(c"enable_indexscan", c"off")], || {
-        query(&statement, &[DatumWithOid::from(count)], |row| {
-            row.required::<OwnedVector>(1)
+        rights.query(&statement, &[DatumWithOid::from(count)], |row| {
+            row.required::<OwnedVector>("vector")
         })
     })?;
     Ok(vectors.into_iter().map(Vec::from).collect())
@@ -163,6 +173,7 @@ fn random_vectors(sql: &IndexExpressions, count: i64) -> Result<Vec<Vec<f32>>, E
 /// Returns the `k` least distances to each of the queries, in ascending order. `statement` selects
 /// the vectors.
 fn nearest_distances(
+    rights: &Rights,
     statement: &str,
     queries: &[Vec<f32>],
     k: usize,
@@ -186,7 +197,7 @@ fn nearest_distances(
             nearest.truncate(k);
         }
     };
-    for_each_vector(statement, &mut add)?;
+    for_each_vector(rights, statement, &mut add)?;
     if metric == Metric::L2 {
         // the operator returns the square root
         nearest
@@ -199,22 +210,22 @@ fn nearest_distances(
 
 /// Runs a statement for each of the vectors. Returns the distances that it finds, and the mean time
 /// in milliseconds.
-fn run(statement: &str, vectors: &[Vec<f32>]) -> Result<(Vec<Vec<f64>>, f64), Error> {
-    Spi::connect(|client| {
-        let vector_type = <OwnedVector as pgrx::IntoDatum>::type_oid();
-        let prepared = client.prepare(statement, &[pgrx::PgOid::from(vector_type)])?;
-        let mut results = Vec::with_capacity(vectors.len());
-        let mut seconds = 0.0;
-        for vector in vectors {
-            pgrx::check_for_interrupts!();
-            let argument = DatumWithOid::from(OwnedVector::new(vector.clone())?);
-            let start = Instant::now();
-            let rows = client.select(&prepared, None, &[argument])?;
-            seconds += start.elapsed().as_secs_f64();
-            let distances: Result<Vec<_>, pgrx::spi::Error> =
-                rows.map(|row| row.get::<f64>(1)).collect();
-            results.push(distances?.into_iter().flatten().collect());
-        }
-        Ok((results, seconds * 1000.0 / vectors.len() as f64))
-    })
+fn run(
+    rights: &Rights,
+    statement: &str,
+    vectors: &[Vec<f32>],
+) -> Result<(Vec<Vec<f64>>, f64), Error> {
+    let types = [<OwnedVector as pgrx::IntoDatum>::type_oid()];
+    let prepared = rights.prepare_query(statement, &types)?;
+    let mut results = Vec::with_capacity(vectors.len());
+    let mut seconds = 0.0;
+    for vector in vectors {
+        pgrx::check_for_interrupts!();
+        let argument = DatumWithOid::from(OwnedVector::new(vector.clone())?);
+        let start = Instant::now();
+        let distances = prepared.run(&[argument], |row| row.get::<f64>("distance"))?;
+        seconds += start.elapsed().as_secs_f64();
+        results.push(distances.into_iter().flatten().collect());
+    }
+    Ok((results, seconds * 1000.0 / vectors.len() as f64))
 }

@@ -17,7 +17,7 @@ use crate::{
     },
     cluster::{lock::Lock, no_worker},
     error::Error,
-    pg::{roles, wait::sleep, worker},
+    pg::{roles, spi::as_owner, wait::sleep, worker},
 };
 
 /// Interval between notices of the progress.
@@ -66,7 +66,7 @@ pub fn index_all(collection: &Collection, status: Option<Status>) -> Result<Valu
         return Err(busy(name));
     }
     let task = IndexerTask {
-        run_id: runs::next_id()?,
+        run_id: as_owner(runs::next_id)?,
         role: roles::current().to_u32(),
         serial: collection.serial,
         status,
@@ -79,20 +79,20 @@ pub fn index_all(collection: &Collection, status: Option<Status>) -> Result<Valu
         sleep(RUNNER_POLL_INTERVAL);
         if reported.elapsed() >= REPORT_INTERVAL {
             reported = Instant::now();
-            if let Some(run) = read_now(|| knowledge_runs::find(name, task.run_id))? {
+            if let Some(run) = read_now(|owner| knowledge_runs::find(owner, name, task.run_id))? {
                 report(name, &run);
             }
         }
         deadlocks.check(worker.pid())?;
     }
-    match read_now(|| knowledge_runs::find(name, task.run_id))? {
+    match read_now(|owner| knowledge_runs::find(owner, name, task.run_id))? {
         Some(KnowledgeRun {
             outcome: Some(outcome),
             ..
         }) => outcome,
         Some(_) => Err(lost(name)),
         None if !Lock::knowledge(name).is_free() => Err(busy(name)),
-        None if read_now(|| Collection::find(name))?.is_none() => Err(Collection::missing(name)
+        None if read_now(|_| Collection::find(name))?.is_none() => Err(Collection::missing(name)
             .detail("It was dropped, or this transaction has created it. COMMIT first.")),
         None => Err(not_begun(name)),
     }

@@ -27,6 +27,7 @@ use crate::{
     error::{Cause, Error},
     pg::{
         process::{before_exit, signal},
+        spi::as_owner,
         transaction::snapshot_is_fixed,
         wait::sleep,
     },
@@ -206,7 +207,7 @@ fn carry_out<F: FnMut(&RunStatus)>(
 /// The source was dropped or is being dropped, the run has vanished, or another manual run is in
 /// progress.
 fn next_step(source: &Name, requested: RequestedRun) -> Result<NextStep, Error> {
-    let status = read_now(|| runs::status(requested.id()))?;
+    let status = read_now(|owner| runs::status(owner, requested.id()))?;
     let status = match status {
         Some(status) if status.has_ended() => return Ok(NextStep::Return(Box::new(status))),
         status => status,
@@ -221,7 +222,7 @@ fn next_step(source: &Name, requested: RequestedRun) -> Result<NextStep, Error> 
         _ => {}
     }
     let is_free = Lock::source_busy(source).is_free();
-    let requested = match read_now(|| runs::active(source.as_str()))? {
+    let requested = match read_now(|owner| runs::active(owner, source.as_str()))? {
         Some(run) if run.is_pending() => RequestedRun::Queued(run.run_id),
         Some(run) if !is_free && run.trigger == Trigger::Manual => {
             return Err(busy_error(source, Some(run.run_id)));
@@ -286,7 +287,7 @@ pub fn begin(source: &Name, requested: RequestedRun) -> Result<i64, Error> {
             deadlocks.check(worker.pid().ok())?;
         }
         if !Lock::source_busy(source).is_free() {
-            let active = read_now(|| runs::active(source.as_str()))?;
+            let active = read_now(|owner| runs::active(owner, source.as_str()))?;
             return Err(busy_error(source, active.map(|run| run.run_id)));
         }
         // the obstacle may be gone by now: the last slot was taken
@@ -298,7 +299,8 @@ pub fn begin(source: &Name, requested: RequestedRun) -> Result<i64, Error> {
 }
 
 fn has_begun(run_id: i64) -> Result<bool, Error> {
-    Ok(read_now(|| runs::status(run_id))?.is_some_and(|status| status.phase != Phase::Pending))
+    Ok(read_now(|owner| runs::status(owner, run_id))?
+        .is_some_and(|status| status.phase != Phase::Pending))
 }
 
 /// Starts a process that ends the runs whose process was lost, unless the source's row is locked.
@@ -317,7 +319,7 @@ fn end_lost_runs(source: &Name) -> Result<(), Error> {
 /// What keeps processes from storing that a run has ended, a full disk for example. A locked row is
 /// no error, as the lock will be released.
 fn check_end_can_be_stored(source: &Name) -> Result<(), Error> {
-    let stored = read_now(|| {
+    let stored = read_now(|_| {
         match (
             Lock::source_busy(source).try_acquire_for_transaction(),
             Source::find(source.as_str())?,
@@ -343,7 +345,7 @@ fn check_end_can_be_stored(source: &Name) -> Result<(), Error> {
 
 /// Asks the process that is working on a source to stop. Returns true if there was one.
 pub fn cancel(source: &Name) -> Result<bool, Error> {
-    let process = sources::runner_pid(source)?;
+    let process = as_owner(|owner| sources::runner_pid(owner, source))?;
     if let Some(pid) = process {
         signal(pid, libc::SIGINT);
     }
@@ -355,7 +357,7 @@ pub fn cancel(source: &Name) -> Result<bool, Error> {
 /// # Errors
 /// The source was dropped.
 fn check_exists(source: &Name) -> Result<(), Error> {
-    match read_now(|| Source::find(source.as_str()))? {
+    match read_now(|_| Source::find(source.as_str()))? {
         Some(_) => Ok(()),
         None => Err(source_dropped(source)),
     }

@@ -44,7 +44,7 @@ impl Drop for WithdrawOnDrop {
 /// Waits until this session has a slot. Returns `None` if the scheduler has begun the run
 /// meanwhile, or the run has ended.
 pub(super) fn wait_for_slot(source: &Name, run_id: i64) -> Result<Option<Turn>, Error> {
-    let owner = read_now(|| sources::owner_and_collection(source.as_str()))?;
+    let owner = read_now(|owner| sources::owner_and_collection(owner, source.as_str()))?;
     let owner = owner.map_or(0, |(owner, _)| owner.id.to_u32());
     let (began, mut is_reported, _withdraw) = (Instant::now(), false, WithdrawOnDrop);
     // if the wait ends with an error, the end of the transaction releases the lock

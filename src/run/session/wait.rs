@@ -12,7 +12,12 @@ use crate::{
     },
     cluster::{backoff::Backoff, lock::Lock, shared},
     error::{Cause, Error},
-    pg::{lock::is_blocked_by_me, transaction::read_without_keeping_locks, wait::sleep},
+    pg::{
+        lock::is_blocked_by_me,
+        spi::{OwnerRights, as_owner},
+        transaction::read_without_keeping_locks,
+        wait::sleep,
+    },
 };
 
 /// Intervals between progress reports. They are short at first, when people watch.
@@ -57,7 +62,7 @@ impl<F: FnMut(&RunStatus)> ProgressReporter<F> {
         if self.reported.elapsed() >= self.interval {
             self.reported = Instant::now();
             self.interval = (self.interval * 3 / 2).min(LONGEST_REPORT_INTERVAL);
-            if let Some(status) = read_now(|| runs::status(run_id))? {
+            if let Some(status) = read_now(|owner| runs::status(owner, run_id))? {
                 (self.report)(&status);
             }
         }
@@ -105,11 +110,11 @@ impl DeadlockCheck {
     }
 }
 
-/// Reads what has been committed by now.
+/// Reads what has been committed by now, as the extension's owner.
 ///
 /// # Errors
 /// It cannot be read, because the extension was dropped, for example.
-pub(super) fn read_now<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+pub(super) fn read_now<R>(f: impl FnOnce(&OwnerRights) -> Result<R, Error>) -> Result<R, Error> {
     use pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
     if shared::is_being_evicted() {
         return Err(Error::new(
@@ -121,7 +126,7 @@ pub(super) fn read_now<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Err
              copies the database.",
         ));
     }
-    read_without_keeping_locks(f).map_err(|error| match error.cause() {
+    read_without_keeping_locks(|| as_owner(f)).map_err(|error| match error.cause() {
         Cause::Table => Error::new(
             ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "extension rag was dropped while the session waited for a run",
@@ -143,7 +148,7 @@ pub fn wait_for(
     let (mut progress, mut deadlocks) = (ProgressReporter::new(report), DeadlockCheck::new());
     let (began, mut interval, mut end_attempts) = (Instant::now(), None, 0);
     loop {
-        let Some(status) = read_now(|| runs::status(run_id))? else {
+        let Some(status) = read_now(|owner| runs::status(owner, run_id))? else {
             return Ok(None);
         };
         let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
@@ -153,7 +158,7 @@ pub fn wait_for(
         if status.phase == Phase::Running {
             let source = Name::source(&status.source)?;
             if deadlocks.is_due() {
-                let process = read_now(|| sources::runner_pid(&source))?;
+                let process = read_now(|owner| sources::runner_pid(owner, &source))?;
                 deadlocks.check(process)?;
             }
             if Lock::source_busy(&source).is_free() {
@@ -178,13 +183,13 @@ fn read_after_lock(
     end_attempts: &mut u32,
 ) -> Result<Option<RunStatus>, Error> {
     // a run stores how it ended before it releases the lock
-    let status = read_now(|| runs::status(run_id))?;
+    let status = read_now(|owner| runs::status(owner, run_id))?;
     if status.as_ref().is_none_or(RunStatus::has_ended) {
         return Ok(status);
     }
     end_lost_runs(source)?;
     *end_attempts += 1;
-    let status = read_now(|| runs::status(run_id))?;
+    let status = read_now(|owner| runs::status(owner, run_id))?;
     if status.as_ref().is_some_and(|status| !status.has_ended())
         && *end_attempts >= MAX_END_ATTEMPTS
     {
@@ -198,7 +203,8 @@ fn read_after_lock(
 pub fn wait_while_checked(source: &Name, timeout: Option<Duration>) -> Result<(), Error> {
     let (began, mut interval) = (Instant::now(), None);
     while !Lock::source_busy(source).is_free()
-        && read_now(|| runs::active(source.as_str()))?.is_none_or(|run| run.is_pending())
+        && read_now(|owner| runs::active(owner, source.as_str()))?
+            .is_none_or(|run| run.is_pending())
         && timeout.is_none_or(|timeout| began.elapsed() < timeout)
     {
         let next = BUSY_POLLS.after(interval);

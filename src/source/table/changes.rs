@@ -12,8 +12,7 @@ use crate::{
     error::{Cause, Error},
     pg::{
         lookup,
-        security::{as_owner, with_safe_search_path},
-        spi::{execute, query},
+        spi::{as_caller, as_owner},
     },
 };
 
@@ -39,11 +38,11 @@ pub fn check_may_create_triggers(
     relation: &SourceRelation,
     owner: pg_sys::Oid,
 ) -> Result<(), Error> {
-    let may = with_safe_search_path(|| {
-        query(
-            "SELECT has_table_privilege($1, $2::oid, 'TRIGGER')",
+    let may = as_caller(|caller| {
+        caller.query(
+            "SELECT has_table_privilege($1, $2::oid, 'TRIGGER') AS may",
             &[owner.into(), relation.oid.into()],
-            |row| row.required(1),
+            |row| row.required("may"),
         )
     })?;
     if may.first() == Some(&true) {
@@ -67,7 +66,7 @@ pub fn create_triggers(
     arguments: &TriggerArguments,
 ) -> Result<(), Error> {
     relation.identity().hold()?;
-    as_owner(|| {
+    as_owner(|owner| {
         for (prefix, event, tables) in TRIGGER_EVENTS {
             let name = pgrx::spi::quote_identifier(format!("{prefix}{}", source.short()));
             let statement = format!(
@@ -76,7 +75,7 @@ pub fn create_triggers(
                 relation.quoted(),
                 arguments.to_sql()
             );
-            execute(&statement, &[])?;
+            owner.execute(&statement, &[])?;
         }
         Ok::<_, Error>(())
     })?;
@@ -97,15 +96,14 @@ pub fn has_triggers(
     arguments: &TriggerArguments,
 ) -> Result<bool, Error> {
     let names = trigger_names(source);
-    let found: Vec<i64> = with_safe_search_path(|| {
-        query(
+    let found: Vec<i64> = as_caller(|caller| {
+        caller.query(
             "SELECT count(*) FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure AND tgname
-                 = ANY ($2::name[])
-               AND tgargs = $3 AND tgenabled IN ('O', 'A')
+             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure 
+               AND tgname = ANY ($2::name[]) AND tgargs = $3 AND tgenabled IN ('O', 'A')
                AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
             &[relation.oid.into(), names.into(), arguments.stored().into()],
-            |row| row.required(1),
+            |row| row.required("count"),
         )
     })?;
     Ok(found.first() == Some(&(TRIGGER_EVENTS.len() as i64)))
@@ -123,14 +121,14 @@ fn trigger_names(source: &Name) -> Vec<String> {
 /// the same names on other relations do not belong to it.
 fn trigger_oids(source: &Name, relation: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, Error> {
     let argument = [source.as_str().as_bytes(), b"\0"].concat();
-    with_safe_search_path(|| {
-        query(
+    as_caller(|caller| {
+        caller.query(
             "SELECT oid FROM pg_trigger
              WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure
                  AND NOT tgisinternal
                AND substr(tgargs, 1, length($2)) = $2 ORDER BY oid",
             &[relation.into(), argument.into()],
-            |row| row.required(1),
+            |row| row.required("oid"),
         )
     })
 }
@@ -144,12 +142,12 @@ pub fn remove_tracking(source: &Name, relation: Option<pg_sys::Oid>) -> Result<(
         // time
         lookup::drop_trigger(oid);
     }
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.table_change WHERE source = $1",
             &[source.as_str().into()],
         )?;
-        execute(
+        owner.execute(
             "DELETE FROM rag_internal.table_state WHERE source = $1",
             &[source.as_str().into()],
         )?;
@@ -168,18 +166,18 @@ pub struct PendingChanges {
 /// Reads the committed rows of the queue. Rows of open transactions stay in the queue for a later
 /// run.
 pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, Error> {
-    as_owner(|| {
+    as_owner(|owner| {
         let source = source.as_str();
-        let found = query(
-            "SELECT change_id, keys IS NULL, coalesce(pg_catalog.octet_length(keys),
-             0)::pg_catalog.int8
+        let found = owner.query(
+            "SELECT change_id, keys IS NULL AS is_everything,
+                    coalesce(octet_length(keys), 0)::int8 AS bytes
              FROM rag_internal.table_change WHERE source = $1",
             &[source.into()],
             |row| {
                 Ok((
-                    row.required::<i64>(1)?,
-                    row.required::<bool>(2)?,
-                    row.required::<i64>(3)?,
+                    row.required::<i64>("change_id")?,
+                    row.required::<bool>("is_everything")?,
+                    row.required::<i64>("bytes")?,
                 ))
             },
         )?;
@@ -190,12 +188,12 @@ pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, E
             return Ok(PendingChanges { ids, keys: None });
         }
         let mut keys = BTreeSet::new();
-        query(
+        owner.query(
             "SELECT keys FROM rag_internal.table_change WHERE source = $1 AND change_id = ANY ($2)",
             &[source.into(), ids.clone().into()],
             |row| {
                 keys.extend(changed_keys::decode(
-                    &row.required::<Vec<u8>>(1)?,
+                    &row.required::<Vec<u8>>("keys")?,
                     key_parts,
                 )?);
                 Ok(())
@@ -210,8 +208,8 @@ pub fn read_pending(source: &Name, key_parts: usize) -> Result<PendingChanges, E
 
 /// Deletes handled rows from the queue.
 pub fn delete_handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.table_change WHERE source = $1 AND change_id = ANY ($2)",
             &[source.as_str().into(), ids.to_vec().into()],
         )
@@ -222,11 +220,11 @@ pub fn delete_handled(source: &Name, ids: &[i64]) -> Result<(), Error> {
 /// Returns true if the table was read completely under this definition and only runs have changed
 /// the documents since.
 pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<bool, Error> {
-    let found = as_owner(|| {
-        query(
+    let found = as_owner(|owner| {
+        owner.query(
             "SELECT 1 FROM rag_internal.table_state s
              WHERE s.source = $1 AND s.definition = $3 AND s.documents =
-                 (SELECT pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
+                 (SELECT count(*) FROM rag.documents d WHERE d.collection = $2
                      AND d.source = $1)",
             &[source.as_str().into(), collection.into(), definition.into()],
             |_| Ok(()),
@@ -237,10 +235,10 @@ pub fn is_complete(source: &Name, collection: &str, definition: &str) -> Result<
 
 /// Records that the documents cover the whole table.
 pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "INSERT INTO rag_internal.table_state (source, definition, documents)
-             SELECT $1, $3, pg_catalog.count(*) FROM rag.documents d WHERE d.collection = $2
+             SELECT $1, $3, count(*) FROM rag.documents d WHERE d.collection = $2
                  AND d.source = $1
              ON CONFLICT (source) DO UPDATE SET definition = excluded.definition,
                  documents = excluded.documents",
@@ -252,8 +250,8 @@ pub fn set_complete(source: &Name, collection: &str, definition: &str) -> Result
 
 /// Records that the next run must read the whole table.
 pub fn set_incomplete(source: &Name) -> Result<(), Error> {
-    as_owner(|| {
-        execute(
+    as_owner(|owner| {
+        owner.execute(
             "DELETE FROM rag_internal.table_state WHERE source = $1",
             &[source.as_str().into()],
         )

@@ -16,22 +16,21 @@ use crate::{
     pg::{
         hooks::{self, Statement},
         lookup, roles,
-        security::with_safe_search_path,
-        spi::query,
+        spi::as_caller,
     },
 };
 
 impl RelationIdentity {
     /// Returns the relation that a qualified name means now.
     pub fn by_name(relation: &str) -> Result<Option<Self>, Error> {
-        let found = with_safe_search_path(|| {
-            query(
+        let found = as_caller(|caller| {
+            caller.query(
                 "SELECT oid, relowner FROM pg_class WHERE oid = to_regclass($1)::oid",
                 &[relation.into()],
                 |row| {
                     Ok(Self {
-                        relation: row.required(1)?,
-                        owner: row.required(2)?,
+                        relation: row.required("oid")?,
+                        owner: row.required("relowner")?,
                     })
                 },
             )
@@ -60,11 +59,11 @@ impl RelationIdentity {
 
     /// Returns the name of the relation as it is written in a statement, or None if it was dropped.
     pub fn current_name(&self) -> Result<Option<String>, Error> {
-        let found = with_safe_search_path(|| {
-            query(
-                "SELECT oid::regclass::text FROM pg_class WHERE oid = $1",
+        let found = as_caller(|caller| {
+            caller.query(
+                "SELECT oid::regclass::text AS name FROM pg_class WHERE oid = $1",
                 &[self.relation.into()],
-                |row| row.required(1),
+                |row| row.required("name"),
             )
         })?;
         Ok(found.into_iter().next())

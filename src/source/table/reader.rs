@@ -19,8 +19,7 @@ use crate::{
     error::Error,
     pg::{
         roles,
-        security::{as_source_owner, with_safe_search_path},
-        spi::query,
+        spi::{as_caller, as_source_owner},
     },
 };
 
@@ -71,14 +70,20 @@ fn check_select(
     columns: Vec<String>,
     owner: pg_sys::Oid,
 ) -> Result<(), Error> {
-    let found = with_safe_search_path(|| {
-        query(
-            "SELECT has_schema_privilege($2, relnamespace, 'USAGE'),
+    let found = as_caller(|caller| {
+        caller.query(
+            "SELECT has_schema_privilege($2, relnamespace, 'USAGE') AS in_schema,
                     NOT EXISTS (SELECT FROM unnest($3::text[]) AS name
                                 WHERE NOT has_column_privilege($2, oid, name, 'SELECT'))
+                        AS of_columns
              FROM pg_class WHERE oid = $1",
             &[relation.oid.into(), owner.into(), columns.into()],
-            |row| Ok((row.required::<bool>(1)?, row.required::<bool>(2)?)),
+            |row| {
+                Ok((
+                    row.required::<bool>("in_schema")?,
+                    row.required::<bool>("of_columns")?,
+                ))
+            },
         )
     })?;
     let denied = |what: &str| {
@@ -96,11 +101,11 @@ fn check_select(
 /// # Errors
 /// Row-level security may hide rows from the source's owner that the relation's owner sees.
 fn check_row_security(relation: &SourceRelation, owner: pg_sys::Oid) -> Result<(), Error> {
-    let applies = as_source_owner(owner, || {
-        query(
-            "SELECT row_security_active($1::oid)",
+    let applies = as_source_owner(owner, |owner| {
+        owner.query(
+            "SELECT row_security_active($1::oid) AS applies",
             &[relation.oid.into()],
-            |row| row.required::<bool>(1),
+            |row| row.required::<bool>("applies"),
         )
     })?;
     let is_subject = relation.is_security_invoker && !roles::is_superuser(owner);
@@ -122,8 +127,8 @@ fn check_row_security(relation: &SourceRelation, owner: pg_sys::Oid) -> Result<(
 /// # Errors
 /// The relation uses code of a role that does not have the rights of `reader`.
 fn check_code(relation: &SourceRelation, reader: pg_sys::Oid) -> Result<(), Error> {
-    let found = with_safe_search_path(|| {
-        query(
+    let found = as_caller(|caller| {
+        caller.query(
             "WITH RECURSIVE used (class, id, as_caller) AS (
                  SELECT 'pg_class'::regclass::oid, $1::oid, true
                  UNION
@@ -138,13 +143,12 @@ fn check_code(relation: &SourceRelation, reader: pg_sys::Oid) -> Result<(), Erro
                      UNION ALL
                      SELECT 'pg_policy'::regclass::oid, p.oid, false
                      FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
-                     WHERE c.oid = u.id AND c.relrowsecurity AND u.as_caller) AS code (class, id,
-                         as_caller)
+                     WHERE c.oid = u.id AND c.relrowsecurity AND u.as_caller) 
+                         AS code (class, id, as_caller)
                  JOIN pg_depend d ON d.classid = code.class AND d.objid = code.id
                  WHERE u.class = 'pg_class'::regclass
                    AND d.refclassid IN ('pg_class'::regclass, 'pg_proc'::regclass,
-                       'pg_operator'::regclass,
-                                        'pg_type'::regclass)),
+                                        'pg_operator'::regclass, 'pg_type'::regclass)),
              code (class, id, owner) AS (
                  SELECT class, id, relowner FROM used JOIN pg_class ON class = 'pg_class'::regclass
                      AND oid = id
@@ -158,11 +162,16 @@ fn check_code(relation: &SourceRelation, reader: pg_sys::Oid) -> Result<(), Erro
                  SELECT class, id, typowner FROM used JOIN pg_type ON class = 'pg_type'::regclass
                      AND oid = id
                  WHERE typtype = 'd')
-             SELECT pg_describe_object(class, id, 0), rolname::text
+             SELECT pg_describe_object(class, id, 0) AS code, rolname::text
              FROM code JOIN pg_roles r ON r.oid = owner
              WHERE NOT rolsuper AND NOT pg_has_role(r.oid, $2::oid, 'USAGE') ORDER BY 1 LIMIT 1",
             &[relation.oid.into(), reader.into()],
-            |row| Ok((row.required::<String>(1)?, row.required::<String>(2)?)),
+            |row| {
+                Ok((
+                    row.required::<String>("code")?,
+                    row.required::<String>("rolname")?,
+                ))
+            },
         )
     })?;
     let Some((code, author)) = found.into_iter().next() else {

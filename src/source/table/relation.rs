@@ -7,7 +7,7 @@ use rag_definition::source::{TableSpec, TableSync};
 use crate::{
     catalog::sources::RelationIdentity,
     error::Error,
-    pg::{lookup, security::with_safe_search_path, spi::query},
+    pg::{lookup, spi::as_caller},
 };
 
 /// The names of columns that are chosen as the title, best first.
@@ -137,28 +137,29 @@ impl SourceRelation {
     /// # Errors
     /// The relation does not exist, or its rows cannot be documents.
     pub fn get(oid: pg_sys::Oid, name: &str, owner: pg_sys::Oid) -> Result<Self, Error> {
-        let found = with_safe_search_path(|| {
-            query(
+        let found = as_caller(|caller| {
+            caller.query(
                 "SELECT c.relowner, n.nspname::text, c.relname::text, c.relkind::text,
-                 c.relpersistence::text,
+                        c.relpersistence::text,
                         c.relispartition
                             OR EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
-                                OR i.inhrelid = c.oid),
+                                           OR i.inhrelid = c.oid) AS has_relatives,
                         EXISTS (SELECT FROM pg_options_to_table(c.reloptions)
                                 WHERE option_name = 'security_invoker' AND option_value::boolean)
+                            AS is_security_invoker
                  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = $1",
                 &[oid.into()],
                 |row| {
                     Ok((
                         (
-                            row.required::<pg_sys::Oid>(1)?,
-                            row.required::<String>(2)?,
-                            row.required::<String>(3)?,
+                            row.required::<pg_sys::Oid>("relowner")?,
+                            row.required::<String>("nspname")?,
+                            row.required::<String>("relname")?,
                         ),
-                        row.required::<String>(4)?,
-                        row.required::<String>(5)?,
-                        row.required::<bool>(6)?,
-                        row.required::<bool>(7)?,
+                        row.required::<String>("relkind")?,
+                        row.required::<String>("relpersistence")?,
+                        row.required::<bool>("has_relatives")?,
+                        row.required::<bool>("is_security_invoker")?,
                     ))
                 },
             )
@@ -418,11 +419,13 @@ impl SourceRelation {
 
 fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<RelationColumn>, Error> {
     // with a pinned search_path, the names of types are qualified where needed
-    with_safe_search_path(|| {
-        query(
-            "SELECT a.attname::text, format_type(b.oid, -1), b.oid < 16384, b.typcategory = 'S',
-                    CASE WHEN a.atttypmod > 4 AND b.typcategory = 'S' THEN a.atttypmod - 4 END,
-                    has_column_privilege($2, a.attrelid, a.attnum, 'SELECT')
+    as_caller(|caller| {
+        caller.query(
+            "SELECT a.attname::text, format_type(b.oid, -1) AS type_name,
+                    b.oid < 16384 AS is_builtin, b.typcategory = 'S' AS is_text,
+                    CASE WHEN a.atttypmod > 4 AND b.typcategory = 'S' THEN a.atttypmod - 4 END
+                        AS limit,
+                    has_column_privilege($2, a.attrelid, a.attnum, 'SELECT') AS readable
              FROM pg_attribute a CROSS JOIN LATERAL (
                  WITH RECURSIVE base AS (
                      SELECT oid, typtype, typbasetype, typcategory FROM pg_type
@@ -435,12 +438,12 @@ fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<RelationColu
             &[relation.into(), owner.into()],
             |row| {
                 Ok(RelationColumn {
-                    name: row.required(1)?,
-                    type_name: row.required(2)?,
-                    is_builtin: row.required(3)?,
-                    is_text: row.required(4)?,
-                    limit: row.get(5)?,
-                    readable: row.required(6)?,
+                    name: row.required("attname")?,
+                    type_name: row.required("type_name")?,
+                    is_builtin: row.required("is_builtin")?,
+                    is_text: row.required("is_text")?,
+                    limit: row.get("limit")?,
+                    readable: row.required("readable")?,
                 })
             },
         )
@@ -448,27 +451,27 @@ fn columns(relation: pg_sys::Oid, owner: pg_sys::Oid) -> Result<Vec<RelationColu
 }
 
 fn unique_keys(relation: pg_sys::Oid) -> Result<Vec<UniqueKey>, Error> {
-    with_safe_search_path(|| {
-        query(
-            "SELECT array_agg(a.attname::text ORDER BY k.i), bool_and(a.attnotnull),
-             bool_and(o.opcnamespace = 'pg_catalog'::regnamespace)
-             FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_am m ON
-                 m.oid = c.relam,
+    as_caller(|caller| {
+        caller.query(
+            "SELECT array_agg(a.attname::text ORDER BY k.i) AS columns,
+                    bool_and(a.attnotnull) AS not_null,
+                    bool_and(o.opcnamespace = 'pg_catalog'::regnamespace) AS comparable
+             FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
+                  JOIN pg_am m ON m.oid = c.relam,
                   ROWS FROM (unnest(x.indkey::int2[]), unnest(x.indclass::oid[])) WITH ORDINALITY
                       AS k (attnum, opclass, i)
                   JOIN pg_attribute a ON a.attnum = k.attnum JOIN pg_opclass o ON o.oid = k.opclass
-             WHERE x.indrelid = $1 AND a.attrelid = $1 AND k.i <= x.indnkeyatts AND x.indisunique
-                 AND x.indisvalid
-               AND x.indimmediate AND x.indpred IS NULL AND x.indexprs IS NULL AND
-                   m.amname = 'btree'
+             WHERE x.indrelid = $1 AND a.attrelid = $1 AND k.i <= x.indnkeyatts
+               AND x.indisunique AND x.indisvalid AND x.indimmediate
+               AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree'
              GROUP BY x.indexrelid, x.indisprimary, x.indnkeyatts
              ORDER BY x.indisprimary DESC, x.indnkeyatts, x.indexrelid",
             &[relation.into()],
             |row| {
                 Ok(UniqueKey {
-                    columns: row.required(1)?,
-                    not_null: row.required(2)?,
-                    comparable: row.required(3)?,
+                    columns: row.required("columns")?,
+                    not_null: row.required("not_null")?,
+                    comparable: row.required("comparable")?,
                 })
             },
         )

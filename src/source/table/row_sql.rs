@@ -6,7 +6,7 @@ use pgrx::spi::quote_identifier;
 
 use super::relation::{RelationColumn, SourceRelation};
 
-/// Parts of the statements.
+/// Parts of the statements. What they select has the field's name: `hash`, and so on.
 pub struct SqlParts {
     pub relation: String,
     /// The columns that are selected, other than those of the filter.
@@ -14,6 +14,7 @@ pub struct SqlParts {
     pub hash: String,
     pub bytes: String,
     pub title: String,
+    /// `text0`, `text1`, ...
     pub texts: Vec<String>,
     pub metadata: String,
     pub row_key: String,
@@ -47,18 +48,21 @@ impl SqlParts {
             columns: selected.into_iter().collect::<Vec<_>>().join(", "),
             // the definition is the first parameter of every statement
             hash: format!(
-                "encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex')",
+                "encode(sha256(convert_to(ROW($1::text, {})::text, 'UTF8')), 'hex') AS hash",
                 values.join(", ")
             ),
             bytes: contents
                 .iter()
                 .map(|c| format!("coalesce(octet_length({}), 0)::bigint", text(c)))
                 .collect::<Vec<_>>()
-                .join(" + "),
-            title: title.map_or_else(|| "NULL::text".into(), text),
-            texts: contents.iter().map(|c| text(c)).collect(),
-            metadata: object(metadata.iter().copied()),
-            row_key: object(ids),
+                .join(" + ")
+                + " AS bytes",
+            title: title.map_or_else(|| "NULL::text".into(), text) + " AS title",
+            texts: (contents.iter().enumerate())
+                .map(|(i, c)| format!("{} AS text{i}", text(c)))
+                .collect(),
+            metadata: object(metadata.iter().copied()) + " AS metadata",
+            row_key: object(ids) + " AS row_key",
             filtered: object(filtered.iter().copied()),
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use pgrx::{Spi, datum::DatumWithOid, pg_sys};
+use pgrx::{datum::DatumWithOid, pg_sys};
 use rag_definition::source::TableSpec;
 use serde_json::{Map, Value};
 
@@ -21,14 +21,18 @@ use crate::{
     error::Error,
     pg::{
         guc::with_settings,
-        security::as_table_owner,
-        spi::{Row as ResultRow, filter_argument},
+        spi::{Rights, Row as ResultRow, as_table_owner, filter_argument},
     },
 };
 
 /// The version of the way in which documents are made of rows. A new version makes runs index all
 /// rows again.
 const ROW_FORMAT: &str = "rows v2";
+
+/// How the names of the columns begin that have the parts of a row's key, and of a key that is
+/// looked up.
+const OWN: &str = "own";
+const ASKED: &str = "asked";
 
 /// The text forms of the values of a row's id columns.
 pub type RowKey = Vec<String>;
@@ -184,8 +188,8 @@ impl RowReader {
     pub fn count(&self) -> Result<u64, Error> {
         let (from, condition, args) = self.from(1);
         let statement = format!("SELECT count(*) FROM {from} WHERE {condition}");
-        let found = self.as_reader(&statement, || {
-            crate::pg::spi::query(&statement, &args, |row| row.required::<i64>(1))
+        let found = self.as_reader(&statement, |reader| {
+            reader.query(&statement, &args, |row| row.required::<i64>("count"))
         })?;
         Ok(found.first().copied().unwrap_or(0).unsigned_abs())
     }
@@ -212,13 +216,13 @@ impl RowReader {
         }
         let statement = format!(
             "SELECT {}, {}, {} FROM {from} WHERE {condition} ORDER BY {} LIMIT {most}",
-            self.id_texts(&ids),
+            self.id_texts(&ids, OWN),
             self.parts.hash,
             self.parts.bytes,
             ids.join(", ")
         );
-        self.as_reader(&statement, || {
-            crate::pg::spi::query(&statement, &args, |row| self.summary(&row))
+        self.as_reader(&statement, |reader| {
+            reader.query(&statement, &args, |row| self.summary(&row))
         })
     }
 
@@ -228,24 +232,14 @@ impl RowReader {
         let ids = self.id_columns();
         let statement = format!(
             "SELECT {}, {}, {} FROM {from} WHERE {condition}",
-            self.id_texts(&ids),
+            self.id_texts(&ids, OWN),
             self.parts.hash,
             self.parts.bytes
         );
-        const AT_ONCE: std::ffi::c_long = 1000;
-        self.as_reader(&statement, || {
-            Spi::connect(|client| {
-                let mut cursor = client.try_open_cursor(statement.as_str(), &args)?;
-                loop {
-                    let rows = cursor.fetch(AT_ONCE)?;
-                    if rows.is_empty() {
-                        return Ok(());
-                    }
-                    for tuple in rows {
-                        each(self.summary(&ResultRow::new(&tuple))?);
-                    }
-                    pgrx::check_for_interrupts!();
-                }
+        self.as_reader(&statement, |reader| {
+            reader.for_each_row(&statement, &args, |row| {
+                each(self.summary(&row)?);
+                Ok(())
             })
         })
     }
@@ -253,14 +247,7 @@ impl RowReader {
     /// Lists the rows that have certain keys.
     pub fn look_up(&self, keys: &[RowKey]) -> Result<RowsByKey<RowSummary>, Error> {
         let columns = format!("{}, {}", self.parts.hash, self.parts.bytes);
-        self.find(keys, &columns, |row, next, key| {
-            let bytes = row.required::<i64>(next + 1)?.unsigned_abs();
-            Ok(RowSummary {
-                key: Some(key),
-                hash: row.required(next)?,
-                bytes,
-            })
-        })
+        self.find(keys, &columns, |row, key| summary(row, Some(key)))
     }
 
     /// Reads the rows that have certain keys.
@@ -277,19 +264,19 @@ impl RowReader {
             "{hash}, {title}, {metadata}, {row_key}, {}",
             texts.join(", ")
         );
-        self.find(keys, &columns, |row, next, key| {
-            let metadata = match row.get::<pgrx::JsonB>(next + 2)?.map(|json| json.0) {
+        self.find(keys, &columns, |row, key| {
+            let metadata = match row.get::<pgrx::JsonB>("metadata")?.map(|json| json.0) {
                 Some(Value::Object(map)) => map,
                 _ => Map::new(),
             };
             let texts = (0..self.parts.texts.len())
-                .map(|i| row.get(next + 4 + i))
+                .map(|i| row.get(&format!("text{i}")))
                 .collect::<Result<_, _>>()?;
-            let row_key = row.required::<pgrx::JsonB>(next + 3)?.0;
+            let row_key = row.required::<pgrx::JsonB>("row_key")?.0;
             Ok(TableRow {
                 key,
-                hash: row.required(next)?,
-                title: row.get(next + 1)?,
+                hash: row.required("hash")?,
+                title: row.get("title")?,
                 texts,
                 metadata,
                 row_key,
@@ -297,13 +284,12 @@ impl RowReader {
         })
     }
 
-    /// Selects `columns` of the rows that have certain keys. `read` gets the number of the first of
-    /// these columns.
+    /// Selects `columns` of the rows that have certain keys.
     fn find<T>(
         &self,
         keys: &[RowKey],
         columns: &str,
-        read: impl Fn(&ResultRow<'_, '_>, usize, RowKey) -> Result<T, Error>,
+        read: impl Fn(&ResultRow<'_, '_>, RowKey) -> Result<T, Error>,
     ) -> Result<RowsByKey<T>, Error> {
         let (from, condition, mut args) = self.arguments();
         let keys_sql = self.keys_sql(keys, &mut args);
@@ -317,18 +303,17 @@ impl RowReader {
         let statement = format!(
             "SELECT {}, {}, {columns}
              FROM ({keys_sql}) AS k LEFT JOIN (SELECT {} FROM {from} WHERE {condition}) AS r ON {}",
-            self.id_texts(&names),
-            self.id_texts(&self.id_columns()),
+            self.id_texts(&names, ASKED),
+            self.id_texts(&self.id_columns(), OWN),
             self.parts.columns,
             joins.join(" AND "),
         );
-        let n = self.ids.len();
-        self.as_reader(&statement, || {
-            crate::pg::spi::query(&statement, &args, |row| {
-                let asked = key(&row, 1, n)?.ok_or_else(|| Error::internal("a key became NULL"))?;
-                let found = key(&row, n + 1, n)?
-                    .map(|own| read(&row, 2 * n + 1, own))
-                    .transpose()?;
+        self.as_reader(&statement, |reader| {
+            reader.query(&statement, &args, |row| {
+                let asked = self.key(&row, ASKED)?;
+                let asked = asked.ok_or_else(|| Error::internal("a key became NULL"))?;
+                let found = self.key(&row, OWN)?;
+                let found = found.map(|own| read(&row, own)).transpose()?;
                 Ok((asked, found))
             })
         })
@@ -382,14 +367,20 @@ impl RowReader {
         self.ids.iter().map(reference).collect()
     }
 
-    /// Returns the expressions for the text forms of the id columns.
-    fn id_texts(&self, values: &[String]) -> String {
-        self.ids
-            .iter()
-            .zip(values)
-            .map(|(id, value)| id.to_text(value))
+    /// Returns the expressions for the text forms of the id columns, with names that begin with
+    /// `name`.
+    fn id_texts(&self, values: &[String], name: &str) -> String {
+        (self.ids.iter().zip(values).enumerate())
+            .map(|(i, (id, value))| format!("{} AS {name}{i}", id.to_text(value)))
             .collect::<Vec<_>>()
             .join(", ")
+    }
+
+    /// Reads a key that [`id_texts`](Self::id_texts) has named. Returns `None` if a part is NULL.
+    fn key(&self, row: &ResultRow<'_, '_>, name: &str) -> Result<Option<RowKey>, Error> {
+        (0..self.ids.len())
+            .map(|i| row.get::<String>(&format!("{name}{i}")))
+            .collect()
     }
 
     /// Runs `f` with the rights of the reader and with the settings under which keys and hashes are
@@ -397,10 +388,10 @@ impl RowReader {
     fn as_reader<R>(
         &self,
         statement: &str,
-        f: impl FnOnce() -> Result<R, Error>,
+        f: impl FnOnce(&Rights) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.relation.hold()?;
-        as_table_owner(self.reader, || {
+        as_table_owner(self.reader, |reader| {
             with_settings(
                 &[
                     (c"datestyle", c"ISO, YMD"),
@@ -411,7 +402,7 @@ impl RowReader {
                     // rows that a policy hides are hidden from the source, too; that is no error
                     (c"row_security", c"on"),
                 ],
-                || identity::reading_only(self.relation.relation, statement, f),
+                || identity::reading_only(self.relation.relation, statement, || f(reader)),
             )
         })
     }
@@ -442,17 +433,14 @@ impl RowReader {
     }
 
     fn summary(&self, row: &ResultRow<'_, '_>) -> Result<RowSummary, Error> {
-        let n = self.ids.len();
-        Ok(RowSummary {
-            key: key(row, 1, n)?,
-            hash: row.required(n + 1)?,
-            bytes: row.required::<i64>(n + 2)?.unsigned_abs(),
-        })
+        summary(row, self.key(row, OWN)?)
     }
 }
 
-fn key(row: &ResultRow<'_, '_>, first: usize, count: usize) -> Result<Option<RowKey>, Error> {
-    (first..first + count)
-        .map(|i| row.get::<String>(i))
-        .collect()
+fn summary(row: &ResultRow<'_, '_>, key: Option<RowKey>) -> Result<RowSummary, Error> {
+    Ok(RowSummary {
+        key,
+        hash: row.required("hash")?,
+        bytes: row.required::<i64>("bytes")?.unsigned_abs(),
+    })
 }

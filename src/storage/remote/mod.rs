@@ -38,7 +38,7 @@ use crate::{
     },
     engine::unexpected,
     error::Error,
-    pg::security::as_owner,
+    pg::spi::as_owner,
 };
 
 /// The time limit of a search, after which this database alone answers.
@@ -124,7 +124,7 @@ impl RemoteStorage {
     /// A statement fails.
     pub fn adopt(self, collection: &Collection) -> Result<(), Error> {
         if let Some(partition) = partitions::of(collection.name.as_str())? {
-            as_owner(|| storage_changes::watch(&partition))?;
+            as_owner(|owner| storage_changes::watch(owner, &partition))?;
             storage_changes::queue_all(collection.name.as_str())?;
         }
         Ok(())

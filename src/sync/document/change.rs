@@ -11,7 +11,7 @@ use crate::{
     },
     collection::{corruption, rights},
     error::Error,
-    pg::security::as_owner,
+    pg::spi::as_owner,
     sync::chunk_metadata::chunk_metadata,
 };
 
@@ -30,7 +30,7 @@ pub fn update(
         return Ok(false);
     };
     let name = collection.name.as_str();
-    let Some(document) = documents::lock(name, id)? else {
+    let Some(document) = as_owner(|owner| documents::lock(owner, name, id))? else {
         return Ok(false);
     };
     let set_back = |what: String, hint: &str| {
@@ -72,19 +72,20 @@ pub fn update_attributes(
     let name = collection.name.as_str();
     partitions::join_writers(name);
     corruption::write_with_repair(collection, || {
-        as_owner(|| {
+        as_owner(|owner| {
             // a rebuild may have changed it since the statement began
             let collection = Collection::get(name)?;
             let mut change = change.clone();
             if let (Some(new), true) = (&mut change.metadata, collection.detects_language())
                 && !new.contains_key(rag_language::KEY)
-                && let Some(language) = document_update::stored_member(name, id, rag_language::KEY)?
+                && let Some(language) =
+                    document_update::stored_member(owner, name, id, rag_language::KEY)?
             {
                 new.insert(rag_language::KEY.into(), language);
             }
             let of_chunks = change.metadata.as_ref();
             let of_chunks = of_chunks.map(|metadata| chunk_metadata(metadata, &collection));
-            document_update::update(name, id, &change, of_chunks)
+            document_update::update(owner, name, id, &change, of_chunks)
         })
     })
 }
@@ -98,7 +99,9 @@ pub fn remove(id: DocumentId, collection: Option<&str>) -> Result<bool, Error> {
         return Ok(false);
     };
     let name = collection.name.as_str();
-    let removed = corruption::write_with_repair(&collection, || documents::delete(name, &[id]))?;
+    let removed = corruption::write_with_repair(&collection, || {
+        as_owner(|owner| documents::delete(owner, name, &[id]))
+    })?;
     Ok(removed > 0)
 }
 
@@ -109,7 +112,7 @@ pub fn remove(id: DocumentId, collection: Option<&str>) -> Result<bool, Error> {
 /// The caller cannot write to the collection, or several have such a document.
 fn writable_with(id: DocumentId, named: Option<&str>) -> Result<Option<Collection>, Error> {
     let mut found = vec![];
-    for name in documents::collections_of(id)? {
+    for name in as_owner(|owner| documents::collections_of(owner, id))? {
         let collection = Collection::get(&name)?;
         let is_meant = named.is_none_or(|named| collection.is_known_as(named));
         if is_meant && access::has_privilege(&collection, CollectionPrivilege::Read) {

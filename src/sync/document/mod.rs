@@ -28,7 +28,7 @@ use super::indexer::{DocumentOrigin, ExtractedDocument, Indexer, PreparedDocumen
 use crate::{
     catalog::{
         collections::Collection,
-        documents::{self, DocumentAttributes},
+        documents::{self, DocumentAttributes, FailedDocument},
     },
     cluster::operation_stats::{CountedOperation, Operation},
     collection::{corruption, index, quotas},
@@ -36,6 +36,7 @@ use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
     pg::lock::WriterLock,
+    pg::spi::as_owner,
 };
 
 /// The number of chunks that are embedded together.
@@ -213,7 +214,7 @@ impl DocumentAdder<'_> {
         let raw_hash = document.hash(collection);
         let uri = document.uri.clone();
         let same = corruption::write_with_repair(collection, || {
-            documents::indexed_version(collection.name.as_str(), id)
+            as_owner(|owner| documents::indexed_version(owner, collection.name.as_str(), id))
         })?
         .filter(|stored| stored.raw_hash == raw_hash && stored.chunking == chunking);
         if let Some(stored) = same {
@@ -245,15 +246,16 @@ impl DocumentAdder<'_> {
             }
             Err(error) if error.cause().is_in_input() => {
                 let document_type = named_type.map(DocumentType::name);
-                documents::record_failure(
+                let failed = FailedDocument {
                     id,
-                    collection.name.as_str(),
-                    None,
-                    &uri,
+                    collection: collection.name.as_str(),
+                    source: None,
+                    uri: &uri,
                     document_type,
-                    &error.message,
-                    true,
-                )?;
+                    error: &error.message,
+                    fetched: true,
+                };
+                as_owner(|owner| documents::record_failure(owner, &failed))?;
                 let error = Some(error.message);
                 self.added.push(AddedDocument {
                     id,

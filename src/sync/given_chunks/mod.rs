@@ -39,7 +39,10 @@ use crate::{
     engine::client::{Client, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::{lock::WriterLock, security::as_owner},
+    pg::{
+        lock::WriterLock,
+        spi::{OwnerRights, as_owner},
+    },
     types::vector::OwnedVector,
 };
 
@@ -126,8 +129,12 @@ fn check_dimensions(chunks: &[GivenChunk], model: &ModelInfo) -> Result<(), Erro
 ///
 /// # Errors
 /// The chunks of a document come from somewhere else.
-fn lock(collection: &Collection, ids: &[DocumentId]) -> Result<Vec<LockedDocument>, Error> {
-    let found = stored::lock(collection, ids)?.into_iter();
+fn lock(
+    owner: &OwnerRights,
+    collection: &Collection,
+    ids: &[DocumentId],
+) -> Result<Vec<LockedDocument>, Error> {
+    let found = stored::lock(owner, collection, ids)?.into_iter();
     let checked = found.map(|(document, origin)| {
         let owner = match (origin.source, origin.knowledge_id) {
             (Some(source), _) => format!("source \"{source}\" fills it."),
@@ -156,15 +163,15 @@ struct Upsert<'a> {
 
 impl Upsert<'_> {
     fn write(&self, client: &mut Client, chunks: &[GivenChunk]) -> Result<usize, Error> {
-        let (documents, new, replaced) = as_owner(|| {
-            model::prepare_for(self.collection, &self.indexer.model)?;
-            index::create_for_given_chunks(self.collection)?;
-            let documents = self.lock_documents(chunks)?;
-            let (new, replaced) = self.missing(chunks)?;
+        let (documents, new, replaced) = as_owner(|owner| {
+            model::prepare_for(owner, self.collection, &self.indexer.model)?;
+            index::create_for_given_chunks(owner, self.collection)?;
+            let documents = self.lock_documents(owner, chunks)?;
+            let (new, replaced) = self.missing(owner, chunks)?;
             Ok::<_, Error>((documents, new, replaced))
         })?;
         let (keys, embeddings) = self.embeddings(client, &new, &documents)?;
-        as_owner(|| self.store(&new, &replaced, &keys, &embeddings))?;
+        as_owner(|owner| self.store(owner, &new, &replaced, &keys, &embeddings))?;
         Ok(new.len())
     }
 
@@ -172,6 +179,7 @@ impl Upsert<'_> {
     /// do not wait for each other.
     fn lock_documents(
         &self,
+        owner: &OwnerRights,
         chunks: &[GivenChunk],
     ) -> Result<HashMap<DocumentId, LockedDocument>, Error> {
         let mut first = BTreeMap::new();
@@ -188,9 +196,9 @@ impl Upsert<'_> {
                     title: chunk.title.as_deref(),
                     labels: &chunk.labels,
                 };
-                stored::create(self.collection, &document)?;
+                stored::create(owner, self.collection, &document)?;
             }
-            let locked = lock(self.collection, &ids)?;
+            let locked = lock(owner, self.collection, &ids)?;
             // another session may have removed one in between
             if locked.len() == ids.len() {
                 let by_id = locked.into_iter().map(|document| (document.id, document));
@@ -207,10 +215,11 @@ impl Upsert<'_> {
     /// Returns the chunks to write, and the ids of those that they replace.
     fn missing<'a>(
         &self,
+        owner: &OwnerRights,
         chunks: &'a [GivenChunk],
     ) -> Result<(Vec<&'a GivenChunk>, Vec<ChunkId>), Error> {
         let ids: Vec<ChunkId> = chunks.iter().map(|chunk| chunk.id).collect();
-        let existing = stored::documents_of(self.collection, &ids)?;
+        let existing = stored::documents_of(owner, self.collection, &ids)?;
         for (i, chunk) in chunks.iter().enumerate() {
             if existing
                 .get(&chunk.id)
@@ -278,6 +287,7 @@ impl Upsert<'_> {
 
     fn store(
         &self,
+        owner: &OwnerRights,
         new: &[&GivenChunk],
         replaced: &[ChunkId],
         keys: &[EmbeddingKey],
@@ -285,15 +295,15 @@ impl Upsert<'_> {
     ) -> Result<(), Error> {
         let ids: HashSet<DocumentId> = new.iter().map(|chunk| chunk.document).collect();
         let ids: Vec<DocumentId> = ids.into_iter().collect();
-        let before = stored::positions(self.collection, &ids)?;
-        stored::delete(self.collection, replaced)?;
+        let before = stored::positions(owner, self.collection, &ids)?;
+        stored::delete(owner, self.collection, replaced)?;
         let after = arrange(&with_new(&before, new)?)?;
         let unmoved: HashSet<Position> = before.into_iter().collect();
         let written: HashMap<ChunkId, &GivenChunk> =
             new.iter().map(|chunk| (chunk.id, *chunk)).collect();
         let moved = |p: &&Position| !written.contains_key(&p.id) && !unmoved.contains(*p);
         let moved: Vec<Position> = after.iter().filter(moved).copied().collect();
-        stored::set_positions(self.collection, &moved)?;
+        stored::set_positions(owner, self.collection, &moved)?;
 
         let positions: HashMap<ChunkId, Position> = after.iter().map(|p| (p.id, *p)).collect();
         let rows = new.iter().zip(keys).map(|(chunk, key)| {
@@ -312,8 +322,8 @@ impl Upsert<'_> {
             })
         });
         let rows = rows.collect::<Result<Vec<_>, Error>>()?;
-        stored::insert(self.collection, &rows)?;
-        stored::finish(self.collection, &ids)?;
+        stored::insert(owner, self.collection, &rows)?;
+        stored::finish(owner, self.collection, &ids)?;
         Ok(())
     }
 }
@@ -408,24 +418,24 @@ pub fn delete(collection: &Collection, ids: &[ChunkId]) -> Result<i64, Error> {
         return Ok(0);
     }
     corruption::write_with_repair(collection, || {
-        as_owner(|| {
-            let found = stored::documents_of(collection, ids)?;
+        as_owner(|owner| {
+            let found = stored::documents_of(owner, collection, ids)?;
             let documents: HashSet<DocumentId> = found.into_values().collect();
             let documents: Vec<DocumentId> = documents.into_iter().collect();
-            let given = stored::lock_among(collection, &documents)?;
-            let before = stored::positions(collection, &given)?;
-            let deleted = stored::delete(collection, ids)?;
+            let given = stored::lock_among(owner, collection, &documents)?;
+            let before = stored::positions(owner, collection, &given)?;
+            let deleted = stored::delete(owner, collection, ids)?;
             let of_given: HashSet<&DocumentId> = given.iter().collect();
             let others = documents.iter().filter(|id| !of_given.contains(id));
-            stored::count_chunks(collection, &others.copied().collect::<Vec<_>>())?;
+            stored::count_chunks(owner, collection, &others.copied().collect::<Vec<_>>())?;
 
             let gone: HashSet<&ChunkId> = ids.iter().collect();
             let left = before.iter().filter(|p| !gone.contains(&p.id)).copied();
             let mut moved = arrange(&left.collect::<Vec<_>>())?;
             let unmoved: HashSet<Position> = before.into_iter().collect();
             moved.retain(|p| !unmoved.contains(p));
-            stored::set_positions(collection, &moved)?;
-            stored::finish(collection, &given)?;
+            stored::set_positions(owner, collection, &moved)?;
+            stored::finish(owner, collection, &given)?;
             Ok(deleted as i64)
         })
     })

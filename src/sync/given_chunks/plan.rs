@@ -9,7 +9,7 @@ use crate::{
     catalog::{collections::Collection, documents},
     collection::corruption,
     error::Error,
-    pg::security::as_owner,
+    pg::spi::{OwnerRights, as_owner},
 };
 
 /// A document of an application's inventory.
@@ -43,15 +43,21 @@ pub fn apply_plan(
     collection: &Collection,
     planned: &[PlannedDocument],
 ) -> Result<PlanResult, Error> {
-    corruption::write_with_repair(collection, || as_owner(|| apply(collection, planned)))
+    corruption::write_with_repair(collection, || {
+        as_owner(|owner| apply(owner, collection, planned))
+    })
 }
 
-fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanResult, Error> {
+fn apply(
+    owner: &OwnerRights,
+    collection: &Collection,
+    planned: &[PlannedDocument],
+) -> Result<PlanResult, Error> {
     let ids: Vec<DocumentId> = planned.iter().map(|document| document.id).collect();
-    lock(collection, &ids)?;
-    let documents = stored::lock_all(collection)?;
+    lock(owner, collection, &ids)?;
+    let documents = stored::lock_all(owner, collection)?;
     let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
-    let chunks = stored::ids_by_document(collection, &ids)?;
+    let chunks = stored::ids_by_document(owner, collection, &ids)?;
     let none = HashSet::new();
     let chunks_of = |id: &DocumentId| chunks.get(id).unwrap_or(&none);
 
@@ -80,12 +86,12 @@ fn apply(collection: &Collection, planned: &[PlannedDocument]) -> Result<PlanRes
     }
     let deleted_chunks = removed.iter().map(|id| chunks_of(id).len());
     result.deleted_chunks = deleted_chunks.sum::<usize>() as i64;
-    documents::delete(collection.name.as_str(), &removed)?;
+    documents::delete(owner, collection.name.as_str(), &removed)?;
     let announced = planned.iter().filter(|(id, _)| !kept.contains(id));
     let announced: Vec<_> = announced
         .map(|(id, plan)| (*id, plan.hash.as_str()))
         .collect();
-    stored::announce(collection, &announced)?;
+    stored::announce(owner, collection, &announced)?;
     for (id, plan) in &planned {
         let stored = if kept.contains(id) {
             chunks_of(id)

@@ -29,7 +29,7 @@ use crate::{
     engine::client::with_client,
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
-    pg::{transaction::transaction, wait::sleep},
+    pg::{spi::as_owner, transaction::transaction, wait::sleep},
     sync::{feed::Feed, indexer::Indexer, ingest::IngestFeed},
 };
 
@@ -51,8 +51,8 @@ const DEFAULT_DELAY: Duration = Duration::from_secs(5);
 /// an item is part of the summary.
 pub fn index_all(run_id: i64, name: &str, status: Option<Status>) -> Result<Value, Error> {
     let ids = transaction(|| {
-        let ids = knowledge::numbers(name, status)?;
-        knowledge_runs::begin(name, run_id, ids.len())?;
+        let ids = as_owner(|owner| knowledge::numbers(owner, name, status))?;
+        as_owner(|owner| knowledge_runs::begin(owner, name, run_id, ids.len()))?;
         Ok(ids)
     })?;
     let (collection, embedder) = transaction(|| {
@@ -177,7 +177,8 @@ impl KnowledgeRun {
         let mut events = ItemEvents::new(feed);
         let result = events.read_ahead().and_then(|()| {
             transaction(|| {
-                let result = match knowledge::lock(name.as_str(), item.id)? {
+                let result = match as_owner(|owner| knowledge::lock(owner, name.as_str(), item.id))?
+                {
                     None => return Err(super::missing(item.id)),
                     Some(now) if now != *item => {
                         let message = format!("knowledge item {} was changed meanwhile", item.id);
@@ -235,7 +236,9 @@ impl KnowledgeRun {
         // an item that is tried again has been counted
         let items = i64::from(!self.results.contains_key(&id));
         let name = self.indexer.collection.name.as_str();
-        knowledge_runs::advance(name, self.run_id, items, result.chunks as i64, uri)
+        as_owner(|owner| {
+            knowledge_runs::advance(owner, name, self.run_id, items, result.chunks as i64, uri)
+        })
     }
 }
 

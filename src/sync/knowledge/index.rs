@@ -14,7 +14,7 @@ use super::{KnowledgeArguments, check_rights, document_id, spec};
 use crate::{
     catalog::{
         collections::Collection,
-        documents::{self, DocumentAttributes},
+        documents::{self, DocumentAttributes, FailedDocument},
         knowledge::{self, KnowledgeItem, KnowledgeKind},
     },
     collection::{index, quotas},
@@ -22,6 +22,7 @@ use crate::{
     error::Error,
     models::embedding::EmbeddingModel,
     pg::lock::WriterLock,
+    pg::spi::as_owner,
     sync::{
         document,
         feed::{self, Feed, Flow, Listing, Reader},
@@ -75,13 +76,13 @@ pub fn index(
     arguments: &KnowledgeArguments<'_>,
 ) -> Result<KnowledgeResult, Error> {
     let name = collection.name.as_str();
-    let stored = knowledge::lock(name, id)?;
+    let stored = as_owner(|owner| knowledge::lock(owner, name, id))?;
     let item = match &stored {
         Some(stored) => arguments.apply_to(stored)?,
         None => arguments.new_item(id)?,
     };
     check_rights(&item)?;
-    if stored.is_none() && !knowledge::create(name, &item)? {
+    if stored.is_none() && !as_owner(|owner| knowledge::create(owner, name, &item))? {
         return Err(Error::duplicate(format!(
             "knowledge item {id} was registered by another session"
         ))
@@ -89,7 +90,7 @@ pub fn index(
     }
     let indexed = fetch(&item, collection)?;
     if indexed.success() {
-        knowledge::update(name, &item, false)?;
+        as_owner(|owner| knowledge::update(owner, name, &item, false))?;
     }
     record(name, id, &indexed)?;
     Ok(indexed)
@@ -97,12 +98,13 @@ pub fn index(
 
 /// Records the result of indexing an item.
 pub(super) fn record(collection: &str, id: i64, result: &KnowledgeResult) -> Result<(), Error> {
-    match (&result.content_hash, &result.error) {
-        (Some(hash), _) => knowledge::record_success(collection, id, hash),
+    as_owner(|owner| match (&result.content_hash, &result.error) {
+        (Some(hash), _) => knowledge::record_success(owner, collection, id, hash),
         (None, error) => {
-            knowledge::record_failure(collection, id, error.as_deref().unwrap_or(NO_CONTENT))
+            let error = error.as_deref().unwrap_or(NO_CONTENT);
+            knowledge::record_failure(owner, collection, id, error)
         }
-    }
+    })
 }
 
 fn fetch(item: &KnowledgeItem, collection: &Collection) -> Result<KnowledgeResult, Error> {
@@ -235,12 +237,15 @@ impl<'a> KnowledgeIndexer<'a> {
             .iter()
             .map(|failure| self.id(&failure.uri))
             .collect();
-        let gone: Vec<DocumentId> = knowledge::documents(name, self.item.id)?
-            .into_iter()
-            .filter(|(id, uri)| self.id(uri) == *id && !kept.contains(id) && !failed.contains(id))
-            .map(|(id, _)| id)
-            .collect();
-        documents::delete(name, &gone)?;
+        let gone: Vec<DocumentId> =
+            as_owner(|owner| knowledge::documents(owner, name, self.item.id))?
+                .into_iter()
+                .filter(|(id, uri)| {
+                    self.id(uri) == *id && !kept.contains(id) && !failed.contains(id)
+                })
+                .map(|(id, _)| id)
+                .collect();
+        as_owner(|owner| documents::delete(owner, name, &gone))?;
         Ok(())
     }
 }
@@ -300,7 +305,16 @@ impl Reader for KnowledgeIndexer<'_> {
         let name = self.indexer.collection.name.as_str();
         for failure in &self.failures {
             let id = self.id(&failure.uri);
-            documents::record_failure(id, name, None, &failure.uri, None, &failure.message, false)?;
+            let failed = FailedDocument {
+                id,
+                collection: name,
+                source: None,
+                uri: &failure.uri,
+                document_type: None,
+                error: &failure.message,
+                fetched: false,
+            };
+            as_owner(|owner| documents::record_failure(owner, &failed))?;
         }
         if !self.documents.is_empty() {
             if listing.is_complete {

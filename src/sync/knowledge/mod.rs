@@ -25,7 +25,10 @@ use crate::{
         knowledge::{self, KnowledgeItem, KnowledgeKind},
     },
     error::Error,
-    pg::roles::{self, Owner},
+    pg::{
+        roles::{self, Owner},
+        spi::{OwnerRights, as_owner},
+    },
     source::rights,
 };
 
@@ -114,7 +117,7 @@ pub fn create(
 ) -> Result<KnowledgeItem, Error> {
     let item = arguments.new_item(id)?;
     check_rights(&item)?;
-    if knowledge::create(collection.name.as_str(), &item)? {
+    if as_owner(|owner| knowledge::create(owner, collection.name.as_str(), &item))? {
         return Ok(item);
     }
     Err(
@@ -134,7 +137,7 @@ pub fn alter(
     arguments: &KnowledgeArguments<'_>,
 ) -> Result<(), Error> {
     let name = collection.name.as_str();
-    let stored = knowledge::lock(name, id)?.ok_or_else(|| missing(id))?;
+    let stored = as_owner(|owner| knowledge::lock(owner, name, id))?.ok_or_else(|| missing(id))?;
     let item = arguments.apply_to(&stored)?;
     if item == stored {
         return Ok(());
@@ -144,7 +147,7 @@ pub fn alter(
     if item.owner != stored.owner || is_outdated {
         check_rights(&item)?;
     }
-    knowledge::update(name, &item, is_outdated)?;
+    as_owner(|owner| knowledge::update(owner, name, &item, is_outdated))?;
     let tags = arguments.tags.map(labels::split);
     let change = document_update::DocumentUpdate {
         title: item
@@ -154,7 +157,7 @@ pub fn alter(
         labels: document::checked_labels(arguments.category, tags.as_deref())?,
         metadata: None,
     };
-    for (document, uri) in knowledge::documents(name, id)? {
+    for (document, uri) in as_owner(|owner| knowledge::documents(owner, name, id))? {
         if document_id(name, id, &uri) == document {
             document::update_attributes(collection, document, &change)?;
         }
@@ -223,28 +226,30 @@ pub fn document_id(collection: &str, item: i64, uri: &str) -> DocumentId {
 /// # Errors
 /// There is neither an item nor a document with the number.
 pub fn unindex(collection: &str, id: i64) -> Result<bool, Error> {
-    let deleted = delete_documents(collection, id)?;
-    if deleted || knowledge::exists(collection, id)? {
+    let deleted = as_owner(|owner| delete_documents(owner, collection, id))?;
+    if deleted || as_owner(|owner| knowledge::exists(owner, collection, id))? {
         Ok(deleted)
     } else {
         Err(missing(id))
     }
 }
 
-fn delete_documents(collection: &str, id: i64) -> Result<bool, Error> {
-    let ids: Vec<DocumentId> = knowledge::documents(collection, id)?
+fn delete_documents(owner: &OwnerRights, collection: &str, id: i64) -> Result<bool, Error> {
+    let ids: Vec<DocumentId> = knowledge::documents(owner, collection, id)?
         .into_iter()
         .map(|(id, _)| id)
         .collect();
-    let deleted = documents::delete(collection, &ids)?;
-    knowledge::reset_to_pending(collection, id)?;
+    let deleted = documents::delete(owner, collection, &ids)?;
+    knowledge::reset_to_pending(owner, collection, id)?;
     Ok(deleted > 0)
 }
 
 /// Deletes an item and its documents. Returns true if either existed.
 pub fn remove(collection: &str, id: i64) -> Result<bool, Error> {
-    let had_documents = delete_documents(collection, id)?;
-    Ok(knowledge::remove(collection, id)? || had_documents)
+    as_owner(|owner| {
+        let had_documents = delete_documents(owner, collection, id)?;
+        Ok(knowledge::remove(owner, collection, id)? || had_documents)
+    })
 }
 
 /// Returns the spec by which an item's documents are fetched.

@@ -15,7 +15,7 @@ use crate::{
     catalog::{collections::Collection, sources},
     error::Error,
     models::embedding::PendingEmbeddings,
-    pg::transaction::transaction,
+    pg::{spi::as_owner, transaction::transaction},
     sync::indexer::{Embeddings, KeyedText, PreparedDocument},
     types::vector::OwnedVector,
 };
@@ -185,7 +185,7 @@ impl Pipeline<'_> {
         }
         let began = Instant::now();
         let written = self.healing(|| {
-            if !sources::exists(self.source)? {
+            if !as_owner(|owner| sources::exists(owner, self.source))? {
                 return Err(crate::run::process::source_dropped(&self.source.name));
             }
             let stored = self.indexer.store(document, embeddings)?;

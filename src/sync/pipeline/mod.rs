@@ -35,14 +35,18 @@ use crate::{
     catalog::{
         access::CollectionPrivilege,
         collections::Collection,
-        documents,
+        documents::{self, FailedDocument},
         sources::{self, Source},
     },
     collection::{corruption, damage, index, quotas::Meter, rights},
     engine::{client::Client, clones},
     error::{Cause, Error},
     models::embedding::EmbeddingModel,
-    pg::{lock::WriterLock, transaction::transaction},
+    pg::{
+        lock::WriterLock,
+        spi::{as_owner, owner_transaction},
+        transaction::transaction,
+    },
     storage::remote::replication,
 };
 
@@ -246,8 +250,9 @@ impl Pipeline<'_> {
         if self.reported.validators.len() < enough {
             return Ok(());
         }
-        transaction(|| {
+        owner_transaction(|owner| {
             documents::set_validators(
+                owner,
                 self.indexer.collection.name.as_str(),
                 &self.reported.validators,
             )
@@ -259,15 +264,16 @@ impl Pipeline<'_> {
     fn fail(&mut self, failure: &Failure) -> Result<(), Error> {
         let id = self.id(&failure.uri);
         transaction(|| {
-            documents::record_failure(
+            let failed = FailedDocument {
                 id,
-                self.indexer.collection.name.as_str(),
-                Some(self.source.name.as_str()),
-                &failure.uri,
-                None,
-                &failure.message,
-                failure.stage != Stage::Fetch,
-            )?;
+                collection: self.indexer.collection.name.as_str(),
+                source: Some(self.source.name.as_str()),
+                uri: &failure.uri,
+                document_type: None,
+                error: &failure.message,
+                fetched: failure.stage != Stage::Fetch,
+            };
+            as_owner(|owner| documents::record_failure(owner, &failed))?;
             self.report.fail(failure)
         })
     }
@@ -280,10 +286,11 @@ impl Pipeline<'_> {
             self.indexer.collection.name.as_str(),
             self.source.name.as_str(),
         );
-        let gone: Vec<DocumentId> = transaction(|| documents::ids_of_source(collection, name))?
-            .into_iter()
-            .filter(|id| !self.reported.seen.contains(id))
-            .collect();
+        let gone: Vec<DocumentId> =
+            owner_transaction(|owner| documents::ids_of_source(owner, collection, name))?
+                .into_iter()
+                .filter(|id| !self.reported.seen.contains(id))
+                .collect();
         for ids in gone.chunks(DELETE_BATCH) {
             self.delete(ids)?;
         }
@@ -292,10 +299,10 @@ impl Pipeline<'_> {
             self.source.name.as_str(),
         );
         for (collection, ids) in
-            transaction(|| documents::ids_by_collection(name, Some(collection)))?
+            owner_transaction(|owner| documents::ids_by_collection(owner, name, Some(collection)))?
         {
             for ids in ids.chunks(DELETE_BATCH) {
-                transaction(|| documents::delete_and_forget(&collection, ids))?;
+                owner_transaction(|owner| documents::delete_and_forget(owner, &collection, ids))?;
             }
         }
         Ok(())
@@ -312,17 +319,20 @@ impl Pipeline<'_> {
             self.indexer.collection.name.as_str(),
             self.source.name.as_str(),
         );
-        let own = transaction(|| documents::ids_owned_by(collection, &removed, name))?;
+        let own =
+            owner_transaction(|owner| documents::ids_owned_by(owner, collection, &removed, name))?;
         self.delete(&own)
     }
 
     fn delete(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
         let began = Instant::now();
         let deleted = self.healing(|| {
-            if !sources::exists(self.source)? {
+            if !as_owner(|owner| sources::exists(owner, self.source))? {
                 return Err(crate::run::process::source_dropped(&self.source.name));
             }
-            documents::delete_and_forget(self.indexer.collection.name.as_str(), ids)
+            as_owner(|owner| {
+                documents::delete_and_forget(owner, self.indexer.collection.name.as_str(), ids)
+            })
         })?;
         self.report.times.store += began.elapsed().as_secs_f64();
         self.report.counts.deleted += deleted as i64;

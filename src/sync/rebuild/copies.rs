@@ -1,5 +1,5 @@
-//! The documents that a rebuild has copied: `rag_internal.rebuilt_document`. All functions run as the
-//! extension's owner.
+//! The documents that a rebuild has copied: `rag_internal.rebuilt_document`. All functions run as
+//! the extension's owner.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,16 @@ use rag_protocol::identity::DocumentId;
 use crate::{
     catalog::{collections::Collection, documents::document_id, partitions::Partition},
     error::Error,
-    pg::spi::{Row, execute, execute_prepared, execute_returning, query, uuid},
+    pg::spi::{OwnerRights, Row, uuid},
 };
 
 /// Deletes chunks of documents that are not recorded as copied, as after a dump was restored.
-pub fn delete_unrecorded(collection: &str, relation: &Partition) -> Result<(), Error> {
-    execute(
+pub fn delete_unrecorded(
+    owner: &OwnerRights,
+    collection: &str,
+    relation: &Partition,
+) -> Result<(), Error> {
+    owner.execute(
         &format!(
             "DELETE FROM {} c WHERE NOT EXISTS (
                  SELECT FROM rag_internal.rebuilt_document r
@@ -61,21 +65,22 @@ impl PendingDocument {
 /// Returns documents whose stored versions are not copied yet, in the order of their ids, after the
 /// document `after`.
 pub fn next_documents(
+    owner: &OwnerRights,
     collection: &str,
     after: Option<DocumentId>,
     limit: i64,
 ) -> Result<Vec<PendingDocument>, Error> {
-    execute_returning(
-        "SELECT d.document_id, d.xmin::pg_catalog.text AS version, d.uri, d.chunking,
+    owner.execute_returning(
+        "SELECT d.document_id, d.xmin::text AS version, d.uri, d.chunking,
                 d.content IS NOT NULL AS has_text,
-                coalesce(pg_catalog.octet_length(d.content), 0)::pg_catalog.int8 AS text_bytes,
-                d.chunk_count::pg_catalog.int8 AS chunks, r.document_id IS NOT NULL AS is_again
+                coalesce(octet_length(d.content), 0)::int8 AS text_bytes,
+                d.chunk_count::int8 AS chunks, r.document_id IS NOT NULL AS is_again
          FROM rag.documents d
               LEFT JOIN rag_internal.rebuilt_document r
                   ON r.collection = $1 AND r.document_id = d.document_id
                  AND ($2 IS NULL OR r.document_id > $2)
          WHERE d.collection = $1 AND ($2 IS NULL OR d.document_id > $2)
-           AND r.version IS DISTINCT FROM d.xmin::pg_catalog.text
+           AND r.version IS DISTINCT FROM d.xmin::text
          ORDER BY d.document_id LIMIT $3",
         &[
             collection.into(),
@@ -88,13 +93,14 @@ pub fn next_documents(
 
 /// Counts the chunks that some documents have lost. The table of the collection can be read.
 pub fn count_lost_chunks(
+    owner: &OwnerRights,
     collection: &Collection,
     documents: &mut [PendingDocument],
 ) -> Result<(), Error> {
     let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
-    let stored = execute_returning(
+    let stored = owner.execute_returning(
         &format!(
-            "SELECT c.document_id, pg_catalog.count(*) AS chunks FROM rag.chunks c
+            "SELECT c.document_id, count(*) AS chunks FROM rag.chunks c
              WHERE {} AND c.document_id = ANY ($1) GROUP BY 1",
             collection.rows("c.")
         ),
@@ -110,8 +116,12 @@ pub fn count_lost_chunks(
 }
 
 /// Removes copied documents that are no longer stored. Returns their number.
-pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, Error> {
-    let gone = execute_returning(
+pub fn remove_vanished(
+    owner: &OwnerRights,
+    collection: &str,
+    relation: &Partition,
+) -> Result<usize, Error> {
+    let gone = owner.execute_returning(
         "DELETE FROM rag_internal.rebuilt_document r
          WHERE r.collection = $1 AND NOT EXISTS (
              SELECT FROM rag.documents d
@@ -120,16 +130,20 @@ pub fn remove_vanished(collection: &str, relation: &Partition) -> Result<usize, 
         &[collection.into()],
         |row| document_id(&row),
     )?;
-    delete_copies(relation, &gone)?;
+    delete_copies(owner, relation, &gone)?;
     Ok(gone.len())
 }
 
 /// Deletes the copied chunks of some documents.
-pub fn delete_copies(relation: &Partition, ids: &[DocumentId]) -> Result<(), Error> {
+pub fn delete_copies(
+    owner: &OwnerRights,
+    relation: &Partition,
+    ids: &[DocumentId],
+) -> Result<(), Error> {
     if ids.is_empty() {
         return Ok(());
     }
-    execute(
+    owner.execute(
         &format!(
             "DELETE FROM {} WHERE document_id = ANY ($1)",
             relation.qualified()
@@ -142,6 +156,7 @@ pub fn delete_copies(relation: &Partition, ids: &[DocumentId]) -> Result<(), Err
 /// Records documents that were copied. With `chunking`, it is their new value, and their chunks are
 /// others than before.
 pub fn record(
+    owner: &OwnerRights,
     collection: &str,
     relation: &Partition,
     documents: &[&PendingDocument],
@@ -150,11 +165,7 @@ pub fn record(
 ) -> Result<(), Error> {
     let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
     let versions: Vec<&str> = documents.iter().map(|d| d.version.as_str()).collect();
-    let digest = if are_changed {
-        DIGEST
-    } else {
-        "NULL::pg_catalog.bytea"
-    };
+    let digest = if are_changed { DIGEST } else { "NULL::bytea" };
     let relation = relation.qualified();
     let arguments: [DatumWithOid<'_>; 4] = [
         collection.into(),
@@ -162,16 +173,16 @@ pub fn record(
         versions.into(),
         chunking.into(),
     ];
-    execute_prepared(
+    owner.execute_prepared(
         &format!(
             "INSERT INTO rag_internal.rebuilt_document AS r (
                  collection, document_id, version, chunking, chunk_count, digest, language)
              SELECT $1, n.id, n.version, $4, coalesce(k.chunk_count, 0), k.digest, k.language
-             FROM ROWS FROM (pg_catalog.unnest($2), pg_catalog.unnest($3)) AS n (id, version)
+             FROM ROWS FROM (unnest($2), unnest($3)) AS n (id, version)
                   LEFT JOIN (SELECT c.document_id,
-                                    pg_catalog.count(*)::pg_catalog.int4 AS chunk_count,
+                                    count(*)::int4 AS chunk_count,
                                     {digest} AS digest,
-                                    pg_catalog.min(c.metadata ->> 'language') AS language
+                                    min(c.metadata ->> 'language') AS language
                              FROM {relation} c WHERE c.document_id = ANY ($2)
                              GROUP BY c.document_id) k ON k.document_id = n.id
              ON CONFLICT (collection, document_id) DO UPDATE SET
@@ -186,7 +197,7 @@ pub fn record(
 }
 
 /// The digest of the chunks of a document, as in `rag_internal.document_digest`.
-const DIGEST: &str = "pg_catalog.sha256(pg_catalog.string_agg(
+const DIGEST: &str = "sha256(string_agg(
     rag_internal.chunk_digest(
         c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
         c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type, c.category,
@@ -194,37 +205,41 @@ const DIGEST: &str = "pg_catalog.sha256(pg_catalog.string_agg(
     '' ORDER BY c.chunk_index, c.chunk_id))";
 
 /// The document with `digest` differs from what its source indexed.
-const DRIFTED: &str = "pg_catalog.substr(m.digest, 1, 32) <> rag_internal.document_digest(d)";
+const DRIFTED: &str = "substr(m.digest, 1, 32) <> rag_internal.document_digest(d)";
 
 /// Writes what has changed into the rows of documents, and into their digests. The row of a
 /// document that has drifted from its digest keeps the former digest, so that the next check finds
 /// it. With `notes_languages`, also writes the languages of documents that have none. Returns
 /// false, and leaves the rest to another attempt, if other transactions have locked documents.
-pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<bool, Error> {
-    let changed: Vec<i64> = query(
-        "SELECT pg_catalog.count(*) FROM rag_internal.rebuilt_document
+pub fn apply_to_documents(
+    owner: &OwnerRights,
+    collection: &str,
+    notes_languages: bool,
+) -> Result<bool, Error> {
+    let changed: Vec<i64> = owner.query(
+        "SELECT count(*) FROM rag_internal.rebuilt_document
          WHERE collection = $1 AND (chunking IS NOT NULL OR digest IS NOT NULL)",
         &[collection.into()],
-        |row| row.required(1),
+        |row| row.required("count"),
     )?;
     if changed.first() == Some(&0) {
         return Ok(true);
     }
-    let locked: Vec<i64> = execute_returning(
+    let locked: Vec<i64> = owner.execute_returning(
         "WITH locked AS (
              SELECT d.document_id FROM rag_internal.rebuilt_document r
                   JOIN rag.documents d
                       ON d.collection = $1 AND d.document_id = r.document_id
              WHERE r.collection = $1 AND (r.chunking IS NOT NULL OR r.digest IS NOT NULL)
              FOR UPDATE OF d SKIP LOCKED)
-         SELECT pg_catalog.count(*) FROM locked",
+         SELECT count(*) FROM locked",
         &[collection.into()],
-        |row| row.required(1),
+        |row| row.required("count"),
     )?;
     if locked != changed {
         return Ok(false);
     }
-    let drifted = execute_returning(
+    let drifted = owner.execute_returning(
         &format!(
             "SELECT d.document_id FROM rag_internal.rebuilt_document r
                   JOIN rag.documents d
@@ -236,18 +251,18 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
         &[collection.into()],
         |row| document_id(&row),
     )?;
-    execute(
+    owner.execute(
         "UPDATE rag.documents d
-         SET chunking = r.chunking, chunk_count = r.chunk_count, indexed_at = pg_catalog.now()
+         SET chunking = r.chunking, chunk_count = r.chunk_count, indexed_at = now()
          FROM rag_internal.rebuilt_document r
          WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
            AND r.chunking IS NOT NULL",
         &[collection.into()],
     )?;
     if notes_languages {
-        execute(
+        owner.execute(
             "UPDATE rag.documents d
-             SET metadata = d.metadata || pg_catalog.jsonb_build_object('language', r.language)
+             SET metadata = d.metadata || jsonb_build_object('language', r.language)
              FROM rag_internal.rebuilt_document r
              WHERE r.collection = $1 AND d.collection = $1 AND d.document_id = r.document_id
                AND r.language IS NOT NULL
@@ -256,7 +271,7 @@ pub fn apply_to_documents(collection: &str, notes_languages: bool) -> Result<boo
             &[collection.into()],
         )?;
     }
-    execute(
+    owner.execute(
         "UPDATE rag_internal.document_digest m
          SET chunk_count = r.chunk_count, digest = rag_internal.document_digest(d) || r.digest
          FROM rag_internal.rebuilt_document r

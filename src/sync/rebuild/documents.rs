@@ -18,7 +18,7 @@ use crate::{
     engine::client::{Client, with_client},
     error::{Cause, Error},
     pg::{
-        spi::{execute, execute_prepared, execute_returning, query, uuid},
+        spi::{OwnerRights, uuid},
         transaction::subtransaction,
     },
     sync::indexer::{Embeddings, KeyedText},
@@ -76,13 +76,14 @@ impl Method {
 /// # Errors
 /// A statement fails.
 pub fn pending(
+    owner: &OwnerRights,
     target: &Target,
     after: Option<DocumentId>,
     limit: i64,
 ) -> Result<Vec<PendingDocument>, Error> {
-    let mut documents = copies::next_documents(target.wanted().name.as_str(), after, limit)?;
+    let mut documents = copies::next_documents(owner, target.wanted().name.as_str(), after, limit)?;
     if !target.is_damaged {
-        copies::count_lost_chunks(&target.present, &mut documents)?;
+        copies::count_lost_chunks(owner, &target.present, &mut documents)?;
     }
     Ok(documents)
 }
@@ -93,11 +94,12 @@ pub fn pending(
 /// # Errors
 /// The engine is unavailable, or a statement fails.
 pub fn copy_some(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     after: Option<DocumentId>,
 ) -> Result<Option<DocumentId>, Error> {
-    let mut documents = pending(target, after, COPIED_DOCUMENTS)?;
+    let mut documents = pending(owner, target, after, COPIED_DOCUMENTS)?;
     let mut cost = 0.0;
     let fit = documents.iter().take_while(|document| {
         let has_room = cost < 1.0;
@@ -106,7 +108,7 @@ pub fn copy_some(
     });
     let fit = fit.count();
     documents.truncate(fit);
-    copy(target, relation, &documents)?;
+    copy(owner, target, relation, &documents)?;
     Ok(documents.last().map(|document| document.id))
 }
 
@@ -122,6 +124,7 @@ pub fn needs_model(target: &Target, documents: &[PendingDocument]) -> bool {
 /// # Errors
 /// See [`copy_some`].
 pub fn copy(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     documents: &[PendingDocument],
@@ -135,7 +138,7 @@ pub fn copy(
         .filter(|document| document.is_again)
         .map(|document| document.id)
         .collect();
-    copies::delete_copies(relation, &again)?;
+    copies::delete_copies(owner, relation, &again)?;
     let by = |method| -> Vec<&PendingDocument> {
         documents
             .iter()
@@ -150,34 +153,35 @@ pub fn copy(
         }
         chunks += match method {
             Method::Copy | Method::Label | Method::Embed if target.is_damaged => {
-                copy_readable(target, relation, method, &documents)?
+                copy_readable(owner, target, relation, method, &documents)?
             }
             Method::Copy | Method::Label => {
-                tell_losses(name, &documents)?;
-                copy_rows(target, relation, method, &documents)?
+                tell_losses(owner, name, &documents)?;
+                copy_rows(owner, target, relation, method, &documents)?
             }
             Method::Embed => {
-                tell_losses(name, &documents)?;
-                let counts = embed_again(target, relation, &documents)?;
+                tell_losses(owner, name, &documents)?;
+                let counts = embed_again(owner, target, relation, &documents)?;
                 embedded += counts.embedded;
                 counts.written
             }
             Method::Split => {
-                let counts = texts::split_again(target, relation, &documents)?;
+                let counts = texts::split_again(owner, target, relation, &documents)?;
                 embedded += counts.embedded;
                 counts.written
             }
         };
         let chunking = (method == Method::Split).then_some(target.chunking.as_str());
         let is_changed = method != Method::Copy;
-        copies::record(name, relation, &documents, chunking, is_changed)?;
+        copies::record(owner, name, relation, &documents, chunking, is_changed)?;
     }
-    rebuilds::note_progress(name, chunks, embedded, &last.uri)
+    rebuilds::note_progress(owner, name, chunks, embedded, &last.uri)
 }
 
 /// Copies the chunks of those documents whose chunks can be read. The others cannot be made again
 /// from a text: they get status error.
 fn copy_readable(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     method: Method,
@@ -186,12 +190,18 @@ fn copy_readable(
     let mut written = 0;
     for document in documents {
         let copied = subtransaction(|| match method {
-            Method::Embed => Ok(embed_again(target, relation, &[document])?.written),
-            _ => copy_rows(target, relation, method, &[document]),
+            Method::Embed => Ok(embed_again(owner, target, relation, &[document])?.written),
+            _ => copy_rows(owner, target, relation, method, &[document]),
         });
         match copied {
             Err(error) if error.is(Cause::Corrupt) => {
-                lose_chunks(target.wanted().name.as_str(), document, 0, &error.message)?;
+                lose_chunks(
+                    owner,
+                    target.wanted().name.as_str(),
+                    document,
+                    0,
+                    &error.message,
+                )?;
             }
             copied => written += copied?,
         }
@@ -200,12 +210,16 @@ fn copy_readable(
 }
 
 /// Records what documents have lost that have no text to make it from again.
-fn tell_losses(collection: &str, documents: &[&PendingDocument]) -> Result<(), Error> {
+fn tell_losses(
+    owner: &OwnerRights,
+    collection: &str,
+    documents: &[&PendingDocument],
+) -> Result<(), Error> {
     for document in documents {
         if document.lost_chunks > 0 {
             let problem = format!("{} of {}", document.lost_chunks, document.chunks);
             let kept = document.chunks - document.lost_chunks;
-            lose_chunks(collection, document, kept, &problem)?;
+            lose_chunks(owner, collection, document, kept, &problem)?;
         }
     }
     Ok(())
@@ -213,12 +227,13 @@ fn tell_losses(collection: &str, documents: &[&PendingDocument]) -> Result<(), E
 
 /// Records that a document has lost chunks: it gets status error.
 fn lose_chunks(
+    owner: &OwnerRights,
     collection: &str,
     document: &PendingDocument,
     kept: i64,
     problem: &str,
 ) -> Result<(), Error> {
-    documents::lose_chunks(collection, document.id, kept, problem)?;
+    documents::lose_chunks(owner, collection, document.id, kept, problem)?;
     pgrx::warning!("chunks of document {} are lost: {problem}", document.uri);
     Ok(())
 }
@@ -237,21 +252,22 @@ fn ids(documents: &[&PendingDocument]) -> Vec<pgrx::Uuid> {
 }
 
 /// Returns the names of the columns of `rag.chunks` but those in `except`.
-pub fn columns(except: &[&str]) -> Result<Vec<String>, Error> {
+pub fn columns(owner: &OwnerRights, except: &[&str]) -> Result<Vec<String>, Error> {
     let except: Vec<&str> = except.iter().copied().chain(["partition"]).collect();
-    query(
-        "SELECT pg_catalog.quote_ident(attname) FROM pg_catalog.pg_attribute
-         WHERE attrelid = 'rag.chunks'::pg_catalog.regclass AND attnum > 0 AND NOT attisdropped
+    owner.query(
+        "SELECT quote_ident(attname) AS name FROM pg_attribute
+         WHERE attrelid = 'rag.chunks'::regclass AND attnum > 0 AND NOT attisdropped
            AND NOT attname = ANY ($1)
          ORDER BY attnum",
         &[except.into()],
-        |row| row.required(1),
+        |row| row.required("name"),
     )
 }
 
 /// Returns the statement that inserts the chunks `c` of `from` into the new storage. `others` are
 /// columns with other values.
 fn copy_statement(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     others: &[(&str, &str)],
@@ -262,7 +278,7 @@ fn copy_statement(
     values.push(pgrx::spi::quote_literal(
         target.partition_of(relation).name(),
     ));
-    for column in columns(&except)? {
+    for column in columns(owner, &except)? {
         values.push(format!("c.{column}"));
         into.push(column);
     }
@@ -279,6 +295,7 @@ fn copy_statement(
 }
 
 fn copy_rows(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     method: Method,
@@ -287,8 +304,8 @@ fn copy_rows(
     let (metadata, join) = match (method, &target.wanted().definition.metadata_whitelist) {
         (Method::Label, Some(_)) => (
             "CASE d.chunking WHEN 'given' THEN c.metadata ELSE
-                 (SELECT coalesce(pg_catalog.jsonb_object_agg(m.key, m.value), '{}')
-                  FROM pg_catalog.jsonb_each(d.metadata) AS m WHERE m.key = ANY ($2)) END",
+                 (SELECT coalesce(jsonb_object_agg(m.key, m.value), '{}')
+                  FROM jsonb_each(d.metadata) AS m WHERE m.key = ANY ($2)) END",
             true,
         ),
         (Method::Label, None) => (
@@ -300,9 +317,9 @@ fn copy_rows(
     // once for each document; the keys on the right are kept
     let (metadata, language) = match join && target.wanted().detects_language() {
         true => (
-            format!("pg_catalog.jsonb_build_object('language', d.language) || {metadata}"),
+            format!("jsonb_build_object('language', d.language) || {metadata}"),
             "coalesce(metadata -> 'language',
-                      pg_catalog.to_jsonb(rag_internal.document_language(title, content)))",
+                      to_jsonb(rag_internal.document_language(title, content)))",
         ),
         false => (metadata.to_owned(), "NULL"),
     };
@@ -320,8 +337,8 @@ fn copy_rows(
         "rag.chunks c {join} WHERE {} AND c.document_id = ANY ($1) AND $2 IS NOT DISTINCT FROM $2",
         target.present.rows("c.")
     );
-    execute(
-        &copy_statement(target, relation, &[("metadata", &metadata)], &from)?,
+    owner.execute(
+        &copy_statement(owner, target, relation, &[("metadata", &metadata)], &from)?,
         &[
             ids(documents).into(),
             target.wanted().definition.metadata_whitelist.clone().into(),
@@ -331,11 +348,12 @@ fn copy_rows(
 
 /// Copies chunks of an application, and embeds them by another model.
 fn embed_again(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     documents: &[&PendingDocument],
 ) -> Result<Counts, Error> {
-    let found = execute_returning(
+    let found = owner.execute_returning(
         &format!(
             "SELECT c.document_id, c.chunk_id, c.title, c.content
              FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)",
@@ -363,7 +381,8 @@ fn embed_again(
         keys.push(text.key);
         texts.push(text);
     }
-    let (embeddings, embedded) = with_client(|client| embeddings(target, relation, client, texts))?;
+    let (embeddings, embedded) =
+        with_client(|client| embeddings(owner, target, relation, client, texts))?;
     let vectors = keys.iter().map(|key| embeddings.get(*key));
     let vectors: Vec<&OwnedVector> = vectors.collect::<Result<_, _>>()?;
     let keys: Vec<pgrx::Uuid> = keys.iter().map(|key| uuid(key.0)).collect();
@@ -371,19 +390,18 @@ fn embed_again(
     if target.gains_languages() {
         others.push((
             "metadata",
-            "pg_catalog.jsonb_build_object('language', rag_internal.document_language(NULL,
-                c.content))
+            "jsonb_build_object('language', rag_internal.document_language(NULL, c.content))
              || c.metadata",
         ));
     }
     let from = format!(
-        "ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                    pg_catalog.unnest($4)) AS n (document_id, chunk_id, key, embedding)
+        "ROWS FROM (unnest($1), unnest($2), unnest($3),
+                    unnest($4)) AS n (document_id, chunk_id, key, embedding)
          JOIN rag.chunks c ON {} AND c.document_id = n.document_id AND c.chunk_id = n.chunk_id",
         target.present.rows("c.")
     );
-    let written = execute(
-        &copy_statement(target, relation, &others, &from)?,
+    let written = owner.execute(
+        &copy_statement(owner, target, relation, &others, &from)?,
         &[of.into(), chunks.into(), keys.into(), vectors.into()],
     )?;
     Ok(Counts { written, embedded })
@@ -392,13 +410,14 @@ fn embed_again(
 /// Returns the embeddings of texts, and the number of those that the engine has computed. The
 /// others are in the new storage, in the present one, or in another collection.
 fn embeddings(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     client: &mut Client,
     texts: Vec<KeyedText>,
 ) -> Result<(Embeddings, usize), Error> {
     let keys: Vec<pgrx::Uuid> = texts.iter().map(|text| uuid(text.key.0)).collect();
-    let stored = execute_prepared(
+    let stored = owner.execute_prepared(
         &format!(
             "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM {}
              WHERE embedding_key = ANY ($1)",
@@ -406,8 +425,8 @@ fn embeddings(
         ),
         &[keys.into()],
         |row| {
-            let key = uuid::Uuid::from_bytes(*row.required::<pgrx::Uuid>(1)?.as_bytes());
-            Ok((EmbeddingKey(key), row.required::<OwnedVector>(2)?))
+            let key = EmbeddingKey(row.uuid("embedding_key")?);
+            Ok((key, row.required::<OwnedVector>("embedding")?))
         },
     )?;
     let mut all: Embeddings = stored.into_iter().collect();

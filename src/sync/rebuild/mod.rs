@@ -55,8 +55,7 @@ use crate::{
     error::Error,
     pg::{
         disk_space,
-        security::as_owner,
-        spi::{execute, query},
+        spi::{OwnerRights, as_owner},
         transaction::{self, TransactionEnd, snapshot_is_fixed},
     },
 };
@@ -152,8 +151,8 @@ fn advance_uncounted(collection: Collection) -> Result<bool, Error> {
     };
     // before the row of the rebuild, as rag_drop_collection does
     partitions::join_writers(name);
-    let next = as_owner(|| {
-        let known = rebuilds::find(name)?;
+    let next = as_owner(|owner| {
+        let known = rebuilds::find(owner, name)?;
         let rebuild = match (known, progress) {
             (Some(rebuild), _) if target.is_of(&rebuild) && rebuild.relation.oid().is_some() => {
                 rebuild
@@ -166,7 +165,7 @@ fn advance_uncounted(collection: Collection) -> Result<bool, Error> {
                 ));
             }
             _ => {
-                start(&target)?;
+                start(owner, &target)?;
                 return Ok(Some(Progress::Copying(None)));
             }
         };
@@ -175,10 +174,10 @@ fn advance_uncounted(collection: Collection) -> Result<bool, Error> {
                 "an earlier rebuild of collection \"{name}\" was interrupted: what it has built is \
                  used"
             );
-            copies::delete_unrecorded(name, &rebuild.relation)?;
+            copies::delete_unrecorded(owner, name, &rebuild.relation)?;
             return Ok(Some(Progress::Copying(None)));
         }
-        advance(&target, &rebuild, progress)
+        advance(owner, &target, &rebuild, progress)
     })?;
     match next {
         Some(progress) => SESSION.with_borrow_mut(|session| {
@@ -218,6 +217,7 @@ fn begin(name: &str) -> Result<Progress, Error> {
 }
 
 fn advance(
+    owner: &OwnerRights,
     target: &Target,
     rebuild: &Rebuild,
     progress: Progress,
@@ -225,21 +225,22 @@ fn advance(
     let name = target.wanted().name.as_str();
     match (rebuild.stage, progress) {
         (Stage::Swap, progress) => {
-            if target.has_own_relation()? && lacks_index(target, &rebuild.relation)? {
-                create_index(target, &rebuild.relation)?;
+            if target.has_own_relation(owner)? && lacks_index(owner, target, &rebuild.relation)? {
+                create_index(owner, target, &rebuild.relation)?;
                 return Ok(Some(progress));
             }
             let attempts = match progress {
                 Progress::Swapping(attempts) => attempts,
                 _ => swap::Attempts::default(),
             };
-            let failed = swap::attempt(target, rebuild, attempts)?;
+            let failed = swap::attempt(owner, target, rebuild, attempts)?;
             Ok(failed.map(Progress::Swapping))
         }
         (Stage::Index, _) => {
             // those of a partition of others exist
-            if !target.has_own_relation()? || !create_index(target, &rebuild.relation)? {
-                rebuilds::set_stage(name, Stage::Swap)?;
+            if !target.has_own_relation(owner)? || !create_index(owner, target, &rebuild.relation)?
+            {
+                rebuilds::set_stage(owner, name, Stage::Swap)?;
             }
             Ok(Some(progress))
         }
@@ -248,10 +249,10 @@ fn advance(
                 Progress::Copying(after) => after,
                 _ => None,
             };
-            let last = documents::copy_some(target, &rebuild.relation, after)?;
+            let last = documents::copy_some(owner, target, &rebuild.relation, after)?;
             if last.is_none() {
-                partition::set_compresses(&rebuild.relation, true)?;
-                rebuilds::set_stage(name, Stage::Index)?;
+                partition::set_compresses(owner, &rebuild.relation, true)?;
+                rebuilds::set_stage(owner, name, Stage::Index)?;
             }
             Ok(Some(Progress::Copying(last)))
         }
@@ -259,74 +260,88 @@ fn advance(
 }
 
 /// Creates the relation to fill. What an earlier rebuild for other settings has built is dropped.
-fn start(target: &Target) -> Result<(), Error> {
+fn start(owner: &OwnerRights, target: &Target) -> Result<(), Error> {
     let name = target.wanted().name.as_str();
     // it is not dropped meanwhile
-    partitions::of_writer(name)?.ok_or_else(|| Collection::missing(name))?;
+    partitions::of_writer(owner, name)?.ok_or_else(|| Collection::missing(name))?;
     placement::check_wanted(target.wanted())?;
-    partition::discard_rebuild(name)?;
-    let relation = target.new_relation()?;
+    partition::discard_rebuild(owner, name)?;
+    let relation = target.new_relation(owner)?;
     let rows_of = target.partition_of(&relation);
     let only = (!target.joins_shared()).then_some(name);
-    partition::create_detached(&relation, &rows_of, only, target.indexer.model.dimensions)?;
-    partition::set_compresses(&relation, target.changes_texts())?;
-    check_space(target, &relation)?;
-    rebuilds::start(name, target.description.clone(), &relation)
+    partition::create_detached(
+        owner,
+        &relation,
+        &rows_of,
+        only,
+        target.indexer.model.dimensions,
+    )?;
+    partition::set_compresses(owner, &relation, target.changes_texts())?;
+    check_space(owner, target, &relation)?;
+    rebuilds::start(owner, name, target.description.clone(), &relation)
 }
 
 /// Compares the size of the present storage with what the disk of the new one has.
-fn check_space(target: &Target, relation: &Partition) -> Result<(), Error> {
+fn check_space(owner: &OwnerRights, target: &Target, relation: &Partition) -> Result<(), Error> {
     let Some(present) = target.present.partition_oid() else {
         return Ok(());
     };
-    let sizes = query(
-        "SELECT pg_catalog.pg_total_relation_size($1::pg_catalog.regclass),
-                pg_catalog.regexp_replace(
-                    pg_catalog.pg_relation_filepath($2::pg_catalog.regclass), '/[^/]*$', '')",
+    let sizes = owner.query(
+        "SELECT pg_total_relation_size($1::regclass) AS bytes,
+                regexp_replace(pg_relation_filepath($2::regclass), '/[^/]*$', '') AS folder",
         &[present.into(), relation.oid().into()],
-        |row| Ok((row.required::<i64>(1)?, row.required::<String>(2)?)),
+        |row| {
+            Ok((
+                row.required::<i64>("bytes")?,
+                row.required::<String>("folder")?,
+            ))
+        },
     )?;
     let Some((bytes, folder)) = sizes.into_iter().next() else {
         return Ok(());
     };
-    let share = target.share_of_partition()?;
+    let share = target.share_of_partition(owner)?;
     let needed = (bytes as f64 * share) as u64;
     let purpose = format!("rebuild collection \"{}\"", target.wanted().name);
     disk_space::require_in(folder.as_ref(), needed, &purpose)
 }
 
 /// Returns true if a relation lacks an index that searches use.
-fn lacks_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
+fn lacks_index(owner: &OwnerRights, target: &Target, partition: &Partition) -> Result<bool, Error> {
     let Some(relation) = partition.oid() else {
         return Ok(false);
     };
     Ok(keyword_index::is_missing(target.wanted(), relation)
-        || !index::missing(target.wanted(), partition, relation)?.is_empty())
+        || !index::missing(owner, target.wanted(), partition, relation)?.is_empty())
 }
 
 /// Creates one of the missing indexes. Returns false if there is none.
-fn create_index(target: &Target, partition: &Partition) -> Result<bool, Error> {
+fn create_index(
+    owner: &OwnerRights,
+    target: &Target,
+    partition: &Partition,
+) -> Result<bool, Error> {
     let Some(relation) = partition.oid() else {
         return Ok(false);
     };
-    if target.has_given_chunks()? && index::create_for_given_chunks_on(partition)? {
+    if target.has_given_chunks(owner)? && index::create_for_given_chunks_on(owner, partition)? {
         return Ok(true);
     }
     if keyword_index::is_missing(target.wanted(), relation) {
-        keyword_index::create(target.wanted(), partition)?;
+        keyword_index::create(owner, target.wanted(), partition)?;
         return Ok(true);
     }
-    let missing = index::missing(target.wanted(), partition, relation)?;
+    let missing = index::missing(owner, target.wanted(), partition, relation)?;
     if let Some(index) = missing.first() {
-        execute(
+        owner.execute(
             &format!("CREATE INDEX ON {} {index}", partition.qualified()),
             &[],
         )?;
         return Ok(true);
     }
     // autovacuum does the same for the texts, which take as long as all else together
-    let columns = documents::columns(&["content"])?.join(", ");
+    let columns = documents::columns(owner, &["content"])?.join(", ");
     let table = partition.qualified();
-    execute(&format!("ANALYZE {table} (partition, {columns})"), &[])?;
+    owner.execute(&format!("ANALYZE {table} (partition, {columns})"), &[])?;
     Ok(false)
 }

@@ -17,7 +17,7 @@ use crate::{
     pg::{
         guc::with_settings,
         lock::Lock,
-        spi::{execute, execute_returning},
+        spi::OwnerRights,
         transaction::{read_without_keeping_locks, subtransaction_kept_if},
         wait::sleep,
     },
@@ -76,18 +76,21 @@ impl Attempts {
 /// # Errors
 /// Others have held locks for longer than `rag.lock_timeout`; or a statement fails.
 pub fn attempt(
+    owner: &OwnerRights,
     target: &Target,
     rebuild: &Rebuild,
     attempts: Attempts,
 ) -> Result<Option<Attempts>, Error> {
-    if let Some(next) = copy_changes(target, rebuild, attempts)? {
+    if let Some(next) = copy_changes(owner, target, rebuild, attempts)? {
         return Ok(Some(next));
     }
     if attempts.locked > 0 {
         sleep(ATTEMPT_INTERVAL);
     }
     // what it has locked and written is rolled back if something keeps it from its end
-    let replaced = subtransaction_kept_if(Option::is_none, || replace(target, rebuild, attempts));
+    let replaced = subtransaction_kept_if(Option::is_none, || {
+        replace(owner, target, rebuild, attempts)
+    });
     let reason = match replaced {
         Ok(None) => return Ok(None),
         Ok(Some(reason)) => reason,
@@ -129,6 +132,7 @@ fn give_up(target: &Target) -> Error {
 /// Copies some of the documents that have changed since, if they are many. Returns None if they are
 /// few.
 fn copy_changes(
+    owner: &OwnerRights,
     target: &Target,
     rebuild: &Rebuild,
     attempts: Attempts,
@@ -138,13 +142,13 @@ fn copy_changes(
     }
     if attempts.after.is_none() {
         let name = target.wanted().name.as_str();
-        copies::remove_vanished(name, &rebuild.relation)?;
-        let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
+        copies::remove_vanished(owner, name, &rebuild.relation)?;
+        let changed = documents::pending(owner, target, None, LAST_DOCUMENTS as i64 + 1)?;
         if changed.len() <= LAST_DOCUMENTS && !documents::needs_model(target, &changed) {
             return Ok(None);
         }
     }
-    let after = documents::copy_some(target, &rebuild.relation, attempts.after)?;
+    let after = documents::copy_some(owner, target, &rebuild.relation, attempts.after)?;
     let rounds = attempts.rounds + u32::from(after.is_none());
     Ok(Some(Attempts {
         rounds,
@@ -155,6 +159,7 @@ fn copy_changes(
 
 /// Replaces the storage. Returns what keeps it from that, and then is to be rolled back.
 fn replace(
+    owner: &OwnerRights,
     target: &Target,
     rebuild: &Rebuild,
     attempts: Attempts,
@@ -166,25 +171,25 @@ fn replace(
     waiting_for(LOCK_WAIT, || {
         let relation = &rebuild.relation;
         // writers hold it in share mode: see catalog::partitions
-        let former = execute_returning(
+        let former = owner.execute_returning(
             "SELECT partition FROM rag_internal.collection WHERE name = $1 FOR UPDATE",
             &[name.into()],
-            |row| row.get::<String>(1),
+            |row| row.get::<String>("partition"),
         )?;
         let unchanged = Target::of(Collection::get(name)?)?.is_some_and(|now| now.is_of(rebuild));
         if former.is_empty() || !unchanged {
             return Ok(Some(RetryReason::Changes));
         }
         // what follows may take long, and would be lost
-        let is_alone = placement::is_alone(&target.present)?;
+        let is_alone = placement::is_alone(owner, &target.present)?;
         let dropped = target.present.partition.as_ref().filter(|_| is_alone);
-        let needs_lock = target.has_own_relation()? || dropped.is_some();
-        if needs_lock && !is_lock_free(dropped)? {
+        let needs_lock = target.has_own_relation(owner)? || dropped.is_some();
+        if needs_lock && !is_lock_free(owner, dropped)? {
             return Ok(Some(RetryReason::Locks));
         }
-        copies::remove_vanished(name, relation)?;
+        copies::remove_vanished(owner, name, relation)?;
         loop {
-            let changed = documents::pending(target, None, LAST_DOCUMENTS as i64 + 1)?;
+            let changed = documents::pending(owner, target, None, LAST_DOCUMENTS as i64 + 1)?;
             if changed.is_empty() {
                 break;
             }
@@ -193,41 +198,41 @@ fn replace(
             {
                 return Ok(Some(RetryReason::Changes));
             }
-            documents::copy(target, relation, &changed)?;
+            documents::copy(owner, target, relation, &changed)?;
         }
-        if !copies::apply_to_documents(name, target.wanted().detects_language())? {
+        if !copies::apply_to_documents(owner, name, target.wanted().detects_language())? {
             return Ok(Some(RetryReason::Locks));
         }
-        move_places(target, rebuild)?;
+        move_places(owner, target, rebuild)?;
         Storage::of(&target.present).release(&target.present)?;
         // from here on, no collection joins a partition
-        let former = placement::leave(&target.present)?;
-        set_model(target)?;
-        let becomes_partition = target.has_own_relation()?;
+        let former = placement::leave(owner, &target.present)?;
+        set_model(owner, target)?;
+        let becomes_partition = target.has_own_relation(owner)?;
         // others have left the partition, or there are more chunks now
-        if becomes_partition && lacks_index(target, relation)? {
+        if becomes_partition && lacks_index(owner, target, relation)? {
             return Ok(Some(RetryReason::Changes));
         }
         if !becomes_partition {
             // readers do not see these rows before the commit, and do not wait
-            move_to_shared(target, relation)?;
+            move_to_shared(owner, target, relation)?;
         }
         if former.is_some() || becomes_partition {
             // readers must not see chunks twice: from here on they wait
-            lock_chunks(former.as_ref())?;
+            lock_chunks(owner, former.as_ref())?;
         }
         if let Some(former) = former {
-            partition::drop(&former)?;
+            partition::drop(owner, &former)?;
         }
         if becomes_partition {
             let joined = target.partition_of(relation);
-            partition::attach_as(relation, &joined)?;
-            partitions::set(name, &joined, target.wanted().strategy().mode())?;
-            collections::adopt_wanted(name)?;
+            partition::attach_as(owner, relation, &joined)?;
+            partitions::set(owner, name, &joined, target.wanted().strategy().mode())?;
+            collections::adopt_wanted(owner, name)?;
         }
         let rebuilt = Collection::get(name)?;
         Storage::of(&rebuilt).adopt(&rebuilt)?;
-        rebuilds::forget(name)?;
+        rebuilds::forget(owner, name)?;
         Ok(None)
     })
 }
@@ -240,10 +245,10 @@ fn waiting_for<R>(time: Duration, f: impl FnOnce() -> R) -> R {
 
 /// Keeps readers and writers of all collections out until the transaction ends, and those that name
 /// the partition to drop. Does not wait for statements that name another one.
-fn lock_chunks(dropped: Option<&Partition>) -> Result<(), Error> {
+fn lock_chunks(owner: &OwnerRights, dropped: Option<&Partition>) -> Result<(), Error> {
     let dropped = dropped.filter(|partition| partition.oid().is_some());
     let also = dropped.map_or_else(String::new, |it| format!(", ONLY {}", it.qualified()));
-    execute(
+    owner.execute(
         &format!("LOCK TABLE ONLY rag.chunks{also} IN ACCESS EXCLUSIVE MODE"),
         &[],
     )?;
@@ -251,23 +256,27 @@ fn lock_chunks(dropped: Option<&Partition>) -> Result<(), Error> {
 }
 
 /// Returns true if [`lock_chunks`] would succeed now.
-fn is_lock_free(dropped: Option<&Partition>) -> Result<bool, Error> {
-    match read_without_keeping_locks(|| lock_chunks(dropped)) {
+fn is_lock_free(owner: &OwnerRights, dropped: Option<&Partition>) -> Result<bool, Error> {
+    match read_without_keeping_locks(|| lock_chunks(owner, dropped)) {
         Err(error) if error.is(Cause::Locked) => Ok(false),
         tried => tried.map(|()| true),
     }
 }
 
 /// Copies the chunks into the partition that the collection shares with others.
-fn move_to_shared(target: &Target, relation: &Partition) -> Result<(), Error> {
+fn move_to_shared(owner: &OwnerRights, target: &Target, relation: &Partition) -> Result<(), Error> {
     let name = target.wanted().name.as_str();
-    partitions::forget(name)?;
-    collections::adopt_wanted(name)?;
-    placement::ensure(&Collection::get(name)?, target.indexer.model.dimensions)?;
-    let shared = partitions::of_writer(name)?
+    partitions::forget(owner, name)?;
+    collections::adopt_wanted(owner, name)?;
+    placement::ensure(
+        owner,
+        &Collection::get(name)?,
+        target.indexer.model.dimensions,
+    )?;
+    let shared = partitions::of_writer(owner, name)?
         .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
-    let columns = documents::columns(&[])?.join(", ");
-    execute(
+    let columns = documents::columns(owner, &[])?.join(", ");
+    owner.execute(
         &format!(
             "INSERT INTO rag.chunks ({columns}, partition) SELECT {columns}, {} FROM {}",
             pgrx::spi::quote_literal(shared.name()),
@@ -275,17 +284,17 @@ fn move_to_shared(target: &Target, relation: &Partition) -> Result<(), Error> {
         ),
         &[],
     )?;
-    partition::drop(relation)
+    partition::drop(owner, relation)
 }
 
 /// Records which embeddings the collection has now.
-fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
-    if !target.has_new_chunks()? {
+fn move_places(owner: &OwnerRights, target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
+    if !target.has_new_chunks(owner)? {
         return Ok(());
     }
     let name = target.wanted().name.as_str();
     let relation = rebuild.relation.qualified();
-    execute(
+    owner.execute(
         &format!(
             "DELETE FROM rag_internal.embedding_place p
              WHERE p.collection = $1
@@ -293,7 +302,7 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
         ),
         &[name.into()],
     )?;
-    execute(
+    owner.execute(
         &format!(
             "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
              SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag_internal.collection k
@@ -308,8 +317,8 @@ fn move_places(target: &Target, rebuild: &Rebuild) -> Result<(), Error> {
 
 /// Records the model. Writers that know other settings than the new ones fail from now on: see
 /// [`prepare_for`](crate::collection::model::prepare_for).
-fn set_model(target: &Target) -> Result<(), Error> {
-    let has_other_chunks = target.changes_chunks() || target.has_new_chunks()?;
+fn set_model(owner: &OwnerRights, target: &Target) -> Result<(), Error> {
+    let has_other_chunks = target.changes_chunks() || target.has_new_chunks(owner)?;
     let name = target.wanted().name.as_str();
-    collections::replace_model(name, &target.indexer.model, has_other_chunks)
+    collections::replace_model(owner, name, &target.indexer.model, has_other_chunks)
 }

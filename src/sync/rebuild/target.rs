@@ -12,7 +12,7 @@ use crate::{
     collection::{damage, placement},
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::spi::query,
+    pg::spi::OwnerRights,
     sync::indexer::Indexer,
 };
 
@@ -104,8 +104,8 @@ impl Target {
     }
 
     /// Returns true if chunks were copied with changes.
-    pub fn has_new_chunks(&self) -> Result<bool, Error> {
-        let found = query(
+    pub fn has_new_chunks(&self, owner: &OwnerRights) -> Result<bool, Error> {
+        let found = owner.query(
             "SELECT FROM rag_internal.rebuilt_document WHERE collection = $1 AND digest IS NOT NULL
              LIMIT 1",
             &[self.wanted().name.as_str().into()],
@@ -121,8 +121,8 @@ impl Target {
 
     /// Returns true if the rows do not end in the partition of other collections: the relation that
     /// is filled becomes their partition, with its indexes.
-    pub fn has_own_relation(&self) -> Result<bool, Error> {
-        Ok(!self.joins_shared() || placement::is_wanted_alone(self.wanted())?)
+    pub fn has_own_relation(&self, owner: &OwnerRights) -> Result<bool, Error> {
+        Ok(!self.joins_shared() || placement::is_wanted_alone(owner, self.wanted())?)
     }
 
     /// Returns the partition that the rows in a relation are for.
@@ -134,34 +134,34 @@ impl Target {
     }
 
     /// Returns the name of a relation that does not exist yet, for the new rows.
-    pub fn new_relation(&self) -> Result<Partition, Error> {
+    pub fn new_relation(&self, owner: &OwnerRights) -> Result<Partition, Error> {
         match self.joins_shared() {
-            true => partitions::free_name(&format!("rag_rebuild_{}", self.wanted().name)),
-            false => partitions::free_name(placement::wanted(self.wanted()).name()),
+            true => partitions::free_name(owner, &format!("rag_rebuild_{}", self.wanted().name)),
+            false => partitions::free_name(owner, placement::wanted(self.wanted()).name()),
         }
     }
 
     /// Returns the part of the partition's rows that are those of the collection, 0 to 1.
-    pub fn share_of_partition(&self) -> Result<f64, Error> {
-        let found = query(
-            "SELECT (SELECT pg_catalog.sum(d.chunk_count) FROM rag.documents d
-                     WHERE d.collection = $1)::pg_catalog.float8
-                    / nullif((SELECT pg_catalog.sum(d.chunk_count)
+    pub fn share_of_partition(&self, owner: &OwnerRights) -> Result<f64, Error> {
+        let found = owner.query(
+            "SELECT (SELECT sum(d.chunk_count) FROM rag.documents d
+                     WHERE d.collection = $1)::float8
+                    / nullif((SELECT sum(d.chunk_count)
                               FROM rag.documents d JOIN rag_internal.collection c
                                   ON c.name = d.collection
-                              WHERE c.partition = $2), 0)",
+                              WHERE c.partition = $2), 0) AS share",
             &[
                 self.wanted().name.as_str().into(),
                 self.present.partition.as_ref().map(Partition::name).into(),
             ],
-            |row| row.get::<f64>(1),
+            |row| row.get::<f64>("share"),
         )?;
         Ok(found.into_iter().flatten().next().unwrap_or(1.0))
     }
 
     /// Returns true if an application has split documents of the collection itself.
-    pub fn has_given_chunks(&self) -> Result<bool, Error> {
-        let found = query(
+    pub fn has_given_chunks(&self, owner: &OwnerRights) -> Result<bool, Error> {
+        let found = owner.query(
             "SELECT FROM rag.documents WHERE collection = $1 AND chunking = 'given' LIMIT 1",
             &[self.wanted().name.as_str().into()],
             |_| Ok(()),

@@ -14,7 +14,7 @@ use super::TableFeed;
 use crate::{
     catalog::documents,
     error::Error,
-    pg::transaction::transaction,
+    pg::{spi::owner_transaction, transaction::transaction},
     settings,
     source::table::rows::{RowKey, RowSummary},
 };
@@ -155,7 +155,9 @@ impl TableFeed<'_> {
             ));
             uris.push(uri);
         }
-        let stored = transaction(|| documents::raw_hashes(&self.collection, &ids, &self.chunking))?;
+        let stored = owner_transaction(|owner| {
+            documents::raw_hashes(owner, &self.collection, &ids, &self.chunking)
+        })?;
         let most = settings::max_file_bytes();
         for ((row, id), uri) in page.into_iter().zip(ids).zip(uris) {
             let Some(key) = row.key else { continue };

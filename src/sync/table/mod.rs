@@ -42,7 +42,7 @@ use crate::{
     },
     engine::client::{Client, DocumentInput, Ticket, TokenSource},
     error::Error,
-    pg::transaction::transaction,
+    pg::{spi::as_owner, transaction::transaction},
     source::table::{
         changes::{self, PendingChanges},
         definition::arguments,
@@ -166,7 +166,9 @@ impl<'a> TableFeed<'a> {
                         && changes::is_complete(&source.name, collection_name, &definition)? =>
                 {
                     // documents that failed in an earlier run are retried
-                    let failed = documents::failed_uris(collection_name, source.name.as_str())?;
+                    let failed = as_owner(|owner| {
+                        documents::failed_uris(owner, collection_name, source.name.as_str())
+                    })?;
                     keys_of(&failed, &prefix, key_parts)
                         .map(|failed| keys.union(&failed).cloned().collect::<BTreeSet<_>>())
                 }
@@ -401,7 +403,7 @@ impl Feed for TableFeed<'_> {
             return Ok(());
         }
         transaction(|| {
-            if !sources::exists(self.source)? {
+            if !as_owner(|owner| sources::exists(owner, self.source))? {
                 return Err(crate::run::process::source_dropped(&self.source.name));
             }
             for ids in self.handled_changes.chunks(10_000) {

@@ -20,7 +20,7 @@ use pgrx::{
 use super::OwnedVector;
 use crate::{
     error::Error,
-    pg::{extension::vector_type, memory::OwnedContext},
+    pg::{extension::vector_type, memory::OwnedContext, spi::Rights},
 };
 
 /// What precedes the elements of a vector.
@@ -133,9 +133,14 @@ impl DetoastMemory {
 ///
 /// # Errors
 /// The column is of another type, or the query fails.
-pub fn for_each_vector(query: &str, mut f: impl FnMut(&[f32])) -> Result<(), Error> {
+pub fn for_each_vector(
+    rights: &Rights,
+    query: &str,
+    mut f: impl FnMut(&[f32]),
+) -> Result<(), Error> {
     /// Rows that are read at a time.
     const PORTION: i64 = 1000;
+    rights.check()?;
     Spi::connect(|client| {
         let mut memory = DetoastMemory::new();
         let mut cursor = client.try_open_cursor(query, &[])?;

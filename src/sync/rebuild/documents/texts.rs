@@ -18,7 +18,7 @@ use crate::{
     },
     engine::client::with_client,
     error::Error,
-    pg::spi::{execute_prepared, execute_returning, uuid},
+    pg::spi::{OwnerRights, uuid},
     sync::indexer::{DocumentOrigin, Embeddings, ExtractedDocument, PreparedDocument},
 };
 
@@ -38,11 +38,12 @@ struct Text {
 /// # Errors
 /// The engine is unavailable, or cannot split a text; or a statement fails.
 pub fn split_again(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     documents: &[&PendingDocument],
 ) -> Result<Counts, Error> {
-    let texts = read(target, documents)?;
+    let texts = read(owner, target, documents)?;
     let tokens = target.indexer.embedder.token_source();
     with_client(|client| {
         let mut split = Vec::with_capacity(texts.len());
@@ -77,19 +78,23 @@ pub fn split_again(
             })?);
         }
         let texts = split.iter_mut().flat_map(PreparedDocument::take_texts);
-        let (embeddings, embedded) = embeddings(target, relation, client, texts.collect())?;
-        let written = write(target, relation, &split, &embeddings)?;
+        let (embeddings, embedded) = embeddings(owner, target, relation, client, texts.collect())?;
+        let written = write(owner, target, relation, &split, &embeddings)?;
         Ok(Counts { written, embedded })
     })
 }
 
-fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Error> {
+fn read(
+    owner: &OwnerRights,
+    target: &Target,
+    documents: &[&PendingDocument],
+) -> Result<Vec<Text>, Error> {
     // the first chunk tells how many lines of the file are before the text
     let lines = match target.is_damaged {
         true => "0".to_owned(),
         false => format!(
-            "(SELECT c.start_line - 1 - pg_catalog.length(pg_catalog.regexp_replace(
-                         pg_catalog.left(d.content, c.start_index), '[^\\n]', '', 'g'))
+            "(SELECT c.start_line - 1 - length(regexp_replace(
+                         left(d.content, c.start_index), '[^\\n]', '', 'g'))
               FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
               ORDER BY c.chunk_index LIMIT 1)",
             target.present.rows("c.")
@@ -106,7 +111,7 @@ fn read(target: &Target, documents: &[&PendingDocument]) -> Result<Vec<Text>, Er
            AND d.content IS NOT NULL",
         collection = quote_literal(target.present.name.as_str())
     );
-    execute_returning(&statement, &[ids(documents).into()], |row| {
+    owner.execute_returning(&statement, &[ids(documents).into()], |row| {
         let uri: String = row.required("uri")?;
         let metadata = match row.required::<pgrx::JsonB>("metadata")?.0 {
             Value::Object(metadata) => metadata,
@@ -163,6 +168,7 @@ struct Row<'a> {
 /// Inserts the chunks of documents, with the columns that they share with their documents. Returns
 /// their number.
 fn write(
+    owner: &OwnerRights,
     target: &Target,
     relation: &Partition,
     documents: &[PreparedDocument],
@@ -203,7 +209,7 @@ fn write(
         column(&rows, |row| uuid(row.chunk.key.0)).into(),
         column(&rows, |row| row.chunk.embedding).into(),
     ];
-    execute_prepared(
+    owner.execute_prepared(
         &format!(
             "INSERT INTO {} (
                  collection, partition, source, former_source, uri, title, document_id,
@@ -212,17 +218,17 @@ fn write(
                  embedding, start_line, end_line, page, heading_path)
              SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
                     d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
-                    coalesce(d.fetched_at, pg_catalog.now()), pg_catalog.now(),
-                    c.metadata::pg_catalog.jsonb, c.id, c.index, c.start_index, c.content,
+                    coalesce(d.fetched_at, now()), now(),
+                    c.metadata::jsonb, c.id, c.index, c.start_index, c.content,
                     c.key, c.embedding, c.start_line, c.end_line, c.page,
-                    (SELECT pg_catalog.array_agg(h.heading ORDER BY h.ordinality)
-                     FROM pg_catalog.jsonb_array_elements_text(c.headings::pg_catalog.jsonb)
+                    (SELECT array_agg(h.heading ORDER BY h.ordinality)
+                     FROM jsonb_array_elements_text(c.headings::jsonb)
                          WITH ORDINALITY AS h (heading))
              FROM ROWS FROM (
-                 pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3),
-                 pg_catalog.unnest($4), pg_catalog.unnest($5), pg_catalog.unnest($6),
-                 pg_catalog.unnest($7), pg_catalog.unnest($8), pg_catalog.unnest($9),
-                 pg_catalog.unnest($10), pg_catalog.unnest($11), pg_catalog.unnest($12))
+                 unnest($1), unnest($2), unnest($3),
+                 unnest($4), unnest($5), unnest($6),
+                 unnest($7), unnest($8), unnest($9),
+                 unnest($10), unnest($11), unnest($12))
                  AS c (document_id, id, index, start_index, start_line, end_line, page,
                        headings, content, metadata, key, embedding)
              JOIN rag.documents d

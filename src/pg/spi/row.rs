@@ -1,0 +1,73 @@
+//! Rows of results, and values for parameters.
+
+use pgrx::{
+    FromDatum, IntoDatum,
+    datum::DatumWithOid,
+    spi::{SpiHeapTupleData, SpiTupleTable},
+};
+
+use crate::error::Error;
+
+/// Reads each row of a result.
+pub fn read_rows<T>(
+    table: SpiTupleTable<'_>,
+    mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    // once for all rows
+    let columns: Vec<String> = (1..=table.columns().unwrap_or(0))
+        .map(|number| table.column_name(number))
+        .collect::<Result<_, _>>()?;
+    let rows = table.map(|tuple| {
+        read(Row {
+            tuple: &tuple,
+            columns: &columns,
+        })
+    });
+    rows.collect()
+}
+
+/// One row of a result. Its columns are read by their names.
+pub struct Row<'a, 'conn> {
+    tuple: &'a SpiHeapTupleData<'conn>,
+    columns: &'a [String],
+}
+
+impl Row<'_, '_> {
+    /// Returns a column that may be NULL.
+    pub fn get<T: FromDatum + IntoDatum>(&self, column: &str) -> Result<Option<T>, Error> {
+        let place = self.columns.iter().position(|name| name == column);
+        let place =
+            place.ok_or_else(|| Error::internal(format!("a result has no column {column}")))?;
+        Ok(self.tuple.get(place + 1)?)
+    }
+
+    /// Returns a column that is never NULL.
+    pub fn required<T: FromDatum + IntoDatum>(&self, column: &str) -> Result<T, Error> {
+        self.get(column)?
+            .ok_or_else(|| Error::null_not_allowed(format!("unexpected NULL in column {column}")))
+    }
+
+    /// Returns a uuid that is never NULL.
+    pub fn uuid(&self, column: &str) -> Result<uuid::Uuid, Error> {
+        let id: pgrx::Uuid = self.required(column)?;
+        Ok(uuid::Uuid::from_bytes(*id.as_bytes()))
+    }
+}
+
+/// Returns a uuid as Postgres's own type.
+pub fn uuid(id: uuid::Uuid) -> pgrx::Uuid {
+    pgrx::Uuid::from_bytes(*id.as_bytes())
+}
+
+/// Returns a filter's parameter. The filter casts each parameter, so a text can stand for another
+/// type.
+pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {
+    use rag_filter::Param;
+    match param {
+        Param::Text(text) | Param::Timestamp(text) | Param::Uuid(text) => text.into(),
+        Param::Json(value) => pgrx::JsonB(value).into(),
+        Param::BigInt(n) => n.into(),
+        Param::TextArray(texts) => texts.into(),
+        Param::BigIntArray(numbers) => numbers.into(),
+    }
+}
