@@ -14,12 +14,12 @@ COMMENT ON ACCESS METHOD rag_bm25 IS
 -- queries
 -- ----------------------------------------
 
-CREATE TYPE rag_types.bm25_query AS (query text, index regclass);
-COMMENT ON TYPE rag_types.bm25_query IS
+CREATE TYPE rag.bm25_query AS (query text, index regclass);
+COMMENT ON TYPE rag.bm25_query IS
     'words to search for, and the rag_bm25 index that has their statistics';
 
 -- Everybody may call these functions: the operators need them.
-CREATE FUNCTION rag_internal.bm25_query(query text, index regclass) RETURNS rag_types.bm25_query
+CREATE FUNCTION rag_internal.bm25_query(query text, index regclass) RETURNS rag.bm25_query
     AS 'MODULE_PATHNAME', 'bm25_query_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rag_internal.bm25_query(text, regclass) IS
     'returns a query; the planner puts it into expressions whose index it has found';
@@ -42,48 +42,48 @@ COMMENT ON FUNCTION rag_internal.bm25_restrict(internal, oid, internal, integer)
 -- ----------------------------------------
 
 -- Making words of a text takes as long as tens of thousands of comparisons.
-CREATE FUNCTION rag_internal.bm25_order(text, rag_types.bm25_query) RETURNS double precision
+CREATE FUNCTION rag_internal.bm25_order(text, rag.bm25_query) RETURNS double precision
     AS 'MODULE_PATHNAME', 'bm25_order_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
 CREATE FUNCTION rag_internal.bm25_order(text, text) RETURNS double precision
     AS 'MODULE_PATHNAME', 'bm25_order_by_text_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
-CREATE FUNCTION rag_internal.bm25_matches(text, rag_types.bm25_query) RETURNS boolean
+CREATE FUNCTION rag_internal.bm25_matches(text, rag.bm25_query) RETURNS boolean
     AS 'MODULE_PATHNAME', 'bm25_matches_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
 CREATE FUNCTION rag_internal.bm25_matches(text, text) RETURNS boolean
     AS 'MODULE_PATHNAME', 'bm25_matches_text_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
-COMMENT ON FUNCTION rag_internal.bm25_order(text, rag_types.bm25_query) IS
+COMMENT ON FUNCTION rag_internal.bm25_order(text, rag.bm25_query) IS
     'negative BM25 score of a text, 0 if it does not match; also available as operator <@>';
 COMMENT ON FUNCTION rag_internal.bm25_order(text, text) IS
     'as with a query of the rag_bm25 index that the planner finds for the first argument';
-COMMENT ON FUNCTION rag_internal.bm25_matches(text, rag_types.bm25_query) IS
+COMMENT ON FUNCTION rag_internal.bm25_matches(text, rag.bm25_query) IS
     'whether a text has at least one word of a query; also available as operator @@@';
 COMMENT ON FUNCTION rag_internal.bm25_matches(text, text) IS
     'as with a query of the rag_bm25 index that the planner finds for the first argument';
 
 CREATE OPERATOR @extschema@.<@> (
-    LEFTARG = text, RIGHTARG = rag_types.bm25_query, FUNCTION = rag_internal.bm25_order);
+    LEFTARG = text, RIGHTARG = rag.bm25_query, FUNCTION = rag_internal.bm25_order);
 CREATE OPERATOR @extschema@.<@> (
     LEFTARG = text, RIGHTARG = text, FUNCTION = rag_internal.bm25_order);
 CREATE OPERATOR @extschema@.@@@ (
-    LEFTARG = text, RIGHTARG = rag_types.bm25_query, FUNCTION = rag_internal.bm25_matches,
+    LEFTARG = text, RIGHTARG = rag.bm25_query, FUNCTION = rag_internal.bm25_matches,
     RESTRICT = rag_internal.bm25_restrict, JOIN = contjoinsel);
 CREATE OPERATOR @extschema@.@@@ (
     LEFTARG = text, RIGHTARG = text, FUNCTION = rag_internal.bm25_matches,
     RESTRICT = rag_internal.bm25_restrict, JOIN = contjoinsel);
-COMMENT ON OPERATOR @extschema@.<@> (text, rag_types.bm25_query) IS
+COMMENT ON OPERATOR @extschema@.<@> (text, rag.bm25_query) IS
     'negative BM25 score, for ORDER BY: the best rows come first';
 COMMENT ON OPERATOR @extschema@.<@> (text, text) IS
     'negative BM25 score, for ORDER BY: the best rows come first';
-COMMENT ON OPERATOR @extschema@.@@@ (text, rag_types.bm25_query) IS
+COMMENT ON OPERATOR @extschema@.@@@ (text, rag.bm25_query) IS
     'has at least one word of the query';
 COMMENT ON OPERATOR @extschema@.@@@ (text, text) IS 'has at least one word of the query';
 
 CREATE OPERATOR CLASS @extschema@.text_bm25_ops DEFAULT FOR TYPE text USING rag_bm25 AS
-    OPERATOR 1 @extschema@.<@> (text, rag_types.bm25_query) FOR ORDER BY float_ops,
-    OPERATOR 2 @extschema@.@@@ (text, rag_types.bm25_query);
+    OPERATOR 1 @extschema@.<@> (text, rag.bm25_query) FOR ORDER BY float_ops,
+    OPERATOR 2 @extschema@.@@@ (text, rag.bm25_query);
 COMMENT ON OPERATOR CLASS @extschema@.text_bm25_ops USING rag_bm25 IS
     'ORDER BY text <@> query, BM25';
 
@@ -97,7 +97,7 @@ COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text) IS
 
 -- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_bm25_query(query text, index regclass)
-    RETURNS rag_types.bm25_query
+    RETURNS rag.bm25_query
     AS 'MODULE_PATHNAME', 'bm25_query_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION @extschema@.rag_bm25_info(index regclass)
     RETURNS TABLE (text_config text, k1 double precision, b double precision, documents bigint,

@@ -31,7 +31,7 @@ GRANT USAGE ON SCHEMA rag_internal TO PUBLIC;
 -- Two schemas without tables that users can add to search_path. The schema of the type contains no
 -- functions, so that calls remain unambiguous if pgvector is installed as well.
 CREATE SCHEMA rag_types;
-COMMENT ON SCHEMA rag_types IS 'types of the extension rag';
+COMMENT ON SCHEMA rag_types IS 'the type vector of the extension rag';
 GRANT USAGE ON SCHEMA rag_types TO PUBLIC;
 CREATE SCHEMA rag_functions;
 COMMENT ON SCHEMA rag_functions IS

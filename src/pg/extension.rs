@@ -40,7 +40,7 @@ fn existing_schema(name: &std::ffi::CStr) -> pg_sys::Oid {
 
 /// Returns the OID of the type of queries of `rag_bm25`.
 pub fn bm25_query_type() -> pg_sys::Oid {
-    lookup::type_in_schema(c"bm25_query", existing_schema(c"rag_types"))
+    lookup::type_in_schema(c"bm25_query", schema())
 }
 
 /// Returns the OID of a relation of schema `rag`.

@@ -103,12 +103,12 @@ SELECT 'log' <@> rag_bm25_query('the of', 'article_body') AS nothing,
     'log' <@> rag_bm25_query('', 'article_body') AS empty,
     'log' <@> rag_bm25_query('elephant', 'article_body') AS nowhere,
     '' <@> rag_bm25_query('log', 'article_body') AS no_text,
-    'log' <@> NULL::rag_types.bm25_query AS "null",
+    'log' <@> NULL::rag.bm25_query AS "null",
     'log' <@> rag_bm25_query(NULL, 'article_body') AS null_words,
-    'log' <@> ROW(NULL, 'article_body')::rag_types.bm25_query AS null_field,
+    'log' <@> ROW(NULL, 'article_body')::rag.bm25_query AS null_field,
     'log' @@@ rag_bm25_query('Logs', 'article_body') AS matches,
     'the' @@@ rag_bm25_query('the', 'article_body') AS stop_word;
-SELECT 'log' <@> ROW('log', NULL)::rag_types.bm25_query; :sqlstate
+SELECT 'log' <@> ROW('log', NULL)::rag.bm25_query; :sqlstate
 
 -- conditions --------------------------------------------------------------
 
@@ -189,7 +189,7 @@ END $$;
 -- the query is named by its type
 SELECT id FROM article ORDER BY body <@> rag_bm25_query('archive', 'article_body') LIMIT 1;
 SELECT id FROM article
-    ORDER BY body <@> ROW('archive', 'article_body')::rag_types.bm25_query LIMIT 1;
+    ORDER BY body <@> ROW('archive', 'article_body')::rag.bm25_query LIMIT 1;
 SELECT 'x' <@> rag_bm25_query('x', 'article'); :sqlstate
 SELECT 'x' <@> rag_bm25_query('x', 'article_pkey'); :sqlstate
 SELECT 'x' <@> rag_bm25_query('x', 1); :sqlstate

@@ -1,4 +1,4 @@
-//! The type `rag_types.bm25_query`: the words to search for, and the index that has their
+//! The type `rag.bm25_query`: the words to search for, and the index that has their
 //! statistics. It is a composite type of a text and a regclass.
 #![allow(unsafe_code)] // datums
 
@@ -50,7 +50,7 @@ unsafe impl<'fcx> ArgAbi<'fcx> for TextArgument<'fcx> {
     }
 }
 
-/// Returns the OID of the type `rag_types.bm25_query`.
+/// Returns the OID of the type `rag.bm25_query`.
 pub fn query_type() -> pg_sys::Oid {
     bm25_query_type()
 }
@@ -153,5 +153,5 @@ macro_rules! maps_to_sql_type {
         }
     };
 }
-maps_to_sql_type!(Bm25Query, "rag_types.bm25_query");
+maps_to_sql_type!(Bm25Query, "rag.bm25_query");
 maps_to_sql_type!(TextArgument<'_>, "text");
