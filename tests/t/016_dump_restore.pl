@@ -42,7 +42,7 @@ my $search =
 my %before = map { $_ => $node->safe_psql('postgres', $_) } ($all, $search);
 like(
 	$before{$all},
-	qr/^run_error\|1\|.*^documents\|7\|/ms,
+	qr/^rag\.documents\|7\|.*^rag_internal\.run_error\|1\|/ms,
 	'all tables contain rows before the dump');
 
 sub is_restored
@@ -55,7 +55,7 @@ sub is_restored
 		run_sql($node, "DELETE FROM rag_internal.collection
 			WHERE name = 'second'", database => $database),
 		'23503',
-		'delete on table "collections"',
+		'delete on table "collection"',
 		undef,
 		"$how: a referenced collection cannot be deleted");
 	error_like(
