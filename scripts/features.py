@@ -28,17 +28,20 @@ def units(call):
     return json.loads(subprocess.check_output(command, env=environment))["units"]
 
 
+# Build scripts and procedural macros are compiled with a profile of their own, which leaves the
+# number of codegen units to the compiler.
 wanted = defaultdict(set)
 for call in CALLS:
     for unit in units(call):
         is_script = "custom-build" in unit["target"]["kind"]
         if unit["pkg_id"].startswith("registry") and unit["mode"] == "build" and not is_script:
             name = unit["pkg_id"].rpartition("#")[2]
-            wanted[name, unit["profile"]["opt_level"]].add(frozenset(unit["features"]))
+            is_host = unit["profile"]["codegen_units"] is None
+            wanted[name, is_host].add(frozenset(unit["features"]))
 
 twice = {key: sets for key, sets in wanted.items() if len(sets) > 1}
-for (name, level), sets in sorted(twice.items()):
+for (name, is_host), sets in sorted(twice.items()):
     missing = frozenset.union(*sets) - frozenset.intersection(*sets)
-    section = "build-dependencies" if level == "0" else "dependencies"
+    section = "build-dependencies" if is_host else "dependencies"
     print(f"{name}, [{section}]: {', '.join(sorted(missing))}")
 sys.exit(1 if twice else 0)
