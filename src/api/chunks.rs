@@ -5,7 +5,6 @@ use rag_protocol::identity::ChunkId;
 
 use super::{parsed, required};
 use crate::{
-    catalog::index_state,
     cluster::operation_stats::{CountedOperation, Operation},
     pg::json::JsonbText,
     sync::given_chunks as given,
@@ -77,5 +76,5 @@ fn rag_apply_plan(
 #[pg_extern(stable, parallel_restricted)]
 fn rag_chunk_state(collection: Option<&str>) -> Result<JsonB, ErrorReport> {
     let collection = super::readable(collection)?;
-    Ok(JsonB(index_state::of(&collection)?))
+    Ok(JsonB(given::state::of(&collection)?))
 }

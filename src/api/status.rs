@@ -3,10 +3,10 @@
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
-    catalog::storage_removals,
     cluster::{self, shared},
     pg::{process, roles},
     settings,
+    storage::outbox::removals,
 };
 
 #[pg_extern(sql = false)]
@@ -49,7 +49,7 @@ fn failed_removals() -> Result<
     >,
     ErrorReport,
 > {
-    let mut found = storage_removals::failed(None)?;
+    let mut found = removals::failed(None)?;
     found.retain(|failed| roles::may_act_for(roles::current(), failed.owner));
     let rows = found.into_iter();
     Ok(TableIterator::new(rows.map(|one| {

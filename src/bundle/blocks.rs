@@ -7,12 +7,11 @@ use std::io::{self, Read};
 use pgrx::pg_sys;
 use rag_bundle::{BundleError, BundleFile};
 
-use super::BundleSource;
-use crate::{
-    catalog::bundled::blocks::{self, OpenBlocks},
-    error::Error,
-    pg::lookup,
+use super::{
+    BundleSource,
+    rows::blocks::{self, OpenBlocks},
 };
+use crate::{error::Error, pg::lookup};
 
 /// A table, or another relation, with the blocks of a bundle. It is read with the caller's rights.
 pub struct BlockTable {

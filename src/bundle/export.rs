@@ -10,14 +10,9 @@ use rag_bundle::{
 use rag_definition::collection::DEFAULT_RETRIEVER;
 use serde_json::Value;
 
+use super::rows::{self, OpenRows, Overview};
 use crate::{
-    catalog::{
-        access,
-        bundled::{self, OpenRows, Overview},
-        chunks,
-        collections::Collection,
-        sources,
-    },
+    catalog::{access, chunks, collections::Collection, sources},
     collection::{rights, status},
     error::Error,
     pg::spi::as_owner,
@@ -98,7 +93,7 @@ impl CollectionExport {
             .hint("Export as a superuser or as a role with BYPASSRLS."));
         }
         chunks::check_not_moved(collection)?;
-        let overview = bundled::overview(collection)?;
+        let overview = rows::overview(collection)?;
         let names = as_owner(|owner| sources::names_of(owner, Some(collection.name.as_str())))?;
         let metadata = metadata(collection, &overview, names.clone())?;
         Ok(Self {

@@ -15,10 +15,14 @@ use rag_manifest::Manifest;
 use rag_protocol::embed::ModelInfo;
 use uuid::Uuid;
 
-use super::{BundleSource, rename::Renaming, retriever};
+use super::{
+    BundleSource,
+    rename::Renaming,
+    retriever,
+    rows::{self, CollectionTimes},
+};
 use crate::{
     catalog::{
-        bundled::{self, CollectionTimes},
         collections::{Collection, StoredModel},
         name::Name,
         sources::{self, Source},
@@ -112,7 +116,7 @@ pub fn import(bundle: &impl BundleSource, request: &ImportRequest<'_>) -> Result
         created_at: &metadata.created_at,
         updated_at: &metadata.updated_at,
     };
-    bundled::restore_times(&collection, &times)?;
+    rows::restore_times(&collection, &times)?;
     quotas::check(&collection)?;
     if metadata.chunk_count > 0 {
         index::create_if_large_enough(&collection, WriterLock::SkipIfBusy)?;
@@ -203,7 +207,7 @@ fn create_collection(name: &Name, metadata: &Metadata) -> Result<Collection, Err
     definition.external_id = definition.external_id.filter(|_| is_same_name);
     let collection = collection::create(name.as_str(), definition, None)?;
     let ids_from = settings.ids_from.as_deref().filter(|_| is_same_name);
-    bundled::mark_imported(name.as_str(), ids_from)?;
+    rows::mark_imported(name.as_str(), ids_from)?;
     if let Some(entry) = &metadata.model {
         let wanted = EmbeddingModel::usable(collection.wanted_model())?;
         let info = with_client(|client| wanted.describe(client))?;
@@ -294,13 +298,13 @@ impl<B: BundleSource> Import<'_, B> {
                 }
                 Ok(Some(item))
             },
-            |import, rows| bundled::insert_knowledge(&import.collection, rows, &owner),
+            |import, rows| rows::insert_knowledge(&import.collection, rows, &owner),
         )
     }
 
     fn read_documents(&mut self) -> Result<(), Error> {
         self.read_lines(BundleFile::Corpus, Self::take_document, |import, rows| {
-            bundled::insert_documents(&import.collection, rows)
+            rows::insert_documents(&import.collection, rows)
         })?;
         if self.indexed != self.metadata.document_count {
             let why = format!(
@@ -388,7 +392,7 @@ impl<B: BundleSource> Import<'_, B> {
                     (chunk, embedding)
                 }))
             },
-            |import, rows| bundled::insert_chunks(&import.collection, rows),
+            |import, rows| rows::insert_chunks(&import.collection, rows),
         );
         // why there is no embedding says more
         match failure {
@@ -415,11 +419,11 @@ impl<B: BundleSource> Import<'_, B> {
                 }
                 Ok(is_kept.then_some((digest, bytes)))
             },
-            |import, rows| bundled::insert_digests(&import.collection, rows),
+            |import, rows| rows::insert_digests(&import.collection, rows),
         )?;
         // a digest covers ids and the name of the collection
         if is_renamed && !self.sources.is_empty() {
-            bundled::digest_all(&self.collection)
+            rows::digest_all(&self.collection)
         } else {
             Ok(())
         }

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use pgrx::datum::TimestampWithTimeZone;
 use rag_bundle::{BundleError, BundleFile, Metadata, Summed};
 
-use super::{BundleSource, import::read_metadata};
-use crate::{catalog::bundled, error::Error, pg::wait::check_for_interrupts};
+use super::{BundleSource, import::read_metadata, rows};
+use crate::{error::Error, pg::wait::check_for_interrupts};
 
 /// Number of bytes that are read at once.
 const PART: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub fn read_info(bundle: &impl BundleSource, verify: bool) -> Result<BundleInfo,
             }
         }
     }
-    let [created_at, updated_at, exported_at] = bundled::times([
+    let [created_at, updated_at, exported_at] = rows::times([
         &metadata.created_at,
         &metadata.updated_at,
         &metadata.exported_at,

@@ -19,6 +19,7 @@
 //! | [`info`] | what a bundle is of |
 //! | [`rename`] | ids under another name |
 //! | [`retriever`] | the retriever of a bundle |
+//! | [`rows`] | the statements that read and write rows as bundles have them |
 
 mod blocks;
 mod export;
@@ -27,6 +28,7 @@ mod import;
 mod info;
 mod rename;
 mod retriever;
+mod rows;
 
 use std::io::Read;
 

@@ -5,7 +5,7 @@ use rag_definition::labels::Labels;
 use rag_protocol::identity::DocumentId;
 use serde_json::{Map, Value};
 
-use super::{given_chunks::GIVEN, partitions};
+use super::{documents::GIVEN, partitions};
 use crate::{
     error::Error,
     pg::spi::{OwnerRights, uuid},

@@ -16,6 +16,10 @@ use crate::{
     types::vector::OwnedVector,
 };
 
+/// What `rag.documents.chunking` has instead of the settings that the text was split with, if an
+/// application has split it.
+pub const GIVEN: &str = "given";
+
 /// Returns the versions of a source's documents that are indexed with `chunking`, by uri.
 pub fn known_versions(
     owner: &OwnerRights,

@@ -1,4 +1,4 @@
-//! The tables of the extension: row types and statements, a file per table.
+//! The tables that several rooms use: row types and statements, a file per table.
 //!
 //! Only the extension's owner may write the tables, so statements run through its token
 //! ([`crate::pg::spi::OwnerRights`]). A function that is a part of a step takes the token. A
@@ -8,7 +8,6 @@
 //! | file | tables, statements |
 //! |---|---|
 //! | [`collections`] | `rag_internal.collection` |
-//! | [`collection_figures`] | counts and sizes of collections |
 //! | [`access`] | who may read and write a collection: `rag_internal.collection_grant` |
 //! | [`quotas`] | what sources and collections store |
 //! | [`retrievers`] | `rag_internal.retriever` |
@@ -17,7 +16,6 @@
 //! | [`kept_documents`] | documents that dropped sources have left |
 //! | [`chunks`] | `rag.chunks` |
 //! | [`labels`] | category and tags of documents |
-//! | [`given_chunks`], [`index_state`] | chunks that applications split, and which are stored |
 //! | [`digests`], [`drift`] | `rag_internal.document_digest`, and the documents that drifted |
 //! | [`sources`], [`conditions`], [`notes`] | `rag_internal.source`, its status, and metadata of manifests |
 //! | [`runs`], [`run_phases`] | `rag_internal.run`, `rag_internal.run_error`, and what a run changes when it begins and ends |
@@ -27,16 +25,11 @@
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
 //! | [`rebuilds`] | `rag_internal.rebuild` |
-//! | [`storage_changes`], [`storage_removals`] | what is to be replicated to other servers |
-//! | [`vector_indexes`] | what the server knows of the access methods of vector indexes |
-//! | [`bundled`] | rows as bundles have them |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
 //! | [`damaged_relations`] | relations by the files and names in errors |
 
 pub mod access;
-pub mod bundled;
 pub mod chunks;
-pub mod collection_figures;
 pub mod collections;
 pub mod conditions;
 pub mod damaged_relations;
@@ -45,8 +38,6 @@ pub mod document_update;
 pub mod documents;
 pub mod drift;
 pub mod due;
-pub mod given_chunks;
-pub mod index_state;
 pub mod kept_documents;
 pub mod knowledge;
 pub mod knowledge_runs;
@@ -64,6 +55,3 @@ pub mod runs;
 pub mod secrets;
 pub mod sources;
 pub mod stalls;
-pub mod storage_changes;
-pub mod storage_removals;
-pub mod vector_indexes;

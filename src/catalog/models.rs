@@ -294,7 +294,10 @@ pub fn drop(owner: &OwnerRights, name: &str) -> Result<(), Error> {
         "DELETE FROM rag_internal.model_grant WHERE model = $1",
         &[name.into()],
     )?;
-    owner.execute("DELETE FROM rag_internal.model WHERE name = $1", &[name.into()])?;
+    owner.execute(
+        "DELETE FROM rag_internal.model WHERE name = $1",
+        &[name.into()],
+    )?;
     Ok(())
 }
 

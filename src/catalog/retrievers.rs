@@ -169,6 +169,11 @@ pub fn users(name: &str) -> Result<Vec<String>, Error> {
 }
 
 pub fn delete(name: &str) -> Result<(), Error> {
-    as_owner(|owner| owner.execute("DELETE FROM rag_internal.retriever WHERE name = $1", &[name.into()]))?;
+    as_owner(|owner| {
+        owner.execute(
+            "DELETE FROM rag_internal.retriever WHERE name = $1",
+            &[name.into()],
+        )
+    })?;
     Ok(())
 }

@@ -379,10 +379,12 @@ pub fn prune(owner: &OwnerRights, source: &str) -> Result<(), Error> {
 
 /// Runs [`prune`] for all sources, after the settings have changed.
 pub fn prune_all(owner: &OwnerRights) -> Result<(), Error> {
-    let sources: Vec<String> = owner.query("SELECT DISTINCT source
-        FROM rag_internal.run", &[], |row| {
-        row.required("source")
-    })?;
+    let sources: Vec<String> = owner.query(
+        "SELECT DISTINCT source
+        FROM rag_internal.run",
+        &[],
+        |row| row.required("source"),
+    )?;
     sources.iter().try_for_each(|source| prune(owner, source))
 }
 

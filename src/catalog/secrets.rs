@@ -239,8 +239,10 @@ fn using(
 ) -> Result<SecretUsers, Error> {
     as_owner(|owner| {
         let names = |table: &str| {
-            let statement = format!("SELECT name FROM rag_internal.{table} WHERE {condition}
-                ORDER BY name");
+            let statement = format!(
+                "SELECT name FROM rag_internal.{table} WHERE {condition}
+                ORDER BY name"
+            );
             owner.execute_returning(&statement, arguments, |row| row.required("name"))
         };
         Ok(SecretUsers {
@@ -258,7 +260,10 @@ pub fn drop(name: &str) -> Result<(), Error> {
             "DELETE FROM rag_internal.secret_value WHERE name = $1",
             &[name.into()],
         )?;
-        owner.execute("DELETE FROM rag_internal.secret WHERE name = $1", &[name.into()])?;
+        owner.execute(
+            "DELETE FROM rag_internal.secret WHERE name = $1",
+            &[name.into()],
+        )?;
         Ok(())
     })
 }

@@ -26,7 +26,7 @@
 //! | [`placement`], [`partition`] | which partition a collection gets; partitions are created and dropped |
 //! | [`index`], [`keyword_index`] | the indexes of a partition |
 //! | [`quotas`] | the most that collections and sources may store |
-//! | [`status`] | the state of a collection, with reasons and remedies |
+//! | [`status`], [`figures`] | the state of a collection, with reasons and remedies; its counts and sizes |
 //! | [`damage`], [`corruption`] | corrupted relations: marks and remedies; what searches and writes do |
 
 pub mod alter;
@@ -35,6 +35,7 @@ pub mod create;
 pub mod damage;
 pub mod definition;
 pub mod drop;
+mod figures;
 pub mod index;
 pub mod keyword_index;
 pub mod model;

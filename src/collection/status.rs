@@ -6,13 +6,12 @@
 use pgrx::spi::quote_literal;
 use rag_definition::retriever::StorageType;
 
-use super::damage::explained;
+use super::{
+    damage::explained,
+    figures::{self, CollectionCounts, CollectionFigures, Division},
+};
 use crate::{
-    catalog::{
-        access,
-        collection_figures::{self, CollectionCounts, CollectionFigures, Division},
-        collections::Collection,
-    },
+    catalog::{access, collections::Collection},
     error::{Cause, Error},
     pg::spi::{Rights, as_caller, as_owner},
 };
@@ -191,7 +190,7 @@ fn documents(number: i64) -> &'static str {
 /// A statement fails.
 pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
     let name = collection.name.as_str();
-    let count = |rights: &Rights| collection_figures::counts(rights, Some(name));
+    let count = |rights: &Rights| figures::counts(rights, Some(name));
     // a check for each document would take longer with each collection
     let as_counter = || match access::sees_every_document(collection) {
         true => as_owner(|owner| count(owner)),
@@ -218,10 +217,10 @@ pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
 /// # Errors
 /// A statement fails.
 pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
-    match explained(|| as_caller(|caller| collection_figures::counts(caller, None))) {
+    match explained(|| as_caller(|caller| figures::counts(caller, None))) {
         Err(error) if error.is(Cause::Corrupt) => {
             let mut all = vec![];
-            for name in as_caller(collection_figures::names)? {
+            for name in as_caller(figures::names)? {
                 // it may have been dropped
                 if let Some(collection) = Collection::find(&name)? {
                     all.extend(of(&collection)?);
@@ -238,7 +237,7 @@ fn with_figures(
     counted: Vec<(String, CollectionCounts)>,
     only: Option<&str>,
 ) -> Result<Vec<CollectionStatus>, Error> {
-    let read = |division| collection_figures::figures(only, division);
+    let read = |division| figures::figures(only, division);
     let mut figures = match explained(|| read(Division::ByChunks)) {
         Err(error) if error.is(Cause::Corrupt) => read(Division::None)?,
         figures => figures?,

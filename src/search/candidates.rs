@@ -16,11 +16,14 @@ use super::{
     trace::Event,
 };
 use crate::{
-    catalog::{access::sees_partition, storage_changes},
+    catalog::access::sees_partition,
     error::Error,
     pg::roles,
     settings,
-    storage::remote::{CandidateSearch, RemoteStorage},
+    storage::{
+        outbox::changes,
+        remote::{CandidateSearch, RemoteStorage},
+    },
     types::vector::OwnedVector,
 };
 
@@ -46,7 +49,7 @@ impl Query<'_> {
     ) -> Result<Option<Vec<FoundRow>>, Error> {
         let collection = &self.request.collection;
         let name = collection.name.as_str();
-        let pending = storage_changes::documents(name, MAX_PENDING + 1)?;
+        let pending = changes::documents(name, MAX_PENDING + 1)?;
         if pending.len() > MAX_PENDING {
             self.trace.note(|| Event::ManyPending(MAX_PENDING));
             return Ok(None);

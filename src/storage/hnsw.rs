@@ -4,14 +4,15 @@ use std::ffi::{CStr, CString};
 
 use rag_definition::retriever::StorageDefinition;
 
+use super::access_methods;
 use super::{IndexScan, VectorIndex, graph_options, setting};
-use crate::{catalog::vector_indexes, error::Error, settings::MAX_EF_SEARCH};
+use crate::{error::Error, settings::MAX_EF_SEARCH};
 
 pub struct Hnsw;
 
 impl VectorIndex for Hnsw {
     fn definition(&self, settings: &StorageDefinition, _: usize) -> Result<String, Error> {
-        let class = vector_indexes::operator_class(settings.metric().operator_class())?;
+        let class = access_methods::operator_class(settings.metric().operator_class())?;
         let class = class.ok_or_else(|| Error::internal("rag_hnsw has no operator class"))?;
         let options = graph_options(settings);
         Ok(format!("USING rag_hnsw (embedding {class}){options}"))

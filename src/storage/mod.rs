@@ -13,7 +13,9 @@
 //! [`StorageType`] lists all types. What differs between indexes of this database is in
 //! [`VectorIndex`]. What differs between servers is in `crates/remote/src/storage/`.
 
+mod access_methods;
 mod hnsw;
+pub mod outbox;
 mod pgvector;
 pub mod remote;
 
@@ -24,9 +26,7 @@ use rag_definition::retriever::{Metric, StorageDefinition, StorageType};
 
 use self::remote::RemoteStorage;
 use crate::{
-    catalog::{
-        collections::Collection, partitions::Partition, retrievers::Retriever, storage_changes,
-    },
+    catalog::{collections::Collection, partitions::Partition, retrievers::Retriever},
     error::Error,
     pg::lookup,
     pg::spi::OwnerRights,
@@ -124,7 +124,7 @@ impl Storage {
     /// A statement fails.
     pub fn watch(self, owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
         match self {
-            Self::Server(_) => storage_changes::watch(owner, partition),
+            Self::Server(_) => outbox::changes::watch(owner, partition),
             Self::Flat | Self::Index(_) => Ok(()),
         }
     }

@@ -9,11 +9,12 @@ use std::ffi::{CStr, CString};
 use pgrx::PgSqlErrorCode;
 use rag_definition::retriever::StorageDefinition;
 
-use super::{IndexScan, VectorIndex, graph_options, setting};
-use crate::{
-    catalog::vector_indexes::{self, Pgvector},
-    error::Error,
+use super::{
+    IndexScan, VectorIndex,
+    access_methods::{self, Pgvector},
+    graph_options, setting,
 };
+use crate::error::Error;
 
 /// The first version with iterative scans. Without them a filter could leave out nearer chunks.
 const MIN_VERSION: (u32, u32) = (0, 8);
@@ -86,7 +87,7 @@ fn schema() -> Result<String, Error> {
         schema,
         version,
         has_casts,
-    }) = vector_indexes::pgvector()?
+    }) = access_methods::pgvector()?
     else {
         return Err(unusable(
             "extension \"vector\" (pgvector) is not installed in this database".into(),

@@ -5,11 +5,13 @@
 use std::time::Duration;
 
 use crate::{
-    catalog::storage_changes,
     cluster::backoff::Backoff,
     error::Error,
     pg::transaction::transaction,
-    storage::remote::replication::{self, Replication},
+    storage::{
+        outbox::changes,
+        remote::replication::{self, Replication},
+    },
 };
 
 /// Intervals between looks at a request in progress.
@@ -50,7 +52,7 @@ impl Replicator {
             }
         }
         let mut is_busy = false;
-        for due in transaction(storage_changes::due)? {
+        for due in transaction(changes::due)? {
             if !due.wait.is_zero() {
                 let busy = is_busy.then_some(BUSY_DELAY);
                 return Ok([Some(due.wait), busy].into_iter().flatten().min());

@@ -19,11 +19,11 @@ use crate::{
     catalog::{
         collections::Collection,
         retrievers::{self, Retriever},
-        storage_removals::Removal,
     },
     engine::request::{EngineRequest, EngineTask, REPEAT},
     error::Error,
     secrets, settings,
+    storage::outbox::removals::Removal,
 };
 
 /// The engine reports its own timeout. After this time more it is killed.

@@ -2,10 +2,10 @@
 
 use super::replication::can_go_on;
 use crate::{
-    catalog::{collections::Collection, storage_changes as stored},
+    catalog::collections::Collection,
     error::Error,
     pg::transaction::with_latest_snapshot,
-    storage::Storage,
+    storage::{Storage, outbox::changes as stored},
 };
 
 /// Returns the numbers of chunks here and at the server of a collection, if they differ although

@@ -1,6 +1,6 @@
 //! Servers that collections had before.
 
-use crate::{catalog::storage_removals as removals, error::Error, pg::roles};
+use crate::{error::Error, pg::roles, storage::outbox::removals};
 
 /// Forgets what former servers could not delete, of a collection that may have been dropped, or of
 /// all that the caller may answer for. What they have stays there.

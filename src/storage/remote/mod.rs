@@ -29,12 +29,12 @@ use rag_protocol::storage::{
 };
 
 use self::call::{StoreCall, Target};
+use super::outbox::changes;
 use crate::{
     catalog::{
         collections::Collection,
         partitions,
         retrievers::{self, Retriever},
-        storage_changes,
     },
     engine::unexpected,
     error::Error,
@@ -96,7 +96,7 @@ impl RemoteStorage {
         match StoreCall::begin(&target, request, SEARCH_TIMEOUT)?.wait()? {
             StorageEvent::Found { points } => Ok(points),
             // all documents are searched here until the first one is replicated
-            StorageEvent::NoIndex if !storage_changes::has_replica(name)? => Ok(vec![]),
+            StorageEvent::NoIndex if !changes::has_replica(name)? => Ok(vec![]),
             StorageEvent::NoIndex => Err(lost_index(search.collection)),
             _ => Err(unexpected()),
         }
@@ -124,8 +124,8 @@ impl RemoteStorage {
     /// A statement fails.
     pub fn adopt(self, collection: &Collection) -> Result<(), Error> {
         if let Some(partition) = partitions::of(collection.name.as_str())? {
-            as_owner(|owner| storage_changes::watch(owner, &partition))?;
-            storage_changes::queue_all(collection.name.as_str())?;
+            as_owner(|owner| changes::watch(owner, &partition))?;
+            changes::queue_all(collection.name.as_str())?;
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl RemoteStorage {
     /// # Errors
     /// A statement fails.
     pub fn release(self, collection: &Collection) -> Result<(), Error> {
-        storage_changes::release(collection)
+        changes::release(collection)
     }
 }
 
@@ -143,7 +143,7 @@ impl RemoteStorage {
 pub fn place(collection: &Collection) -> Option<Place> {
     let partition = collection.partition.as_ref()?;
     Some(Place {
-        index: storage_changes::index_name(partition),
+        index: changes::index_name(partition),
         collection: collection.name.to_string(),
     })
 }

@@ -14,18 +14,20 @@ use super::{
     place, shape,
 };
 use crate::{
-    catalog::{
-        collections::Collection,
-        storage_changes::{self as stored, ChunkPoint, DocumentChange},
-        storage_removals as removals,
-    },
+    catalog::collections::Collection,
     engine::unexpected,
     error::{Cause, Error},
     pg::{
         lock::Lock,
         transaction::{snapshot_is_fixed, transaction, with_latest_snapshot},
     },
-    storage::Storage,
+    storage::{
+        Storage,
+        outbox::{
+            changes::{self as stored, ChunkPoint, DocumentChange},
+            removals,
+        },
+    },
 };
 
 /// The time limit of a request, with all attempts.

@@ -10,6 +10,8 @@
 
 mod json;
 mod plan;
+pub mod state;
+mod stored;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,6 +23,7 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
+use self::stored::{GivenDocument, GivenRow, LockedDocument, Position};
 pub use self::{
     json::{chunk_id, chunks as read_chunks, plan as read_plan},
     plan::{PlannedDocument, apply_plan},
@@ -30,11 +33,7 @@ use super::{
     indexer::{Embeddings, Indexer, KeyedText},
 };
 use crate::{
-    catalog::{
-        collections::Collection,
-        given_chunks::{self as stored, GivenDocument, GivenRow, LockedDocument, Position},
-        partitions,
-    },
+    catalog::{collections::Collection, partitions},
     collection::{corruption, index, model, quotas},
     engine::client::{Client, with_client},
     error::Error,

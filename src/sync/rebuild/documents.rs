@@ -14,7 +14,11 @@ use super::{
     target::Target,
 };
 use crate::{
-    catalog::{documents, partitions::Partition, rebuilds},
+    catalog::{
+        documents::{self, GIVEN},
+        partitions::Partition,
+        rebuilds,
+    },
     engine::client::{Client, with_client},
     error::{Cause, Error},
     pg::{
@@ -30,9 +34,6 @@ const COPIED_DOCUMENTS: i64 = 2000;
 const COPIED_CHUNKS: i64 = 5000;
 /// The maximum size of the texts that one transaction embeds, in bytes.
 const EMBEDDED_BYTES: i64 = 256 << 10;
-
-/// The value of `rag.documents.chunking` for chunks of an application.
-const GIVEN: &str = "given";
 
 /// How the new chunks of a document are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,11 @@
 use rag_definition::model::Provider;
 use serde_json::{Map, Value, json};
 
-use super::{collections::Collection, given_chunks::GIVEN, models};
-use crate::{error::Error, pg::spi::as_caller};
+use crate::{
+    catalog::{collections::Collection, documents::GIVEN, models},
+    error::Error,
+    pg::spi::as_caller,
+};
 
 /// Returns the state of a collection's index as JSON: the documents that the caller may see, with
 /// their hashes and chunks, and the model.

@@ -12,11 +12,11 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{
-    collections::Collection,
-    partitions::{self, Partition},
-};
 use crate::{
+    catalog::{
+        collections::Collection,
+        partitions::{self, Partition},
+    },
     error::Error,
     pg::spi::{OwnerRights, as_owner, uuid},
     types::vector::OwnedVector,

@@ -5,8 +5,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{chunks, collections::Collection, documents::document_id, partitions};
 use crate::{
+    catalog::{
+        chunks,
+        collections::Collection,
+        documents::{GIVEN, document_id},
+        partitions,
+    },
     error::Error,
     pg::spi::{OwnerRights, Row, uuid},
     types::vector::OwnedVector,
@@ -15,8 +20,6 @@ use pgrx::datum::DatumWithOid;
 use rag_definition::labels::Labels;
 use rag_protocol::identity::{ChunkId, DocumentId, EmbeddingKey};
 
-/// What `rag.documents.chunking` has instead of the settings that the text was split with.
-pub const GIVEN: &str = "given";
 /// The number of characters, which are line ends, between two chunks in the content.
 pub const SEPARATOR: i32 = 2;
 

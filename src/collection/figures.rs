@@ -10,8 +10,8 @@ use pgrx::{
 };
 use rag_definition::{collection::CollectionDefinition, retriever::StorageType};
 
-use super::collections::{DEFINITION, read_definition};
 use crate::{
+    catalog::collections::{DEFINITION, read_definition},
     error::Error,
     pg::{
         guc::with_settings,

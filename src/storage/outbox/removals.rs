@@ -5,11 +5,8 @@ use std::time::Duration;
 use pgrx::{JsonB, pg_sys};
 use serde_json::Value;
 
-use super::{
-    partitions::Partition,
-    storage_changes::{BLOCKS, MAX_DELAY, index_name},
-};
-use crate::{error::Error, pg::spi::as_owner};
+use super::changes::{BLOCKS, MAX_DELAY, index_name};
+use crate::{catalog::partitions::Partition, error::Error, pg::spi::as_owner};
 
 /// Records that a server could not delete what it has to delete. It is tried
 /// again after a time that doubles.
