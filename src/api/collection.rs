@@ -22,7 +22,7 @@ use crate::{
     pg::roles,
     search::retrieval,
     settings,
-    source::{drop::drop_sources_of, rename},
+    source::drop::drop_sources_of,
     types::vector::MAX_DIMENSIONS,
 };
 
@@ -161,7 +161,7 @@ fn rag_alter_collection(
 #[pg_extern]
 fn rag_rename_collection(name: Option<&str>, new_name: Option<&str>) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_rename_collection()", "rename a collection")?;
-    Ok(rename::rename_collection(
+    Ok(collection::rename::rename(
         required("name", name)?,
         required("new_name", new_name)?,
     )?)

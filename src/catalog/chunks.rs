@@ -91,9 +91,8 @@ const INSERT: &str = "INSERT INTO rag.chunks (
                 (SELECT array_agg(h.heading ORDER BY h.ordinality)
                  FROM jsonb_array_elements_text(c.headings::jsonb)
                      WITH ORDINALITY AS h (heading)), $20
-         FROM ROWS FROM (unnest($11), unnest($12), unnest($13),
-                         unnest($14), unnest($15), unnest($16),
-                         unnest($17), unnest($18), unnest($19))
+         FROM ROWS FROM (unnest($11), unnest($12), unnest($13), unnest($14), unnest($15),
+                         unnest($16), unnest($17), unnest($18), unnest($19))
              WITH ORDINALITY AS c (
                  id, start_index, content, key, embedding, start_line, end_line, page, headings)";
 

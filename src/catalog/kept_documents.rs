@@ -5,46 +5,39 @@ use super::{
     documents::{StoredDocument, document_id},
     partitions,
 };
-use crate::{
-    error::Error,
-    pg::spi::{OwnerRights, as_owner},
-};
+use crate::{error::Error, pg::spi::OwnerRights};
 
 /// Leaves the chunks of a source in a collection without a source.
 ///
 /// # Errors
 /// The chunks are damaged.
-pub fn detach_chunks(collection: &str, source: &str) -> Result<(), Error> {
+pub fn detach_chunks(owner: &OwnerRights, collection: &str, source: &str) -> Result<(), Error> {
     partitions::join_writers(collection);
-    as_owner(|owner| {
-        let rows = partitions::rows_of_writer(owner, collection, "")?;
-        let statement = format!(
-            "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
-        );
-        owner.execute(&statement, &[source.into()])?;
-        Ok(())
-    })
+    let rows = partitions::rows_of_writer(owner, collection, "")?;
+    let statement = format!(
+        "UPDATE rag.chunks SET source = NULL, former_source = $1 WHERE {rows} AND source = $1"
+    );
+    owner.execute(&statement, &[source.into()])?;
+    Ok(())
 }
 
 /// Leaves the documents of a source without a source, and deletes its digests.
 ///
 /// The hash of such a document is deleted, so that no run takes it for an unchanged document of its
 /// own. Documents that were never indexed are deleted.
-pub fn detach_documents(source: &str) -> Result<(), Error> {
-    as_owner(|owner| {
-        for statement in [
-            "DELETE FROM rag.documents d USING rag_internal.collection c
-             WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
-            "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active',
-                 error = NULL, raw_hash = NULL, validator = NULL
-             FROM rag_internal.collection c WHERE d.collection = c.name AND d.source = $1",
-            "DELETE FROM rag_internal.document_digest m USING rag_internal.collection c
-             WHERE m.collection = c.name AND m.source = $1",
-        ] {
-            owner.execute(statement, &[source.into()])?;
-        }
-        Ok(())
-    })
+pub fn detach_documents(owner: &OwnerRights, source: &str) -> Result<(), Error> {
+    for statement in [
+        "DELETE FROM rag.documents d USING rag_internal.collection c
+         WHERE d.collection = c.name AND d.source = $1 AND d.content_hash IS NULL",
+        "UPDATE rag.documents d SET source = NULL, former_source = d.source, status = 'active',
+             error = NULL, raw_hash = NULL, validator = NULL
+         FROM rag_internal.collection c WHERE d.collection = c.name AND d.source = $1",
+        "DELETE FROM rag_internal.document_digest m USING rag_internal.collection c
+         WHERE m.collection = c.name AND m.source = $1",
+    ] {
+        owner.execute(statement, &[source.into()])?;
+    }
+    Ok(())
 }
 
 /// Removes documents of the same uri that dropped sources have left: nobody else would. Returns

@@ -167,8 +167,8 @@ pub fn next_number(owner: &OwnerRights, collection: &str) -> Result<i64, Error> 
         "SELECT n.number
          FROM (SELECT nextval('rag_internal.knowledge_number')
                FROM generate_series(
-                   0, (SELECT count(*) FROM rag_internal.knowledge_item k
-                       WHERE k.collection = $1))) AS n (number)
+                   0, (SELECT count(*) FROM rag_internal.knowledge_item k WHERE k.collection = $1)))
+              AS n (number)
          WHERE NOT EXISTS (SELECT FROM rag_internal.knowledge_item k
                            WHERE k.collection = $1 AND k.knowledge_id = n.number)
          LIMIT 1",

@@ -111,9 +111,9 @@ pub fn note_progress(
 
 /// Forgets a rebuild.
 pub fn forget(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
-    for table in ["rebuild", "rebuilt_document"] {
+    for table in ["rag_internal.rebuild", "rag_internal.rebuilt_document"] {
         owner.execute(
-            &format!("DELETE FROM rag_internal.{table} WHERE collection = $1"),
+            &format!("DELETE FROM {table} WHERE collection = $1"),
             &[collection.into()],
         )?;
     }

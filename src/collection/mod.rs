@@ -18,7 +18,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`definition`] | the checks of a definition that need the database |
-//! | [`create`], [`alter`], [`drop`] | create, change and drop a collection; what each change does |
+//! | [`create`], [`alter`], [`rename`], [`drop`] | create, change, rename and drop a collection; what each change does |
 //! | [`rights`] | who may read, write or change a collection |
 //! | [`names`] | names and external ids, which no two collections share |
 //! | [`retriever`] | retrievers, and what a change of one means for its collections |
@@ -43,6 +43,7 @@ pub mod names;
 pub mod partition;
 pub mod placement;
 pub mod quotas;
+pub mod rename;
 pub mod retriever;
 pub mod rights;
 pub mod status;

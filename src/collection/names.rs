@@ -9,8 +9,7 @@ use crate::{
         name::Name,
     },
     error::Error,
-    pg::lock::Lock,
-    pg::spi::OwnerRights,
+    pg::{lock::Lock, spi::OwnerRights},
 };
 
 /// Locks a name.

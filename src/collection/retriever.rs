@@ -25,8 +25,10 @@ use crate::{
     },
     error::{Cause, Error},
     models::{embedding::EmbeddingModel, users::named},
-    pg::roles::{self, Owner},
-    pg::spi::as_owner,
+    pg::{
+        roles::{self, Owner},
+        spi::as_owner,
+    },
     secrets,
     storage::{self, Storage},
 };

@@ -18,8 +18,10 @@ use crate::{
     },
     engine::folders,
     error::{Cause, Error},
-    pg::roles::{self, Owner},
-    pg::spi::as_owner,
+    pg::{
+        roles::{self, Owner},
+        spi::as_owner,
+    },
     secrets, settings,
 };
 

@@ -10,8 +10,7 @@ use crate::{
         retrievers,
     },
     error::Error,
-    pg::roles,
-    pg::spi::as_owner,
+    pg::{roles, spi::as_owner},
 };
 
 /// Checks that the current role may create a collection with a retriever and a model. A model of

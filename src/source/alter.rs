@@ -20,8 +20,10 @@ use crate::{
     },
     cluster::{news, shared},
     error::{Error, definition::DefinitionErrors},
-    pg::roles::{self, Owner},
-    pg::spi::as_owner,
+    pg::{
+        roles::{self, Owner},
+        spi::as_owner,
+    },
     run::schedule,
     secrets,
 };

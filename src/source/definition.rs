@@ -33,8 +33,7 @@ use crate::{
     },
     cluster::{news, shared},
     error::{Error, definition::DefinitionErrors},
-    pg::roles,
-    pg::spi::as_owner,
+    pg::{roles, spi::as_owner},
     run::schedule,
     secrets,
 };

@@ -13,8 +13,10 @@ use crate::{
     collection::{damage, rights},
     engine::clones,
     error::{Cause, Error},
-    pg::spi::as_owner,
-    pg::transaction::{subtransaction, with_latest_snapshot},
+    pg::{
+        spi::{OwnerRights, as_owner},
+        transaction::{subtransaction, with_latest_snapshot},
+    },
     run::session,
 };
 
@@ -59,16 +61,15 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
     let relation = row.definition.relation;
     changes::remove_tracking(&row.name, relation.map(|relation| relation.relation))?;
     if matches!(kept, Kept::All) {
-        detach_documents(name)?;
+        as_owner(|owner| detach_documents(owner, name))?;
     } else {
         let except = match kept {
             Kept::Of(collection) => Some(collection),
             Kept::All | Kept::None => None,
         };
         // in every collection: the source may have been altered and not synced since
-        for (collection, ids) in
-            as_owner(|owner| documents::ids_by_collection(owner, name, except))?
-        {
+        let found = as_owner(|owner| documents::ids_by_collection(owner, name, except))?;
+        for (collection, ids) in found {
             rights::require_write(&Collection::get(&collection)?)?;
             as_owner(|owner| documents::delete_and_forget(owner, &collection, &ids))?;
         }
@@ -85,16 +86,14 @@ fn drop_with(name: &str, kept: Kept<'_>) -> Result<bool, Error> {
 /// A later source of the same name does not delete them. A document of any source with the same uri
 /// replaces the kept document. Where the chunks are damaged, only the documents are changed: the
 /// next sync or rebuild makes the chunks from them.
-fn detach_documents(source: &str) -> Result<(), Error> {
-    for collection in
-        as_owner(|owner| documents::ids_by_collection(owner, source, None))?.into_keys()
-    {
-        match subtransaction(|| kept_documents::detach_chunks(&collection, source)) {
+fn detach_documents(owner: &OwnerRights, source: &str) -> Result<(), Error> {
+    for collection in documents::ids_by_collection(owner, source, None)?.into_keys() {
+        match subtransaction(|| kept_documents::detach_chunks(owner, &collection, source)) {
             Err(error) if error.is(Cause::Corrupt) => damage::mark(&error),
             detached => detached?,
         }
     }
-    kept_documents::detach_documents(source)
+    kept_documents::detach_documents(owner, source)
 }
 
 /// Drops the sources that fill a collection, with their documents.

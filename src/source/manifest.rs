@@ -29,8 +29,7 @@ use crate::{
     },
     collection,
     error::{Error, definition::DefinitionErrors},
-    pg::roles,
-    pg::spi::as_owner,
+    pg::{roles, spi::as_owner},
     secrets,
 };
 

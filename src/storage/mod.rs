@@ -28,8 +28,7 @@ use self::remote::RemoteStorage;
 use crate::{
     catalog::{collections::Collection, partitions::Partition, retrievers::Retriever},
     error::Error,
-    pg::lookup,
-    pg::spi::OwnerRights,
+    pg::{lookup, spi::OwnerRights},
 };
 
 /// By what the vectors of a collection are searched.

@@ -204,8 +204,8 @@ fn check(source: &Source) -> Result<(), Error> {
         }
         Ok(()) => return Ok(()),
     };
-    let recorded = transaction(|| {
-        if as_owner(|owner| sources::lock_at_once(owner, name))? {
+    let recorded = owner_transaction(|owner| {
+        if sources::lock_at_once(owner, name)? {
             drift::record_failure(source, &error)
         } else {
             Ok(())

@@ -37,7 +37,7 @@ fn array(texts: Option<&Vec<String>>) -> Option<String> {
     Some(literal)
 }
 
-/// Returns `pg_catalog.unnest($from), ...` for so many parameters.
+/// Returns `unnest($from), ...` for so many parameters.
 fn unnested(from: usize, count: usize) -> String {
     (from..from + count)
         .map(|n| format!("unnest(${n})"))

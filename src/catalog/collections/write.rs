@@ -230,29 +230,24 @@ pub fn with_server() -> Result<Vec<String>, Error> {
     })
 }
 
-/// The tables with rows of a collection, in the order in which they are deleted.
-const TABLES: [&str; 9] = [
-    "rag.documents",
-    "rag_internal.document_digest",
-    "rag_internal.knowledge_item",
-    "rag_internal.collection_grant",
-    COLLECTION,
-    "rag_internal.content_change",
-    "rag_internal.embedding_place",
-    "rag_internal.planned_hash",
-    "rag_internal.knowledge_run",
+/// The tables with rows of a collection, and the column with its name, in the order in which they
+/// are deleted.
+const TABLES: [(&str, &str); 9] = [
+    ("rag.documents", "collection"),
+    ("rag_internal.document_digest", "collection"),
+    ("rag_internal.knowledge_item", "collection"),
+    ("rag_internal.collection_grant", "collection"),
+    ("rag_internal.collection", "name"),
+    ("rag_internal.content_change", "collection"),
+    ("rag_internal.embedding_place", "collection"),
+    ("rag_internal.planned_hash", "collection"),
+    ("rag_internal.knowledge_run", "collection"),
 ];
-const COLLECTION: &str = "rag_internal.collection";
 
 /// Deletes a collection with all that is recorded of it, but for its chunks.
 pub fn delete(owner: &OwnerRights, collection: &str) -> Result<(), Error> {
-    for table in TABLES {
-        let key = if table == COLLECTION {
-            "name"
-        } else {
-            "collection"
-        };
-        let statement = format!("DELETE FROM {table} WHERE {key} = $1");
+    for (table, column) in TABLES {
+        let statement = format!("DELETE FROM {table} WHERE {column} = $1");
         owner.execute(&statement, &[collection.into()])?;
     }
     Ok(())

@@ -35,8 +35,7 @@ use crate::{
     engine::client::{Client, DocumentInput, with_client},
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::lock::WriterLock,
-    pg::spi::as_owner,
+    pg::{lock::WriterLock, spi::as_owner},
 };
 
 /// The number of chunks that are embedded together.

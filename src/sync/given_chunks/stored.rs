@@ -259,10 +259,9 @@ pub fn insert(
                 c.metadata::jsonb, now(), now(), c.id, c.index,
                 c.start_index, c.content, c.key, c.embedding, c.start_line, c.end_line, c.page, $12,
                 c.given_id
-         FROM ROWS FROM (unnest($1), unnest($2), unnest($3),
-                         unnest($4), unnest($5), unnest($6),
-                         unnest($7), unnest($8), unnest($9),
-                         unnest($10), unnest($11), unnest($14))
+         FROM ROWS FROM (unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6),
+                         unnest($7), unnest($8), unnest($9), unnest($10), unnest($11),
+                         unnest($14))
              AS c (document_id, id, index, start_index, start_line, end_line, page, content,
                    metadata, key, embedding, given_id)
          JOIN rag.documents d ON d.collection = $13 AND d.document_id = c.document_id",
@@ -285,8 +284,7 @@ pub fn set_positions(
         &format!(
             "UPDATE rag.chunks c
              SET start_index = p.start_index, start_line = p.line, end_line = p.line + p.line_ends
-             FROM ROWS FROM (unnest($1), unnest($2), unnest($3),
-                             unnest($4), unnest($5))
+             FROM ROWS FROM (unnest($1), unnest($2), unnest($3), unnest($4), unnest($5))
                  AS p (document_id, id, start_index, line, line_ends)
              WHERE {} AND c.document_id = p.document_id AND c.chunk_id = p.id",
             rows(owner, collection, "c.")?
@@ -358,8 +356,7 @@ pub fn finish(
         &format!(
             "UPDATE rag.documents d
              SET content = k.content, chunk_count = k.chunks, status = 'active', error = NULL,
-                 content_hash = encode(sha256(
-                     convert_to(k.content, 'UTF8')), 'hex'),
+                 content_hash = encode(sha256(convert_to(k.content, 'UTF8')), 'hex'),
                  fetched_at = now(), indexed_at = now()
              FROM (SELECT document_id, count(*) AS chunks,
                           string_agg(content, repeat(E'\\n', {SEPARATOR})

@@ -21,8 +21,7 @@ use crate::{
     engine::client::with_client,
     error::Error,
     models::embedding::EmbeddingModel,
-    pg::lock::WriterLock,
-    pg::spi::as_owner,
+    pg::{lock::WriterLock, spi::as_owner},
     sync::{
         document,
         feed::{self, Feed, Flow, Listing, Reader},

@@ -396,8 +396,8 @@ fn embed_again(
         ));
     }
     let from = format!(
-        "ROWS FROM (unnest($1), unnest($2), unnest($3),
-                    unnest($4)) AS n (document_id, chunk_id, key, embedding)
+        "ROWS FROM (unnest($1), unnest($2), unnest($3), unnest($4))
+             AS n (document_id, chunk_id, key, embedding)
          JOIN rag.chunks c ON {} AND c.document_id = n.document_id AND c.chunk_id = n.chunk_id",
         target.present.rows("c.")
     );

@@ -225,10 +225,8 @@ fn write(
                      FROM jsonb_array_elements_text(c.headings::jsonb)
                          WITH ORDINALITY AS h (heading))
              FROM ROWS FROM (
-                 unnest($1), unnest($2), unnest($3),
-                 unnest($4), unnest($5), unnest($6),
-                 unnest($7), unnest($8), unnest($9),
-                 unnest($10), unnest($11), unnest($12))
+                 unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6),
+                 unnest($7), unnest($8), unnest($9), unnest($10), unnest($11), unnest($12))
                  AS c (document_id, id, index, start_index, start_line, end_line, page,
                        headings, content, metadata, key, embedding)
              JOIN rag.documents d
