@@ -15,10 +15,7 @@ use crate::{
     },
     error::Error,
     models::spent,
-    pg::{
-        spi::{as_owner, owner_transaction},
-        transaction::transaction,
-    },
+    pg::{spi::as_owner, transaction::transaction},
 };
 
 /// The interval between two writes of the run's row.
@@ -43,6 +40,8 @@ pub struct Report {
 }
 
 impl Report {
+    /// Must be called in a transaction.
+    ///
     /// # Errors
     /// The row of the run cannot be read.
     pub fn new(run_id: i64, source: &Source) -> Result<Self, Error> {
@@ -51,7 +50,7 @@ impl Report {
             source: source.name.to_string(),
             counts: RunCounts::default(),
             times: StageTimes::default(),
-            spent_earlier: owner_transaction(|owner| runs::spent(owner, run_id))?,
+            spent_earlier: as_owner(|owner| runs::spent(owner, run_id))?,
             commit: None,
             complete: false,
             skipped: SkippedFiles::default(),

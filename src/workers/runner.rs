@@ -39,7 +39,7 @@ use crate::{
     run::{
         end::{self, EndCause, RunEnd},
         process::Task,
-        start::start as begin_run,
+        start::start,
     },
     settings,
     sync::{pipeline, report::Report},
@@ -155,15 +155,13 @@ fn become_owner(source: &Source) -> Result<(), Error> {
 }
 
 /// Returns the time limit of a run: the source's timeout, and at most `rag.max_timeout` unless its
-/// owner is a superuser.
-fn time_limit(source: &Source) -> Result<Duration, Error> {
-    transaction(|| {
-        if roles::is_superuser(source.owner.id) {
-            Ok(source.timeout)
-        } else {
-            Ok(source.timeout.min(settings::max_timeout()))
-        }
-    })
+/// owner is a superuser. Must be called in a transaction.
+fn time_limit(source: &Source) -> Duration {
+    if roles::is_superuser(source.owner.id) {
+        source.timeout
+    } else {
+        source.timeout.min(settings::max_timeout())
+    }
 }
 
 /// Lets nothing cancel the process from here on, so that the end of the run can be stored.
@@ -183,7 +181,7 @@ fn check(source: &Source) -> Result<(), Error> {
     }
     process::report_activity(&format!("rag: checking {} for drift", source.name));
     become_owner(source)?;
-    compat::start_statement_timeout(time_limit(source)?);
+    compat::start_statement_timeout(transaction(|| Ok(time_limit(source)))?);
     let name = source.name.as_str();
     let outcome = transaction(|| {
         let findings = drift::compare(source)?;
@@ -232,10 +230,25 @@ enum Interrupt {
     Cancel,
 }
 
+/// Begins a run. Returns its source, time limit and report. All of them are read before the
+/// transaction ends, because a cancel that stops the process after it would leave the run without
+/// an end.
+fn begin(
+    run_id: i64,
+    source: &Source,
+    is_new: bool,
+) -> Result<Option<(Source, Duration, Report)>, Error> {
+    let Some(source) = start(run_id, source, is_new)? else {
+        return Ok(None);
+    };
+    let (limit, report) = (time_limit(&source), Report::new(run_id, &source)?);
+    Ok(Some((source, limit, report)))
+}
+
 fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> Result<(), Error> {
     process::report_activity(&format!("rag: syncing {}", source.name));
-    let source = match when_unlocked(|| begin_run(run_id, source, is_new)) {
-        Ok(Some(source)) => source,
+    let (source, limit, mut report) = match when_unlocked(|| begin(run_id, source, is_new)) {
+        Ok(Some(begun)) => begun,
         Ok(None) => return Ok(()),
         Err(error) if error.is(Cause::Locked) => {
             pgrx::debug1!("rag: run {run_id} has not begun: {error}");
@@ -243,10 +256,9 @@ fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> 
         }
         Err(error) => return Err(error),
     };
-    let source = &source;
-    let (started, limit) = (Instant::now(), time_limit(source)?);
+    let (source, started) = (&source, Instant::now());
     compat::start_statement_timeout(limit);
-    let mut report = Report::new(run_id, source)?;
+    // what cancels the process from here on is the outcome of the run
     let outcome = roll_back_rest(|| {
         become_owner(source)?;
         pipeline::execute(source, &mut report)
