@@ -15,7 +15,7 @@
 //!   unless their keys may have changed. Values stored in TOAST are compared by their pointers
 //!   without being read: an unchanged value keeps its pointer.
 //! * All keys of a statement become one row of `rag_internal.table_change`. That table has no
-//! index, and the row is inserted without a plan.
+//!   index, and the row is inserted without a plan.
 //! * All of this runs in a subtransaction. If it fails, the next run is told to read the whole
 //!   table instead. If even that cannot be recorded, the user gets a WARNING. Only the cancellation
 //!   of a statement is passed on.
