@@ -151,10 +151,10 @@ pub fn set_failed(
 ) -> Result<(), Error> {
     owner.execute(
         "UPDATE rag_internal.source SET drift_checked_at = clock_timestamp(),
-             conditions = CASE WHEN rag_internal.has_condition(conditions,
-                 'AutoIndexerDriftDetected')
-                               THEN conditions
-                               ELSE rag_internal.merge_conditions(conditions, $3) END
+             conditions = CASE
+                 WHEN rag_internal.has_condition(conditions, 'AutoIndexerDriftDetected')
+                     THEN conditions
+                 ELSE rag_internal.merge_conditions(conditions, $3) END
          WHERE name = $1 AND uid = $2",
         &[
             source.name.as_str().into(),

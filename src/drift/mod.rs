@@ -1,9 +1,9 @@
 //! Drift: whether the stored documents of a source still have the digests that its runs computed.
 //!
 //! ```text
-//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, same transaction ──▶ rag_internal.document_digest
-//!                                        │                                                    │
-//!                                        └───────── rag_internal.drifted_documents compares ───────────┘
+//!  run ── stores a document ──▶ rag.documents, rag.chunks ── digest, same transaction ──▶ digests
+//!                                        │                                                   │
+//!                                        └───── rag_internal.drifted_documents compares ─────┘
 //!                                                               │
 //!  next run ◀── forgets drifted documents, to fetch them again ─┴── check ──▶ condition
 //! ```

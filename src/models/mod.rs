@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! rag_create_model ──▶ rag_internal.model ──▶ right to use, limits ──▶ rag-engine call ──▶ server
-//!                                     │                          ▲ stdin: key, request
-//!                                     ▼                          │
-//!                               usage ledger ◀── tokens ◀────────┘ stdout: answer
+//!                                              │                          ▲ stdin: key, request
+//!                                              ▼                          │
+//!                                        usage ledger ◀── tokens ◀────────┘ stdout: answer
 //! ```
 //!
 //! A model belongs to the role that created it. Its key is resolved with the rights of that role,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  rag_create_secret ──▶ encrypt under the current key of the key file ──▶ rag_internal.secret_value
-//!                                                                                 │ the source's runner
+//!                                                                                 │ the runner
 //!  rag-engine ingest ◀── Job.credentials, through its standard input ◀── decrypt ─┘
 //! ```
 //!

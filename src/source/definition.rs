@@ -1,9 +1,9 @@
 //! Definitions of sources: all arguments are checked, then the source is created.
 //!
 //! ```text
-//!  rag_create_source ─┐                              ┌─ no errors ──▶ rag_internal.source, triggers of a table
-//!  rag_alter_source  ─┼─▶ SourceArguments ─▶ checks ─┤
-//!  rag_apply_manifest         ─┘                              └─ errors ─────▶ one ERROR, or rag_validate_source's rows
+//! rag_create_source  ─┐                              ┌─ no errors ─▶ the source, triggers of a table
+//! rag_alter_source   ─┼─▶ SourceArguments ─▶ checks ─┤
+//! rag_apply_manifest ─┘                              └─ errors ────▶ one ERROR, or rows of problems
 //! ```
 //!
 //! A source runs with its owner's rights. So only members of that role may define what the source

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! rag_create_source ──▶ relation (kind, key of a row) ──▶ complete spec ──▶ changes: triggers
-//! a writer's statement ──▶ trigger ──▶ rag_internal.table_change: the keys of the rows that it changed
+//! a writer's statement ──▶ trigger ──▶ rag_internal.table_change: keys of changed rows
 //! a run ──▶ rows: pages of (key, hash), then the text of those that differ
 //! ```
 //!

@@ -1,9 +1,9 @@
 //! Storage on another server.
 //!
 //! ```text
-//! write ── same transaction ──▶ rag_internal.storage_change ── after the commit ──▶ rag-engine store ──▶ server
+//! write ── same transaction ──▶ the outbox ── after the commit ──▶ rag-engine store ──▶ server
 //! search ──▶ rag-engine store ──▶ server: candidates ──▶ rows of this database: rights, filter, score
-//!        └─▶ documents in rag_internal.storage_change: all of their chunks are candidates
+//!        └─▶ documents in the outbox: all of their chunks are candidates
 //! ```
 //!
 //! Chunks and vectors stay in this database. The server has a copy of the vectors, with labels for
