@@ -61,12 +61,12 @@ CREATE FUNCTION @extschema@.rag_hnsw_info(index regclass)
         code_dimensions integer, hint text)
     AS 'MODULE_PATHNAME', 'rag_hnsw_info_wrapper' LANGUAGE c STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION @extschema@.rag_hnsw_recall(
-    index regclass, queries integer DEFAULT 100, k integer DEFAULT 10)
+    index regclass, queries integer DEFAULT 100, top_k integer DEFAULT 10)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
         exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_hnsw_recall_wrapper' LANGUAGE c STRICT;
 CREATE FUNCTION @extschema@.rag_hnsw_recall(
-    index regclass, queries text[], k integer DEFAULT 10, model text DEFAULT NULL)
+    index regclass, queries text[], top_k integer DEFAULT 10, model text DEFAULT NULL)
     RETURNS TABLE (ef_search integer, recall double precision, milliseconds double precision,
         exact_milliseconds double precision)
     AS 'MODULE_PATHNAME', 'rag_hnsw_recall_of_texts_wrapper' LANGUAGE c;

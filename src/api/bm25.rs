@@ -83,13 +83,13 @@ fn rag_bm25_merge(index: pg_sys::Oid) -> Result<(), ErrorReport> {
 fn rag_bm25_search(
     index: pg_sys::Oid,
     query: &str,
-    k: i32,
+    top_k: i32,
 ) -> Result<
     TableIterator<'static, (name!(ctid, pg_sys::ItemPointerData), name!(score, f64))>,
     ErrorReport,
 > {
-    let Ok(limit @ 1..) = usize::try_from(k) else {
-        let message = format!("top_k must be greater than 0, not {k}");
+    let Ok(limit @ 1..) = usize::try_from(top_k) else {
+        let message = format!("top_k must be greater than 0, not {top_k}");
         return Err(Error::invalid_parameter(message).into());
     };
     let open = OpenIndex::open(index)?;

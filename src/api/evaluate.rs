@@ -15,13 +15,13 @@ use crate::{
 /// The number of chunks that a query finds, unless the settings say otherwise: enough for ten
 /// documents of several chunks each.
 const CHUNKS_PER_DOCUMENT: i32 = 10;
-const MAX_K: i32 = 1000;
+const MAX_TOP_DOCUMENTS: i32 = 1000;
 
 /// What both functions evaluate.
 struct Evaluation {
     collection: Collection,
     queries: Vec<JudgedQuery>,
-    k: i32,
+    top_k: i32,
 }
 
 impl Evaluation {
@@ -29,7 +29,7 @@ impl Evaluation {
         queries: Option<JsonbText>,
         collection: Option<&str>,
         qrels: Option<JsonbText>,
-        k: Option<i32>,
+        top_k: Option<i32>,
     ) -> Result<Self, Error> {
         let parse = |name: &str, json: Option<JsonbText>| {
             required(name, json)?
@@ -37,24 +37,29 @@ impl Evaluation {
                 .map_err(|e| Error::invalid_parameter(format!("{name}: {e}")))
         };
         let (queries, qrels) = (parse("queries", queries)?, parse("qrels", qrels)?);
-        let k = required("k", k)?;
-        if !(1..=MAX_K).contains(&k) {
+        let top_k = required("top_k", top_k)?;
+        if !(1..=MAX_TOP_DOCUMENTS).contains(&top_k) {
             return Err(Error::invalid_parameter(format!(
-                "k must be between 1 and {MAX_K}, not {k}"
+                "top_k must be between 1 and {MAX_TOP_DOCUMENTS}, not {top_k}"
             )));
         }
         Ok(Self {
             collection: super::readable(collection)?,
             queries: judged_queries(&queries, &qrels)?,
-            k,
+            top_k,
         })
     }
 
     fn run(&self, settings: Option<JsonbText>) -> Result<Vec<Measures>, Error> {
         let mut settings = parse_settings(settings)?;
-        let enough = (self.k * CHUNKS_PER_DOCUMENT).min(MAX_TOP_K);
+        let enough = (self.top_k * CHUNKS_PER_DOCUMENT).min(MAX_TOP_K);
         settings.top_k.get_or_insert(enough);
-        evaluate(&self.collection, &self.queries, &settings, self.k as usize)
+        evaluate(
+            &self.collection,
+            &self.queries,
+            &settings,
+            self.top_k as usize,
+        )
     }
 }
 
@@ -66,7 +71,7 @@ fn rag_evaluate(
     qrels: Option<JsonbText>,
     settings: pgrx::default!(Option<JsonbText>, "NULL"),
     compare: pgrx::default!(Option<JsonbText>, "NULL"),
-    k: pgrx::default!(Option<i32>, "10"),
+    top_k: pgrx::default!(Option<i32>, "10"),
     resamples: pgrx::default!(Option<i32>, "10000"),
 ) -> Result<
     TableIterator<
@@ -86,7 +91,7 @@ fn rag_evaluate(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(queries, collection, qrels, k)?;
+    let evaluation = Evaluation::new(queries, collection, qrels, top_k)?;
     let resamples = required("resamples", resamples)?;
     let resampling = match usize::try_from(resamples) {
         Ok(resamples @ 1..=MAX_RESAMPLES) => Resampling { resamples },
@@ -115,7 +120,7 @@ fn rag_evaluate(
             .as_ref()
             .map(|other| resampling.compare(&values, other, check_for_interrupts));
         (
-            measure.name(evaluation.k as usize),
+            measure.name(evaluation.top_k as usize),
             estimate.mean,
             estimate.low,
             estimate.high,
@@ -137,7 +142,7 @@ fn rag_evaluate_queries(
     collection: Option<&str>,
     qrels: Option<JsonbText>,
     settings: pgrx::default!(Option<JsonbText>, "NULL"),
-    k: pgrx::default!(Option<i32>, "10"),
+    top_k: pgrx::default!(Option<i32>, "10"),
 ) -> Result<
     TableIterator<
         'static,
@@ -155,7 +160,7 @@ fn rag_evaluate_queries(
     >,
     ErrorReport,
 > {
-    let evaluation = Evaluation::new(queries, collection, qrels, k)?;
+    let evaluation = Evaluation::new(queries, collection, qrels, top_k)?;
     let measured = evaluation.run(settings)?;
     let rows = evaluation.queries.into_iter().zip(measured);
     Ok(TableIterator::new(rows.map(|(query, measures)| {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 const MAX_QUERIES: i32 = 10_000;
-const MAX_K: i32 = 1000;
+const MAX_TOP_K: i32 = 1000;
 
 #[pg_extern(sql = false, strict, parallel_restricted)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
@@ -99,7 +99,7 @@ fn rag_hnsw_info(
 fn rag_hnsw_recall(
     index: pg_sys::Oid,
     queries: i32,
-    k: i32,
+    top_k: i32,
 ) -> Result<
     TableIterator<
         'static,
@@ -113,10 +113,10 @@ fn rag_hnsw_recall(
     ErrorReport,
 > {
     check_range("queries", queries, MAX_QUERIES)?;
-    check_range("k", k, MAX_K)?;
+    check_range("top_k", top_k, MAX_TOP_K)?;
     let open = OpenIndex::open(index)?;
     let queries = RecallQueries::RandomRows(i64::from(queries));
-    Ok(TableIterator::new(recall(&open, queries, k)?))
+    Ok(TableIterator::new(recall(&open, queries, top_k)?))
 }
 
 #[pg_extern(sql = false, volatile)]
@@ -124,7 +124,7 @@ fn rag_hnsw_recall(
 fn rag_hnsw_recall_of_texts(
     index: Option<pg_sys::Oid>,
     queries: Option<Vec<Option<String>>>,
-    k: Option<i32>,
+    top_k: Option<i32>,
     model: Option<&str>,
 ) -> Result<
     TableIterator<
@@ -138,27 +138,27 @@ fn rag_hnsw_recall_of_texts(
     >,
     ErrorReport,
 > {
-    let (Some(index), Some(queries), Some(k)) = (index, queries, k) else {
+    let (Some(index), Some(queries), Some(top_k)) = (index, queries, top_k) else {
         return Ok(TableIterator::new(vec![]));
     };
     let queries: Option<Vec<String>> = queries.into_iter().collect();
     let queries =
         queries.ok_or_else(|| Error::null_not_allowed("queries must not contain nulls"))?;
     check_range("the number of queries", queries.len() as i32, MAX_QUERIES)?;
-    check_range("k", k, MAX_K)?;
+    check_range("top_k", top_k, MAX_TOP_K)?;
     let open = OpenIndex::open(index)?;
     let vectors = embed_texts(model, Purpose::Query, queries)?
         .into_iter()
         .map(Vec::from)
         .collect();
     let queries = RecallQueries::Vectors(vectors);
-    Ok(TableIterator::new(recall(&open, queries, k)?))
+    Ok(TableIterator::new(recall(&open, queries, top_k)?))
 }
 
 fn recall(
     open: &OpenIndex,
     queries: RecallQueries,
-    k: i32,
+    top_k: i32,
 ) -> Result<impl Iterator<Item = (i32, f64, f64, f64)> + use<>, Error> {
     let Some(measure) = open.method.recall else {
         let name = open.method.name.to_string_lossy();
@@ -167,7 +167,7 @@ fn recall(
                 .detail("Its searches find every row that matches."),
         );
     };
-    let measured = measure(open, queries, k as usize)?;
+    let measured = measure(open, queries, top_k as usize)?;
     Ok(measured.into_iter().map(|row| {
         (
             row.ef_search,

@@ -14,17 +14,17 @@ SELECT jsonb_build_object('q1', '{"kitchen/bread.md": 2}'::jsonb,
 FROM rag.documents WHERE uri = 'kitchen/tea.md' \gset
 
 SELECT measure, value, low, high, other, queries
-FROM rag_evaluate(:'queries', 'judged', :'qrels', k => 2);
+FROM rag_evaluate(:'queries', 'judged', :'qrels', top_k => 2);
 SELECT query_id, query, recall, precision, ndcg, reciprocal_rank, average_precision, found,
        first_relevant
-FROM rag_evaluate_queries(:'queries', 'judged', :'qrels', k => 2);
+FROM rag_evaluate_queries(:'queries', 'judged', :'qrels', top_k => 2);
 
 -- Two settings are compared by a paired bootstrap, whose numbers are always the same.
 SELECT measure, round(value::numeric, 3) AS value, round(other::numeric, 3) AS other,
        round(difference::numeric, 3) AS difference, p_value BETWEEN 0 AND 1 AS has_p,
        difference_low <= difference AND difference <= difference_high AS has_interval
 FROM rag_evaluate(:'queries', 'judged', :'qrels', '{"mode": "hybrid"}',
-                  compare => '{"mode": "keyword", "top_k": 1}', k => 1, resamples => 100);
+                  compare => '{"mode": "keyword", "top_k": 1}', top_k => 1, resamples => 100);
 SELECT count(DISTINCT r) AS is_reproducible
 FROM generate_series(1, 2) AS n, LATERAL (SELECT array_agg(e) AS r FROM rag_evaluate(:'queries',
     'judged', :'qrels', '{"mode": "vector"}', CASE WHEN n > 0 THEN '{}' END::jsonb) AS e) AS e;
@@ -41,7 +41,7 @@ SELECT * FROM rag_evaluate('{"q": "a"}', 'judged', '{"q": {"a": 1e400}}');
 SELECT * FROM rag_evaluate(NULL, 'judged', '{}'); :sqlstate
 SELECT * FROM rag_evaluate(:'queries', 'judged', :'qrels', '{"modus": "vector"}');
 SELECT * FROM rag_evaluate(:'queries', 'judged', :'qrels', '{"mode": "magic"}');
-SELECT * FROM rag_evaluate(:'queries', 'judged', :'qrels', k => 0);
+SELECT * FROM rag_evaluate(:'queries', 'judged', :'qrels', top_k => 0);
 SELECT * FROM rag_evaluate(:'queries', 'judged', :'qrels', resamples => 0);
 SELECT * FROM rag_evaluate(:'queries', 'nowhere', :'qrels'); :sqlstate
 SELECT rag_drop_collection('judged');
