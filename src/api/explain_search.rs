@@ -32,11 +32,11 @@ fn rag_explain_search(
         query,
         collection,
         top_k,
-        default_top_k: None,
         mode,
         filter,
         settings,
         query_embedding,
+        ..SearchArguments::default()
     }
     .into_request()?;
     let steps = explain(request)?;

@@ -33,11 +33,7 @@ fn rag_find(
         query,
         collection,
         top_k,
-        default_top_k: None,
-        mode: None,
-        filter: None,
-        settings: None,
-        query_embedding: None,
+        ..SearchArguments::default()
     }
     .into_request()?;
     let found = search(&request)?;

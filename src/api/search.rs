@@ -115,6 +115,7 @@ fn rag_search(
 
 /// The arguments of a search in SQL. NULL means that of `settings`, or else the setting of the
 /// retriever, or else the default.
+#[derive(Default)]
 pub(super) struct SearchArguments<'a> {
     pub query: Option<&'a str>,
     pub collection: Option<&'a str>,
