@@ -206,11 +206,11 @@ fn rag_add_documents(
 #[pg_extern]
 fn rag_update_document(
     document_id: Option<Uuid>,
+    collection: pgrx::default!(Option<&str>, "NULL"),
     title: pgrx::default!(Option<&str>, "NULL"),
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
-    collection: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<bool, ErrorReport> {
     super::require_writer(c"rag_update_document()", "update a document")?;
     let tags = without_nulls("tags", tags)?;

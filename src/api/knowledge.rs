@@ -82,12 +82,12 @@ fn rag_create_knowledge(
 #[allow(clippy::too_many_arguments)] // the function's signature in SQL
 fn rag_alter_knowledge(
     knowledge_id: Option<i64>,
+    collection: pgrx::default!(Option<&str>, "'default'"),
     title: pgrx::default!(Option<&str>, "NULL"),
     uri: pgrx::default!(Option<&str>, "NULL"),
     document_type: pgrx::default!(Option<&str>, "NULL"),
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
-    collection: pgrx::default!(Option<&str>, "'default'"),
     paths: pgrx::default!(Option<Vec<String>>, "NULL"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_alter_knowledge()", "alter knowledge")?;
@@ -111,12 +111,12 @@ fn rag_alter_knowledge(
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
 fn rag_index_knowledge(
     knowledge_id: Option<i64>,
+    collection: pgrx::default!(Option<&str>, "'default'"),
     title: pgrx::default!(Option<&str>, "NULL"),
     uri: pgrx::default!(Option<&str>, "NULL"),
     document_type: pgrx::default!(Option<&str>, "NULL"),
     category: pgrx::default!(Option<&str>, "NULL"),
     tags: pgrx::default!(Option<&str>, "NULL"),
-    collection: pgrx::default!(Option<&str>, "'default'"),
     paths: pgrx::default!(Option<Vec<String>>, "NULL"),
 ) -> Result<
     TableIterator<

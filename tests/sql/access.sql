@@ -146,7 +146,7 @@ INSERT INTO acl_attempts (action, statement) VALUES
     (SELECT document_id FROM rag.documents WHERE uri = 'pay' AND collection = 'acl-staff'))),
     ('knowledge: create',
     $$SELECT rag_create_knowledge(9, NULL, 'https://example.org/', collection => 'acl-staff')$$),
-    ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'Renamed', collection => 'acl-staff')$$),
+    ('knowledge: alter', $$SELECT rag_alter_knowledge(8, 'acl-staff', title => 'Renamed')$$),
     ('knowledge: all', $$SELECT rag_index_all_knowledge('error', 'acl-staff')$$),
     ('knowledge: unindex', $$SELECT rag_unindex_knowledge(7, 'acl-staff')$$),
     ('knowledge: remove', $$SELECT rag_drop_knowledge(7, 'acl-staff')$$),

@@ -212,8 +212,8 @@ SELECT expected, actual, drifted FROM rag_check_drift('files');
 
 -- two sources in one collection are checked for their own documents only
 SELECT success FROM rag_add_document('Tea is drunk at five.', 'tea', collection => 'larder');
-SELECT success FROM rag_index_knowledge(7, 'Beans', :'folder' || '/beans.md',
-    collection => 'larder');
+SELECT success FROM rag_index_knowledge(7, 'larder', title => 'Beans',
+    uri => :'folder' || '/beans.md');
 SELECT name, d.* FROM rag.sources, rag_check_drift(name) AS d WHERE collection = 'larder'
     ORDER BY name;
 SELECT count(*) FROM rag_internal.document_digest WHERE collection = 'larder';

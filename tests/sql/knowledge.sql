@@ -9,8 +9,8 @@
 
 -- one file
 SELECT success, knowledge_id, document_id IS NOT NULL AS has_id, chunks_indexed, content_hash, error
-    FROM rag_index_knowledge(1, 'How to back up', :'one', 'markdown', 'ops',
-    'backup, disaster,,backup');
+    FROM rag_index_knowledge(1, title => 'How to back up', uri => :'one',
+    document_type => 'markdown', category => 'ops', tags => 'backup, disaster,,backup');
 :items;
 :documents;
 SELECT k.content_hash = d.content_hash AS same_hash,
@@ -21,12 +21,12 @@ SELECT rank, knowledge_id, title FROM rag_search('somebody deleted rows by accid
 
 -- all files of a folder are one item
 SELECT success, document_id, chunks_indexed > 0 AS chunks, length(content_hash), error
-    FROM rag_index_knowledge(2, NULL, :'other', 'folder');
+    FROM rag_index_knowledge(2, uri => :'other', document_type => 'folder');
 :documents;
 SELECT rag_stats() ->> 'unique_knowledge_items' AS items;
 
 -- the same file as another item, or added directly, is another document
-SELECT success FROM rag_index_knowledge(3, NULL, :'one');
+SELECT success FROM rag_index_knowledge(3, uri => :'one');
 SELECT success FROM rag_add_document('Something else.', :'one');
 SELECT count(*), count(DISTINCT document_id) FROM rag.documents WHERE uri = :'one';
 SELECT rag_drop_knowledge(3), rag_drop_knowledge(3);
@@ -35,7 +35,8 @@ SELECT rag_delete_document(document_id) FROM rag.documents
     WHERE uri = :'one' AND knowledge_id IS NULL;
 
 -- an item with another uri leaves no documents behind
-SELECT success, chunks_indexed FROM rag_index_knowledge(2, 'Backups', :'one', 'markdown');
+SELECT success, chunks_indexed
+    FROM rag_index_knowledge(2, title => 'Backups', uri => :'one', document_type => 'markdown');
 :documents;
 
 -- a registered item is indexed by its number; arguments that are NULL keep their values
@@ -46,14 +47,16 @@ SELECT success FROM rag_index_knowledge(1, category => 'operations');
 :documents;
 
 -- a failure changes only status and error
-SELECT * FROM rag_index_knowledge(1, 'Another title', '/nonexistent/backups.md', 'markdown',
-    'other', 'other');
+SELECT * FROM rag_index_knowledge(1, title => 'Another title', uri => '/nonexistent/backups.md',
+    document_type => 'markdown', category => 'other', tags => 'other');
 SELECT uri = :'one' AS same_uri FROM rag.knowledge WHERE knowledge_id = 1;
-SELECT * FROM rag_index_knowledge(4, 'Nothing', '/nonexistent', 'folder');
+SELECT * FROM rag_index_knowledge(4, title => 'Nothing', uri => '/nonexistent',
+    document_type => 'folder');
 :items;
 :documents;
 \set empty :files '/empty.md'
-SELECT success, chunks_indexed, error FROM rag_index_knowledge(5, 'Empty', :'empty');
+SELECT success, chunks_indexed, error
+    FROM rag_index_knowledge(5, title => 'Empty', uri => :'empty');
 -- another attempt
 SELECT success, error FROM rag_index_knowledge(1);
 SELECT status, error FROM rag.knowledge WHERE knowledge_id = 1;
@@ -67,7 +70,7 @@ SELECT title, uri = :'one' AS same_uri, category, tags, status, owner = current_
     FROM rag.knowledge WHERE knowledge_id = 6;
 SELECT success, knowledge_id FROM rag_index_knowledge(6);
 -- title, category and tags change the documents at once, another uri when the item is indexed next
-SELECT rag_alter_knowledge(6, 'Sooner', category => 'final');
+SELECT rag_alter_knowledge(6, title => 'Sooner', category => 'final');
 SELECT d.title, d.category, d.tags, (c.title, c.category, c.tags) = (d.title, d.category,
     d.tags) AS in_chunks
 FROM rag.documents d JOIN rag.chunks c USING (document_id) WHERE d.knowledge_id = 6 LIMIT 1;
@@ -125,23 +128,23 @@ ROLLBACK;
 
 -- a rollback leaves nothing
 BEGIN;
-SELECT success FROM rag_index_knowledge(7, NULL, :'one');
+SELECT success FROM rag_index_knowledge(7, uri => :'one');
 ROLLBACK;
 SELECT count(*) FROM rag.knowledge WHERE knowledge_id = 7;
 
 -- wrong arguments
 SELECT rag_index_knowledge(8); :sqlstate
-SELECT rag_alter_knowledge(8, 'Title'); :sqlstate
-SELECT rag_index_knowledge(8, NULL, 'relative/path.md'); :sqlstate
+SELECT rag_alter_knowledge(8, title => 'Title'); :sqlstate
+SELECT rag_index_knowledge(8, uri => 'relative/path.md'); :sqlstate
 SELECT rag_create_knowledge(8, NULL, 'relative/path.md'); :sqlstate
 SELECT rag_alter_knowledge(1, uri => 'relative/path.md'); :sqlstate
-SELECT rag_index_knowledge(8, NULL, :'one', 'docx'); :sqlstate
-SELECT rag_index_knowledge(8, NULL, :'one', category => repeat('x', 201)); :sqlstate
-SELECT rag_index_knowledge(8, NULL, :'one', collection => 'nowhere'); :sqlstate
+SELECT rag_index_knowledge(8, uri => :'one', document_type => 'docx'); :sqlstate
+SELECT rag_index_knowledge(8, uri => :'one', category => repeat('x', 201)); :sqlstate
+SELECT rag_index_knowledge(8, uri => :'one', collection => 'nowhere'); :sqlstate
 SELECT rag_index_all_knowledge('done'); :sqlstate
 SELECT rag_drop_knowledge(1, 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate
-SELECT rag_index_knowledge(NULL, NULL, :'one');
+SELECT rag_index_knowledge(NULL, uri => :'one');
 SELECT rag_create_knowledge(8, NULL, NULL);
 \set VERBOSITY default
 
@@ -152,7 +155,7 @@ CREATE ROLE regress_rag_librarian IN ROLE rag_admin, pg_read_server_files;
 SELECT setting || '/postgresql.auto.conf' AS secret FROM pg_settings
     WHERE name = 'data_directory' \gset
 SET ROLE regress_rag_curator;
-SELECT rag_index_knowledge(8, NULL, :'one'); :sqlstate
+SELECT rag_index_knowledge(8, uri => :'one'); :sqlstate
 SELECT rag_create_knowledge(8, NULL, :'secret'); :sqlstate
 SELECT rag_alter_knowledge(1, uri => :'secret'); :sqlstate
 SELECT rag_alter_knowledge(2, document_type => 'folder'); :sqlstate
@@ -185,7 +188,7 @@ DROP ROLE regress_rag_curator, regress_rag_librarian;
 
 -- rag_drop_collection drops the items
 SELECT rag_create_collection('shelf');
-SELECT success FROM rag_index_knowledge(1, NULL, :'one', collection => 'shelf');
+SELECT success FROM rag_index_knowledge(1, 'shelf', uri => :'one');
 SELECT rag_drop_collection('shelf');
 SELECT collection, count(*) FROM rag.knowledge GROUP BY 1;
 SELECT rag_drop_knowledge(knowledge_id) FROM rag.knowledge ORDER BY knowledge_id;

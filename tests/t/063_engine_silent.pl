@@ -116,7 +116,7 @@ like(
 	slurp_file($node->logfile),
 	qr{LOG:  rag-engine: ERROR "/no/such/folder" does not exist source=gone run=$run$}m,
 	'a log line of a run has source and run id and no empty fields');
-run_sql($node, q{SELECT rag_index_knowledge(7, NULL, '/no/such/file')});
+run_sql($node, q{SELECT rag_index_knowledge(7, uri => '/no/such/file')});
 like(
 	slurp_file($node->logfile),
 	qr{LOG:  rag-engine: ERROR .*/no/such/?.* knowledge=7$}m,

@@ -280,9 +280,10 @@ write_file("$folder/items/config.md",
 write_file("$folder/items/deploy.md", "# Deployment\n\nDeployment steps use containers.\n");
 $node->safe_psql(
 	'postgres', qq{
-	SELECT rag_index_knowledge(3, 'Configuration Guide', 'file://$folder/items/config.md',
+	SELECT rag_index_knowledge(3, title => 'Configuration Guide',
+	uri => 'file://$folder/items/config.md',
 	category => 'Engineering', tags => 'docker, production');
-	SELECT rag_index_knowledge(7, 'Deployment', '$folder/items/deploy.md',
+	SELECT rag_index_knowledge(7, title => 'Deployment', uri => '$folder/items/deploy.md',
 	category => 'Engineering/Security', tags => 'docker')}
 );
 
