@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::{Spi, pg_sys};
 
-use super::spi::{Rights, Row, read_rows};
+use super::spi::{ReadRow, Rights, Row, collect, read_rows};
 use crate::error::Error;
 
 /// A cursor of the current transaction. It sees what the statement sees that the client has sent.
@@ -52,12 +52,16 @@ impl Cursor {
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         rights.check()?;
+        collect(read, |read| self.fetch_rows(rows, read))
+    }
+
+    fn fetch_rows(&self, rows: usize, read: &mut ReadRow<'_>) -> Result<(), Error> {
         Spi::connect(|client| {
             let mut cursor = client.find_cursor(&self.0)?;
-            let found = read_rows(cursor.fetch(rows as _)?, read)?;
+            read_rows(cursor.fetch(rows as _)?, read)?;
             // it stays open
             cursor.detach_into_name();
-            Ok(found)
+            Ok(())
         })
     }
 

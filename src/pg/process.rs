@@ -134,19 +134,33 @@ pub fn random() -> f64 {
 
 // -- rights
 
-/// Runs `f` as another role. `restriction` is one of Postgres's SECURITY_ flags.
+/// The role whose rights a command had, and its SECURITY_ flags.
+pub struct CurrentUser {
+    role: pg_sys::Oid,
+    context: c_int,
+}
+
+/// Makes another role the current one for a while. `restriction` is one of Postgres's SECURITY_
+/// flags. Returns what [`restore_user`] restores.
 ///
 /// An ERROR in between aborts the (sub)transaction, which restores the role.
-pub fn with_user<R>(role: pg_sys::Oid, restriction: u32, f: impl FnOnce() -> R) -> R {
+pub fn set_user(role: pg_sys::Oid, restriction: u32) -> CurrentUser {
+    let mut before = CurrentUser {
+        role: pg_sys::InvalidOid,
+        context: 0,
+    };
     // SAFETY: the pair of calls that Postgres itself uses to change the current user for a while.
     unsafe {
-        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        pg_sys::SetUserIdAndSecContext(role, context | restriction as i32);
-        let result = f();
-        pg_sys::SetUserIdAndSecContext(user, context);
-        result
+        pg_sys::GetUserIdAndSecContext(&mut before.role, &mut before.context);
+        pg_sys::SetUserIdAndSecContext(role, before.context | restriction as c_int);
     }
+    before
+}
+
+/// Ends what [`set_user`] has begun.
+pub fn restore_user(before: CurrentUser) {
+    // SAFETY: as there.
+    unsafe { pg_sys::SetUserIdAndSecContext(before.role, before.context) };
 }
 
 /// Gives the process the rights of an existing role for good. The process has authenticated as a
@@ -162,6 +176,14 @@ pub fn become_session_user(role: pg_sys::Oid) {
 ///
 /// An ERROR in between aborts the (sub)transaction, which restores them.
 pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R {
+    let level = begin_settings(settings);
+    let result = f();
+    end_settings(level);
+    result
+}
+
+/// Sets settings until [`end_settings`] is called with the level that is returned.
+pub fn begin_settings(settings: &[(&CStr, &CStr)]) -> c_int {
     // SAFETY: the GUC nesting level that a function with SET has.
     unsafe {
         let level = pg_sys::NewGUCNestLevel();
@@ -177,10 +199,13 @@ pub fn with_settings<R>(settings: &[(&CStr, &CStr)], f: impl FnOnce() -> R) -> R
                 false,
             );
         }
-        let result = f();
-        pg_sys::AtEOXact_GUC(false, level);
-        result
+        level
     }
+}
+
+pub fn end_settings(level: c_int) {
+    // SAFETY: the level that `begin_settings` has begun.
+    unsafe { pg_sys::AtEOXact_GUC(false, level) };
 }
 
 /// Sets a setting until the transaction ends, as `SET LOCAL` does. Settings that no extension

@@ -17,19 +17,9 @@ use crate::error::Error;
 /// What `f` returned or raised, or what the commit raised.
 pub fn transaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     let result = catch(|| {
-        // SAFETY: the sequence that every background worker with SPI runs; the worker is connected
-        // to a database, or needs shared catalogs only.
-        unsafe {
-            pg_sys::SetCurrentStatementStartTimestamp();
-            pg_sys::StartTransactionCommand();
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-        }
+        begin();
         let result = f()?;
-        // SAFETY: ends what was begun above.
-        unsafe {
-            pg_sys::PopActiveSnapshot();
-            pg_sys::CommitTransactionCommand();
-        }
+        commit();
         Ok(result)
     });
     if result.is_err() {
@@ -37,6 +27,25 @@ pub fn transaction<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> 
         unsafe { pg_sys::AbortCurrentTransaction() };
     }
     result
+}
+
+fn begin() {
+    // SAFETY: the sequence that every background worker with SPI runs; the worker is connected to a
+    // database, or needs shared catalogs only.
+    unsafe {
+        pg_sys::SetCurrentStatementStartTimestamp();
+        pg_sys::StartTransactionCommand();
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    }
+}
+
+/// Ends what [`begin`] has begun.
+fn commit() {
+    // SAFETY: as there.
+    unsafe {
+        pg_sys::PopActiveSnapshot();
+        pg_sys::CommitTransactionCommand();
+    }
 }
 
 /// Runs `f`, which runs transactions of its own, and rolls back the one that an ERROR left open.
@@ -53,6 +62,18 @@ pub fn roll_back_rest<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Erro
 /// Turns an ERROR that Postgres raises inside `f` into a value. The transaction must be aborted
 /// afterwards.
 pub fn catch<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    let (mut f, mut result) = (Some(f), None);
+    catch_in(&mut || {
+        if let Some(f) = f.take() {
+            result = Some(f()?);
+        }
+        Ok(())
+    })?;
+    result.ok_or_else(|| Error::internal("a function has no result"))
+}
+
+/// [`catch`] for all types of results. It is compiled once, since pgrx's handlers are large.
+fn catch_in(f: &mut dyn FnMut() -> Result<(), Error>) -> Result<(), Error> {
     let f = std::panic::AssertUnwindSafe(f);
     pgrx::PgTryBuilder::new(f)
         .catch_others(|error| Err(error.into()))
@@ -85,22 +106,42 @@ pub fn subtransaction_kept_if<R>(
     is_kept: impl FnOnce(&R) -> bool,
     f: impl FnOnce() -> Result<R, Error>,
 ) -> Result<R, Error> {
-    // SAFETY: the sequence of PL/pgSQL's exception blocks.
-    unsafe {
-        let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
-        pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        pg_sys::MemoryContextSwitchTo(context);
-        let result = catch(f);
-        if result.as_ref().is_ok_and(is_kept) {
-            pg_sys::ReleaseCurrentSubTransaction();
-        } else {
-            pg_sys::RollbackAndReleaseCurrentSubTransaction();
+    let subtransaction = Subtransaction::begin();
+    let result = catch(f);
+    subtransaction.end(result.as_ref().is_ok_and(is_kept));
+    match result {
+        Err(error) if error.cause().ends_statement() => error.raise(),
+        result => result,
+    }
+}
+
+/// A subtransaction, with what the session returns to after it.
+struct Subtransaction {
+    context: pg_sys::MemoryContext,
+    owner: pg_sys::ResourceOwner,
+}
+
+impl Subtransaction {
+    fn begin() -> Self {
+        // SAFETY: the sequence of PL/pgSQL's exception blocks.
+        unsafe {
+            let (context, owner) = (pg_sys::CurrentMemoryContext, pg_sys::CurrentResourceOwner);
+            pg_sys::BeginInternalSubTransaction(std::ptr::null());
+            pg_sys::MemoryContextSwitchTo(context);
+            Self { context, owner }
         }
-        pg_sys::MemoryContextSwitchTo(context);
-        pg_sys::CurrentResourceOwner = owner;
-        match result {
-            Err(error) if error.cause().ends_statement() => error.raise(),
-            result => result,
+    }
+
+    fn end(self, is_kept: bool) {
+        // SAFETY: as above.
+        unsafe {
+            if is_kept {
+                pg_sys::ReleaseCurrentSubTransaction();
+            } else {
+                pg_sys::RollbackAndReleaseCurrentSubTransaction();
+            }
+            pg_sys::MemoryContextSwitchTo(self.context);
+            pg_sys::CurrentResourceOwner = self.owner;
         }
     }
 }

@@ -17,5 +17,5 @@ mod statement;
 pub use rights::{
     OwnerRights, Rights, as_caller, as_owner, as_source_owner, as_table_owner, owner_transaction,
 };
-pub(super) use row::read_rows;
+pub(super) use row::{ReadRow, collect, read_rows};
 pub use row::{Row, filter_argument, uuid};

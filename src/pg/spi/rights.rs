@@ -1,6 +1,6 @@
 //! Tokens of rights, and the functions that lend them.
 
-use std::{marker::PhantomData, ops::Deref};
+use std::{ffi::c_int, marker::PhantomData, ops::Deref};
 
 use pgrx::pg_sys;
 
@@ -8,8 +8,9 @@ use crate::{
     error::Error,
     pg::{
         extension,
-        guc::with_settings,
-        process::{current_user, with_user},
+        process::{
+            CurrentUser, begin_settings, current_user, end_settings, restore_user, set_user,
+        },
         transaction::transaction,
     },
 };
@@ -55,8 +56,8 @@ impl Deref for OwnerRights {
 /// An ERROR in between aborts the (sub)transaction, which restores the caller's.
 pub fn as_owner<R>(f: impl FnOnce(&OwnerRights) -> R) -> R {
     let local = pg_sys::SECURITY_LOCAL_USERID_CHANGE;
-    with_user(extension::owner(), local, || {
-        lend(|rights| f(&OwnerRights(rights)))
+    lend(Some((extension::owner(), local)), |rights| {
+        f(&OwnerRights(rights))
     })
 }
 
@@ -72,28 +73,50 @@ pub fn owner_transaction<R>(f: impl FnOnce(&OwnerRights) -> Result<R, Error>) ->
 /// owner. They get none of the caller's rights and leave nothing behind for it. The owner does not
 /// run a function of the caller's either.
 pub fn as_table_owner<R>(owner: pg_sys::Oid, f: impl FnOnce(&Rights) -> R) -> R {
-    with_user(owner, pg_sys::SECURITY_RESTRICTED_OPERATION, || {
-        lend(|rights| f(&rights))
-    })
+    let restricted = pg_sys::SECURITY_RESTRICTED_OPERATION;
+    lend(Some((owner, restricted)), |rights| f(&rights))
 }
 
 /// Runs `f` as the owner of a source, for which the caller may act.
 pub fn as_source_owner<R>(owner: pg_sys::Oid, f: impl FnOnce(&Rights) -> R) -> R {
-    with_user(owner, pg_sys::SECURITY_LOCAL_USERID_CHANGE, || {
-        lend(|rights| f(&rights))
-    })
+    let local = pg_sys::SECURITY_LOCAL_USERID_CHANGE;
+    lend(Some((owner, local)), |rights| f(&rights))
 }
 
 /// Runs `f` with the caller's rights.
 pub fn as_caller<R>(f: impl FnOnce(&Rights) -> R) -> R {
-    lend(|rights| f(&rights))
+    lend(None, |rights| f(&rights))
 }
 
-fn lend<R>(f: impl FnOnce(Rights) -> R) -> R {
-    with_settings(&[(c"search_path", c"pg_catalog, pg_temp")], || {
-        f(Rights {
-            role: current_user(),
-            session: PhantomData,
-        })
-    })
+/// Runs `f` as another role, if one is given with one of Postgres's SECURITY_ flags.
+fn lend<R>(role: Option<(pg_sys::Oid, u32)>, f: impl FnOnce(Rights) -> R) -> R {
+    let (rights, before) = take(role);
+    let result = f(rights);
+    restore(before);
+    result
+}
+
+/// What the session returns to when it gives rights back.
+struct Before {
+    user: Option<CurrentUser>,
+    settings: c_int,
+}
+
+fn take(role: Option<(pg_sys::Oid, u32)>) -> (Rights, Before) {
+    let before = Before {
+        user: role.map(|(role, restriction)| set_user(role, restriction)),
+        settings: begin_settings(&[(c"search_path", c"pg_catalog, pg_temp")]),
+    };
+    let rights = Rights {
+        role: current_user(),
+        session: PhantomData,
+    };
+    (rights, before)
+}
+
+fn restore(before: Before) {
+    end_settings(before.settings);
+    if let Some(user) = before.user {
+        restore_user(user);
+    }
 }

@@ -8,22 +8,38 @@ use pgrx::{
 
 use crate::error::Error;
 
-/// Reads each row of a result.
-pub fn read_rows<T>(
-    table: SpiTupleTable<'_>,
+/// What a caller does with each row of a result.
+///
+/// Functions that run statements take it in this form, so that they are compiled once and not for
+/// each caller.
+pub type ReadRow<'a> = dyn FnMut(Row<'_, '_>) -> Result<(), Error> + 'a;
+
+/// Returns what `read` makes of the rows that `run` passes to it.
+pub fn collect<T>(
     mut read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
+    run: impl FnOnce(&mut ReadRow<'_>) -> Result<(), Error>,
 ) -> Result<Vec<T>, Error> {
+    let mut values = vec![];
+    run(&mut |row| {
+        values.push(read(row)?);
+        Ok(())
+    })?;
+    Ok(values)
+}
+
+/// Reads each row of a result.
+pub fn read_rows(table: SpiTupleTable<'_>, read: &mut ReadRow<'_>) -> Result<(), Error> {
     // once for all rows
     let columns: Vec<String> = (1..=table.columns().unwrap_or(0))
         .map(|number| table.column_name(number))
         .collect::<Result<_, _>>()?;
-    let rows = table.map(|tuple| {
+    for tuple in table {
         read(Row {
             tuple: &tuple,
             columns: &columns,
-        })
-    });
-    rows.collect()
+        })?;
+    }
+    Ok(())
 }
 
 /// One row of a result. Its columns are read by their names.

@@ -6,9 +6,18 @@ use pgrx::{PgOid, Spi, datum::DatumWithOid, pg_sys, spi::OwnedPreparedStatement}
 
 use super::{
     rights::Rights,
-    row::{Row, read_rows},
+    row::{ReadRow, Row, collect, read_rows},
 };
 use crate::error::Error;
+
+/// What a statement does.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// It only reads, and takes no transaction id.
+    Read,
+    /// It writes or locks.
+    Write,
+}
 
 impl Rights {
     /// Runs one statement that writes. Returns the number of rows that it affected.
@@ -31,8 +40,7 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        self.check()?;
-        Spi::connect(|client| read_rows(client.select(statement, None, args)?, read))
+        collect(read, |read| self.run(Kind::Read, statement, args, read))
     }
 
     /// Runs one statement that writes or locks, and reads each row of its result.
@@ -42,8 +50,7 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        self.check()?;
-        Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
+        collect(read, |read| self.run(Kind::Write, statement, args, read))
     }
 
     /// [`execute_returning`](Self::execute_returning) for a statement that one session runs
@@ -54,12 +61,8 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        self.check()?;
-        Spi::connect_mut(|client| {
-            let prepared = prepared(statement, args, |types| {
-                Ok(client.prepare_mut(statement, types)?.keep())
-            })?;
-            read_rows(client.update(&*prepared, None, args)?, read)
+        collect(read, |read| {
+            self.run_prepared(Kind::Write, statement, args, read)
         })
     }
 
@@ -71,13 +74,51 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        self.check()?;
-        Spi::connect(|client| {
-            let prepared = prepared(statement, args, |types| {
-                Ok(client.prepare(statement, types)?.keep())
-            })?;
-            read_rows(client.select(&*prepared, None, args)?, read)
+        collect(read, |read| {
+            self.run_prepared(Kind::Read, statement, args, read)
         })
+    }
+
+    fn run(
+        &self,
+        kind: Kind,
+        statement: &str,
+        args: &[DatumWithOid<'_>],
+        read: &mut ReadRow<'_>,
+    ) -> Result<(), Error> {
+        self.check()?;
+        match kind {
+            Kind::Read => {
+                Spi::connect(|client| read_rows(client.select(statement, None, args)?, read))
+            }
+            Kind::Write => {
+                Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
+            }
+        }
+    }
+
+    fn run_prepared(
+        &self,
+        kind: Kind,
+        statement: &str,
+        args: &[DatumWithOid<'_>],
+        read: &mut ReadRow<'_>,
+    ) -> Result<(), Error> {
+        self.check()?;
+        match kind {
+            Kind::Read => Spi::connect(|client| {
+                let prepared = prepared(statement, args, |types| {
+                    Ok(client.prepare(statement, types)?.keep())
+                })?;
+                read_rows(client.select(&*prepared, None, args)?, read)
+            }),
+            Kind::Write => Spi::connect_mut(|client| {
+                let prepared = prepared(statement, args, |types| {
+                    Ok(client.prepare_mut(statement, types)?.keep())
+                })?;
+                read_rows(client.update(&*prepared, None, args)?, read)
+            }),
+        }
     }
 
     /// Prepares a statement that only reads for several runs with parameters of these types.
@@ -134,7 +175,9 @@ impl PreparedQuery<'_> {
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         self.rights.check()?;
-        Spi::connect(|client| read_rows(client.select(&self.prepared, None, args)?, read))
+        collect(read, |read| {
+            Spi::connect(|client| read_rows(client.select(&self.prepared, None, args)?, read))
+        })
     }
 }
 
