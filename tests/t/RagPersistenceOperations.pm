@@ -99,7 +99,8 @@ my %operations = (
 		my %new = (retitled => 1, $self->labels);
 		$new{category} //= 'other';
 		return {
-			sql => sprintf('SELECT rag_update_document(document_id, %s, %s, %s) FROM rag.documents
+			sql => sprintf('SELECT rag_update_document(document_id, title => %s, category => %s,
+				tags => %s) FROM rag.documents
 				WHERE collection = %s AND uri = %s',
 				literal($new{title}), literal($new{category}), _tags(\%new), literal($c->{name}),
 				literal($uri)),
