@@ -55,6 +55,11 @@ impl PageWriter {
         Ok(block)
     }
 
+    /// Returns true if the block of the next page is known, so that the page must be written.
+    pub fn is_begun(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// Returns the block that the next page will have.
     pub fn block<P: ReusePages>(
         &mut self,
@@ -111,7 +116,8 @@ impl ByteStream {
         pages: &P,
         space: &mut Allocation<'_, P>,
     ) -> Result<(), IndexError> {
-        if !self.content.is_empty() {
+        // A page without content may be the place of a block of no bytes.
+        if self.pages.is_begun() {
             self.pages
                 .write_page(pages, space, self.kind, &self.content, true)?;
         }

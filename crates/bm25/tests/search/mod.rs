@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::support::{CREATION, Model, Random, random_terms, row, terms_of};
 use rag_bm25::{
-    Builder, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, merge_all, remove,
-    score_rows, statistics, top,
+    Builder, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, insert, merge_all,
+    remove, score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, Tid};
 
@@ -44,6 +44,30 @@ fn built_indexes_answer_exactly() {
             let query = random_terms(&mut random, query_length, words);
             model.verify(&pages, &cache, &query);
             model.verify_statistics(&pages, &query);
+        }
+    }
+}
+
+/// The postings of a word that every document has take no bytes.
+#[test]
+fn documents_that_are_alike_are_found() {
+    for (documents, words) in [(127, 1), (128, 1), (256, 2), (300, 900), (1000, 3)] {
+        let words: String = (0..words).map(|word| format!("w{word} ")).collect();
+        let terms = terms_of(&words);
+        let mut model = Model::default();
+        let (built, filled) = (MemoryPages::new(), MemoryPages::new());
+        let mut builder = Builder::new(&built, &CREATION, 1 << 30);
+        create(&filled, &CREATION);
+        for number in 0..documents {
+            builder.add(row(number), &terms).unwrap();
+            insert(&filled, row(number), &terms).unwrap();
+            model.documents.insert(row(number), terms.clone());
+        }
+        builder.finish().unwrap();
+        merge_all(&filled).unwrap();
+        for pages in [&built, &filled] {
+            no_problem(pages);
+            model.verify(pages, &SegmentCache::default(), &terms_of("w0 missing"));
         }
     }
 }
