@@ -136,6 +136,24 @@ pub fn stop_statement_timeout() {
     unsafe { c::disable_timeout(STATEMENT_TIMEOUT, false) };
 }
 
+/// Locks a row of a relation unless another session has it. Returns true if it is locked.
+///
+/// # Safety
+/// The relation is open.
+pub unsafe fn try_lock_tuple(
+    relation: pg_sys::Relation,
+    row: &mut pg_sys::ItemPointerData,
+    mode: pg_sys::LOCKMODE,
+) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return pg_sys::ConditionalLockTuple(relation, row, mode);
+        #[cfg(feature = "pg18")]
+        return pg_sys::ConditionalLockTuple(relation, row, mode, false);
+    }
+}
+
 /// Installs a handler for SIGTERM that ends the process, as sessions have it.
 pub fn end_on_sigterm() {
     /// The process ends at its next safe point.

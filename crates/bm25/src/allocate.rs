@@ -1,8 +1,8 @@
 //! Blocks for new pages, and what happens to those that are no longer needed.
 //!
 //! Each step is one record, so that each block below the high-water mark has one owner at any time.
-//! Only the session with the maintenance lock changes what is in flight and what is dropped. Every
-//! session takes spare blocks, and raises the high-water mark.
+//! Only the session with the [blocks lock](BLOCKS) changes what is in flight and what is dropped.
+//! Every session takes spare blocks, and raises the high-water mark.
 
 use rag_pages::{Block, IndexError, Page, PageUse, ReusePages};
 
@@ -11,7 +11,8 @@ use crate::{
         MAX_DROPPED, MAX_SEGMENTS, MAX_SPARE, PageKind, SegmentEntry, change, init, read, set_next,
     },
     horizon::{Horizon, Source},
-    meta::{DroppedChain, Meta, PageList},
+    locks::{BLOCKS, exclusively},
+    meta::{DroppedChain, Meta, PageList, Writer},
     owner::{self, Extent},
     segment::WrittenSegment,
 };
@@ -24,9 +25,10 @@ const RESERVED_TOGETHER: [u32; 5] = [8, 8, 16, 32, 64];
 const SPARE_WANTED: usize = 64;
 const _: () = assert!(SPARE_WANTED <= MAX_SPARE);
 
-/// Blocks for a segment that is being written. The session holds the maintenance lock.
+/// Blocks for a segment that is being written. The session holds the lock of the writer.
 pub struct Allocation<'a, P> {
     pages: &'a P,
+    writer: Writer,
     id: u64,
     /// What is reserved and not handed out.
     first: Block,
@@ -40,12 +42,16 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
     ///
     /// # Errors
     /// A page is corrupted.
-    pub fn begin(pages: &'a P) -> Result<Self, IndexError> {
-        reclaim(pages)?;
+    pub fn begin(pages: &'a P, writer: Writer) -> Result<Self, IndexError> {
+        reclaim(pages, writer)?;
+        let id = Meta::update(pages, |meta| {
+            meta.next_number += 1;
+            Ok(meta.next_number - 1)
+        })?;
         Ok(Self {
             pages,
-            // Nobody else takes numbers without the maintenance lock.
-            id: Meta::read(pages)?.next_number,
+            writer,
+            id,
             first: 0,
             end: 0,
             reservations: 0,
@@ -66,7 +72,7 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
     pub fn next(&mut self) -> Result<Block, IndexError> {
         while self.first == self.end {
             self.pages.check_interrupts();
-            self.reserve()?;
+            exclusively(self.pages, BLOCKS, || self.reserve())?;
         }
         self.first += 1;
         Ok(self.first - 1)
@@ -93,7 +99,8 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
                 blocks: wanted,
             },
         };
-        let tail = Some(meta.in_flight.tail).filter(|_| !meta.in_flight.is_empty());
+        let list = meta.in_flight(self.writer);
+        let tail = Some(list.tail).filter(|_| !list.is_empty());
         let has_room = match tail {
             Some(tail) => read(pages, tail, self.id, PageKind::Owner, |page| {
                 owner::has_room(page, tail)
@@ -109,7 +116,7 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
             pages.extend(extent.first);
             others.push((extent.first, PageUse::New));
         }
-        let id = self.id;
+        let (id, writer) = (self.id, self.writer);
         let reserved = Meta::change(pages, &others, |meta, others| {
             let mut others = others.iter_mut();
             match source {
@@ -140,16 +147,16 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
                     }
                     match last {
                         Some((_, last)) => set_next(last, extent.first),
-                        None => meta.in_flight.head = extent.first,
+                        None => meta.in_flight_mut(writer).head = extent.first,
                     }
-                    meta.in_flight.tail = extent.first;
+                    meta.in_flight_mut(writer).tail = extent.first;
                     rest
                 }
                 (None, None) => return Ok(None),
             };
-            meta.next_number = meta.next_number.max(id + 1);
-            meta.in_flight.id = id;
-            meta.in_flight.blocks = meta.in_flight.blocks.saturating_add(extent.blocks);
+            let list = meta.in_flight_mut(writer);
+            list.id = id;
+            list.blocks = list.blocks.saturating_add(extent.blocks);
             Ok(Some(listed))
         })?;
         // Without a result, an insert has raised the high-water mark meanwhile.
@@ -172,7 +179,9 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
         from_spill: bool,
     ) -> Result<(), IndexError> {
         let pages = self.pages;
-        self.publish_at(&|| pages.now(), written, replaced, from_spill)
+        exclusively(pages, BLOCKS, || {
+            self.publish_at(&|| pages.now(), written, replaced, from_spill)
+        })
     }
 
     /// Makes the segment part of an index that no other session sees, in place of `replaced`.
@@ -205,7 +214,8 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
             first: self.first,
             blocks: self.end - self.first,
         };
-        let tail = (meta.in_flight.tail, PageUse::Change);
+        let writer = self.writer;
+        let tail = (meta.in_flight(writer).tail, PageUse::Change);
         let is_trimmed = written.is_some() && unused.blocks > 0;
         let others = if is_trimmed { &[tail][..] } else { &[] };
         let published = Meta::change(pages, others, |meta, others| {
@@ -223,9 +233,9 @@ impl<'a, P: ReusePages> Allocation<'a, P> {
                 meta.drop_chain(DroppedChain { stamp, head, tail })?;
             }
             if let Some(tail) = others.first_mut() {
-                give_back(meta, tail, unused)?;
+                give_back(meta, writer, tail, unused)?;
             }
-            let in_flight = std::mem::take(&mut meta.in_flight);
+            let in_flight = std::mem::take(meta.in_flight_mut(writer));
             match written {
                 Some(written) => add_segment(meta, self.id, written, in_flight)?,
                 None if in_flight.is_empty() => {}
@@ -271,7 +281,12 @@ fn add_segment(
 /// Gives back what was reserved and not used: the high-water mark returns, if no insert has raised
 /// it since. Otherwise the blocks become spare. If there are too many spare blocks, the segment
 /// keeps the rest.
-fn give_back(meta: &mut Meta, owner_page: &mut Page, unused: Extent) -> Result<(), IndexError> {
+fn give_back(
+    meta: &mut Meta,
+    writer: Writer,
+    owner_page: &mut Page,
+    unused: Extent,
+) -> Result<(), IndexError> {
     let end = unused.first + unused.blocks;
     let returned = if meta.high_water == end {
         meta.high_water = unused.first;
@@ -285,9 +300,10 @@ fn give_back(meta: &mut Meta, owner_page: &mut Page, unused: Extent) -> Result<(
             blocks,
         }
     };
-    meta.in_flight.blocks = meta.in_flight.blocks.saturating_sub(returned.blocks);
+    let list = meta.in_flight_mut(writer);
+    list.blocks = list.blocks.saturating_sub(returned.blocks);
     if returned.blocks > 0 {
-        owner::cut(owner_page, meta.in_flight.tail, returned)?;
+        owner::cut(owner_page, list.tail, returned)?;
     }
     Ok(())
 }
@@ -296,14 +312,16 @@ fn give_back(meta: &mut Meta, owner_page: &mut Page, unused: Extent) -> Result<(
 ///
 /// # Errors
 /// A page is corrupted.
-pub fn reclaim(pages: &impl ReusePages) -> Result<(), IndexError> {
-    if Meta::read(pages)?.in_flight.is_empty() {
+pub fn reclaim(pages: &impl ReusePages, writer: Writer) -> Result<(), IndexError> {
+    if Meta::read(pages)?.in_flight(writer).is_empty() {
         return Ok(());
     }
-    make_room(pages, 1)?;
-    Meta::update(pages, |meta| {
-        let in_flight = std::mem::take(&mut meta.in_flight);
-        meta.drop_chain(unread(in_flight))
+    exclusively(pages, BLOCKS, || {
+        make_room(pages, 1)?;
+        Meta::update(pages, |meta| {
+            let in_flight = std::mem::take(meta.in_flight_mut(writer));
+            meta.drop_chain(unread(in_flight))
+        })
     })
 }
 
@@ -316,43 +334,48 @@ fn unread(list: PageList) -> DroppedChain {
     }
 }
 
-/// Moves blocks that may be used again to the spare ones. Inserts take them without the maintenance
-/// lock.
+/// Moves blocks that may be used again to the spare ones. Inserts take them without a lock.
 ///
 /// # Errors
 /// A page is corrupted.
 pub fn provide_spare(pages: &impl ReusePages) -> Result<(), IndexError> {
     let mut horizon = Horizon::default();
-    loop {
+    while exclusively(pages, BLOCKS, || provide_some(pages, &mut horizon))? {
         pages.check_interrupts();
-        let meta = Meta::read(pages)?;
-        let room = SPARE_WANTED.saturating_sub(meta.spare.len()) as u32;
-        if room == 0 {
-            return Ok(());
-        }
-        // Inserts take spare blocks meanwhile, but nobody adds any. So there is room.
-        match horizon.source(pages, &meta)? {
-            Source::HighWater { .. } => return Ok(()),
-            Source::Page { page, next } => Meta::update(pages, |meta| {
-                meta.spare.push(page);
-                take_head(meta, page, next)
-            })?,
-            Source::Dropped { page, extent } => {
-                let taken = Extent {
-                    first: extent.first,
-                    blocks: extent.blocks.min(room),
-                };
-                Meta::change(pages, &[(page, PageUse::Change)], |meta, others| {
-                    if let Some(dropped) = others.first_mut() {
-                        owner::take(dropped, page, taken)?;
-                    }
-                    let end = taken.first + taken.blocks;
-                    meta.spare.extend((taken.first..end).rev());
-                    Ok(Some(()))
-                })?;
-            }
+    }
+    Ok(())
+}
+
+/// Moves one extent to the spare blocks. Returns false if there are enough, or none can be had.
+fn provide_some(pages: &impl ReusePages, horizon: &mut Horizon) -> Result<bool, IndexError> {
+    let meta = Meta::read(pages)?;
+    let room = SPARE_WANTED.saturating_sub(meta.spare.len()) as u32;
+    if room == 0 {
+        return Ok(false);
+    }
+    // Inserts take spare blocks meanwhile, but nobody adds any. So there is room.
+    match horizon.source(pages, &meta)? {
+        Source::HighWater { .. } => return Ok(false),
+        Source::Page { page, next } => Meta::update(pages, |meta| {
+            meta.spare.push(page);
+            take_head(meta, page, next)
+        })?,
+        Source::Dropped { page, extent } => {
+            let taken = Extent {
+                first: extent.first,
+                blocks: extent.blocks.min(room),
+            };
+            Meta::change(pages, &[(page, PageUse::Change)], |meta, others| {
+                if let Some(dropped) = others.first_mut() {
+                    owner::take(dropped, page, taken)?;
+                }
+                let end = taken.first + taken.blocks;
+                meta.spare.extend((taken.first..end).rev());
+                Ok(Some(()))
+            })?;
         }
     }
+    Ok(true)
 }
 
 /// Returns a block for a new pending page. It exists, but is not reserved: the change of the meta

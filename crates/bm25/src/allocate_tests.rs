@@ -60,10 +60,9 @@ fn owners(pages: &MemoryPages) -> BTreeMap<Block, String> {
         let count = add_chain(pages, (list.head, list.tail), "pending", &mut owners);
         assert_eq!(count, list.blocks);
     }
-    if !meta.in_flight.is_empty() {
-        let chain = (meta.in_flight.head, meta.in_flight.tail);
-        let count = add_chain(pages, chain, "in flight", &mut owners);
-        assert_eq!(count, meta.in_flight.blocks);
+    for list in meta.in_flight.iter().filter(|list| !list.is_empty()) {
+        let count = add_chain(pages, (list.head, list.tail), "in flight", &mut owners);
+        assert_eq!(count, list.blocks);
     }
     for chain in &meta.dropped {
         add_chain(pages, (chain.head, chain.tail), "dropped", &mut owners);
@@ -130,6 +129,11 @@ enum Step {
     },
     /// Drop the pending list.
     Spill,
+    /// Write a segment of so many blocks, and others meanwhile.
+    Together {
+        blocks: usize,
+        others: usize,
+    },
     EndReaders,
     ProvideSpare,
 }
@@ -141,6 +145,7 @@ fn step() -> impl Strategy<Value = Step> {
         (1..9_usize, 0..300_usize).prop_map(|(segments, blocks)| Step::Merge { segments, blocks }),
         (1..60_usize).prop_map(|documents| Step::Insert { documents }),
         Just(Step::Spill),
+        (1..200_usize, 0..4_usize).prop_map(|(blocks, others)| Step::Together { blocks, others }),
         Just(Step::EndReaders),
         Just(Step::ProvideSpare),
     ]
@@ -149,7 +154,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn run(pages: &MemoryPages, step: &Step) {
     match *step {
         Step::Write { blocks, inserts } => {
-            let mut space = Allocation::begin(pages).unwrap();
+            let mut space = Allocation::begin(pages, Writer::Spill).unwrap();
             let mut taken = take(pages, &mut space, blocks);
             (0..inserts * 4).for_each(|n| append(pages, n as u32));
             taken.extend(take(pages, &mut space, 1));
@@ -161,23 +166,42 @@ fn run(pages: &MemoryPages, step: &Step) {
             }
         }
         Step::Abandon { blocks } => {
-            let mut space = Allocation::begin(pages).unwrap();
+            let mut space = Allocation::begin(pages, Writer::Spill).unwrap();
             take(pages, &mut space, blocks);
         }
         Step::Merge { segments, blocks } => {
             let mut replaced = Meta::read(pages).unwrap().segments;
             replaced.truncate(segments);
-            let mut space = Allocation::begin(pages).unwrap();
+            let mut space = Allocation::begin(pages, Writer::Spill).unwrap();
             let taken = take(pages, &mut space, blocks);
             // A segment without documents is not published, although blocks were taken.
             let first = taken.first().filter(|_| blocks % 5 > 0);
             let written = first.and_then(|first| written(*first));
             space.publish(written, &replaced, false).unwrap();
         }
+        Step::Together { blocks, others } => {
+            let replaced: Vec<_> = Meta::read(pages).unwrap().segments;
+            let replaced = &replaced[..replaced.len().min(3)];
+            let mut space = Allocation::begin(pages, Writer::Merge).unwrap();
+            let mut taken = take(pages, &mut space, blocks);
+            for _ in 0..others {
+                run(pages, &Step::Write { blocks, inserts: 1 });
+                run(pages, &Step::Spill);
+                run(pages, &Step::ProvideSpare);
+                taken.extend(take(pages, &mut space, 1));
+                owners(pages);
+            }
+            let id = space.owner_id();
+            space.publish(written(taken[0]), replaced, false).unwrap();
+            let owners = owners(pages);
+            for block in taken {
+                assert_eq!(owners[&block], format!("segment {id}"));
+            }
+        }
         Step::Insert { documents } => (0..documents).for_each(|n| append(pages, n as u32)),
         Step::Spill => {
             if pending::close(pages).unwrap() {
-                let space = Allocation::begin(pages).unwrap();
+                let space = Allocation::begin(pages, Writer::Spill).unwrap();
                 space.publish(None, &[], true).unwrap();
             }
         }
@@ -210,12 +234,12 @@ fn blocks_that_adjoin_are_listed_together() {
     run(&pages, &Step::Spill);
     pages.end_readers();
     // The pages of the dropped list are reserved one by one.
-    let mut space = Allocation::begin(&pages).unwrap();
+    let mut space = Allocation::begin(&pages, Writer::Spill).unwrap();
     take(&pages, &mut space, 480);
     let meta = Meta::read(&pages).unwrap();
     assert_eq!(meta.high_water, all);
     let mut extents = 0;
-    let PageList { head, tail, .. } = meta.in_flight;
+    let PageList { head, tail, .. } = *meta.in_flight(Writer::Spill);
     owner::each_page(&pages, head, tail, &mut |block, page| {
         owner::each_extent(page, block, Block::MAX, &mut |_| {
             extents += 1;
@@ -263,7 +287,7 @@ fn a_chain_of_owner_pages_is_used_again() {
     })
     .unwrap();
     assert_eq!(owners(&pages).len() as u32, first_page + 10);
-    let mut space = Allocation::begin(&pages).unwrap();
+    let mut space = Allocation::begin(&pages, Writer::Spill).unwrap();
     let mut taken = take(&pages, &mut space, extents as usize - 10);
     assert!(
         taken
@@ -283,9 +307,9 @@ fn a_chain_of_owner_pages_is_used_again() {
     assert!(taken.iter().all(|block| owners_now[block] == "segment 2"));
     assert_eq!(pages.block_count(), first_page + 10);
     // A crash during the next segment, and then all is dropped.
-    let mut space = Allocation::begin(&pages).unwrap();
+    let mut space = Allocation::begin(&pages, Writer::Spill).unwrap();
     take(&pages, &mut space, 100);
-    let space = Allocation::begin(&pages).unwrap();
+    let space = Allocation::begin(&pages, Writer::Spill).unwrap();
     space.publish(None, &[entry], false).unwrap();
     let owners = owners(&pages);
     let spare = |owner: &&String| *owner == "dropped" || *owner == "spare";

@@ -4,8 +4,8 @@ use rag_pages::{IndexError, ReusePages, Tid, memory::OutOfMemory};
 
 use crate::{
     allocate::Allocation,
-    maintain::{Effort, merge_due},
-    meta::{Creation, create},
+    maintain::merge_unseen,
+    meta::{Creation, Writer, create},
     segment::Inverted,
     terms::Terms,
 };
@@ -43,7 +43,7 @@ impl<'a, P: ReusePages> Builder<'a, P> {
         self.documents += 1;
         if self.inverted.bytes() > self.memory || self.inverted.is_full() {
             self.write()?;
-            merge_due(self.pages, Effort::Build)?;
+            merge_unseen(self.pages)?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl<'a, P: ReusePages> Builder<'a, P> {
         if self.inverted.documents() > 0 {
             self.write()?;
         }
-        merge_due(self.pages, Effort::Build)?;
+        merge_unseen(self.pages)?;
         Ok(self.documents)
     }
 
@@ -70,7 +70,7 @@ impl<'a, P: ReusePages> Builder<'a, P> {
     }
 
     fn write(&mut self) -> Result<(), IndexError> {
-        let mut space = Allocation::begin(self.pages)?;
+        let mut space = Allocation::begin(self.pages, Writer::Spill)?;
         let inverted = std::mem::take(&mut self.inverted);
         let written = inverted.write(self.pages, &mut space)?;
         space.publish(Some(written), &[], false)

@@ -1,12 +1,13 @@
 //! Finds everything in an index that is not as it should be.
 
 use rag_pages::{
-    Block, IndexError, LockMode, Page, ReusePages, Tid,
+    Block, IndexError, Page, ReusePages, Tid,
     memory::{self, push},
 };
 
 use crate::{
     format::{PageKind, SegmentEntry, expect},
+    locks::{MERGE, SPILL, exclusively},
     meta::{Meta, PageList},
     owner::{self, Extent},
     pending::{is_closed, records},
@@ -17,8 +18,8 @@ use crate::{
 /// Reads the whole index. Calls `report` with each problem and its block, and `on_row` with the
 /// heap row of each document that is not deleted.
 ///
-/// No session spills or merges meanwhile. On a standby this cannot be prevented, so that it may
-/// report what is being replayed.
+/// No session spills or merges meanwhile, but inserts go on. On a standby this cannot be prevented,
+/// so that it may report what is being replayed.
 ///
 /// # Errors
 /// There is too little memory.
@@ -27,15 +28,12 @@ pub fn check(
     on_row: &mut dyn FnMut(Tid),
     report: &mut dyn FnMut(Block, String),
 ) -> Result<(), IndexError> {
-    let is_locked = !pages.is_in_recovery();
-    if is_locked {
-        pages.lock(LockMode::Exclusive);
+    if pages.is_in_recovery() {
+        return run(pages, on_row, report);
     }
-    let result = run(pages, on_row, report);
-    if is_locked {
-        pages.unlock(LockMode::Exclusive);
-    }
-    result
+    exclusively(pages, MERGE, || {
+        exclusively(pages, SPILL, || run(pages, on_row, report))
+    })
 }
 
 fn run(
@@ -68,8 +66,10 @@ fn run(
         let result = check.list(list);
         check.note(result)?;
     }
-    let result = check.in_flight();
-    check.note(result)?;
+    for list in &meta.in_flight {
+        let result = check.in_flight(list);
+        check.note(result)?;
+    }
     for chain in &meta.dropped {
         let result = check.chain(chain.head, chain.tail, &mut |_, _| Ok(()));
         check.note(result)?;
@@ -257,8 +257,8 @@ impl<P: ReusePages> Check<'_, P> {
         self.owned_by(head, tail, f, &mut vec![]).map(|_| ())
     }
 
-    fn in_flight(&mut self) -> Result<(), IndexError> {
-        let (list, pages) = (self.meta.in_flight, self.pages);
+    fn in_flight(&mut self, list: &PageList) -> Result<(), IndexError> {
+        let pages = self.pages;
         if list.is_empty() {
             return Ok(());
         }
@@ -319,11 +319,7 @@ impl<P: ReusePages> Check<'_, P> {
 
     /// Reports numbers that two owners have.
     fn ids(&mut self) {
-        let lists = [self.meta.pending, self.meta.spilled, self.meta.in_flight];
-        let lists = lists.iter().map(|list| list.id).filter(|id| *id != 0);
-        let mut ids: Vec<u64> = lists
-            .chain(self.meta.segments.iter().map(|s| s.id))
-            .collect();
+        let mut ids: Vec<u64> = self.meta.ids().filter(|id| *id != 0).collect();
         ids.sort_unstable();
         for pair in ids.windows(2).filter(|pair| pair[0] == pair[1]) {
             (self.report)(0, format!("number {} has two owners", pair[0]));

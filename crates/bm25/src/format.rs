@@ -113,10 +113,14 @@ pub struct MetaBytes {
     pub label: [u8; LABEL_BYTES],
     pub pending: ListBytes,
     pub spilled: ListBytes,
+    /// What the session with the spill lock has in flight.
     pub in_flight: ListBytes,
     pub spare: [[u8; 4]; MAX_SPARE],
     pub dropped: [DroppedBytes; MAX_DROPPED],
     pub segments: [SegmentBytes; MAX_SEGMENTS],
+    /// What the session with the merge lock has in flight.
+    pub merging: ListBytes,
+    pub frozen: [u8; 8],
 }
 
 const _: () = assert!(size_of::<MetaBytes>() <= CONTENT_BYTES);

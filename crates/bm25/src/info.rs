@@ -61,7 +61,8 @@ pub fn info(pages: &impl ReadPages) -> Result<Info, IndexError> {
         segment_pages += u64::from(entry.pages);
     }
     let pending_pages = meta.pending.blocks.saturating_add(meta.spilled.blocks);
-    let (in_flight, spare) = (meta.in_flight.blocks, meta.spare.len() as u32);
+    let in_flight = meta.in_flight.iter().map(|list| list.blocks).sum();
+    let spare = meta.spare.len() as u32;
     let owned = [1, pending_pages, in_flight, spare].map(u64::from);
     let owned = owned.iter().sum::<u64>() + segment_pages;
     Ok(Info {

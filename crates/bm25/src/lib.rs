@@ -5,10 +5,11 @@
 //!
 //! * [`terms`] the terms of a document or a query, [`norm`] lengths in one byte, [`score`] BM25
 //! * [`segment`] an inverted index on pages, written once; [`search`] what answers a query
-//! * [`format`] every field of the other pages, [`meta`] the meta page, [`pending`] and [`record`]
-//!   documents that are not in a segment yet, [`allocate`], [`horizon`] and [`owner`] blocks
-//!   and who owns them
-//! * [`insert`], [`maintain`], [`vacuum`] change an index, [`build`] makes one of a table
+//! * [`format`] every field of the other pages, [`meta`] the meta page, [`list`] chains of pages,
+//!   [`pending`] and [`record`] documents that are not in a segment yet, [`allocate`], [`horizon`]
+//!   and [`owner`] blocks and who owns them
+//! * [`insert`], [`maintain`], [`vacuum`] change an index under the [`locks`], [`build`] makes one
+//!   of a table
 //! * [`check`] and [`info`] read the whole index
 
 mod allocate;
@@ -18,6 +19,8 @@ mod format;
 mod horizon;
 mod info;
 mod insert;
+mod list;
+mod locks;
 mod maintain;
 mod meta;
 mod norm;

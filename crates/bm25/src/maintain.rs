@@ -1,22 +1,29 @@
 //! Turns pending documents into segments, and small segments into large ones.
 //!
-//! The session holds the maintenance lock meanwhile. Each step leaves an index that is complete, so
-//! it may be interrupted anywhere.
+//! Each step leaves an index that is complete, so it may be interrupted anywhere. Documents move in
+//! one direction: from the pending list to the spilled list, to a segment, to a larger segment. The
+//! session with the [spill lock](SPILL) moves them out of the lists, and merges young segments. The
+//! session with the [merge lock](MERGE) freezes the segments that there are, and merges these.
 
-use rag_pages::{IndexError, LockMode, ReusePages, Tid, WritePages, memory::push};
+use std::ops::Range;
+
+use rag_pages::{IndexError, LockMode, ReusePages, Tid, memory::push};
 
 use crate::{
     allocate::{Allocation, provide_spare, reclaim},
     format::{MAX_SEGMENTS, SegmentEntry},
-    meta::Meta,
+    locks::{MERGE, SPILL, exclusively},
+    meta::{Meta, Writer},
     pending::{self, Record},
     segment::{Inverted, merge},
 };
 
 /// Inserts make the pending list a segment when it has so many pages.
 pub const SPILL_PAGES: u32 = 64;
-/// Vacuum does so when it has so many pages.
-const SPILL_PAGES_BY_VACUUM: u32 = 8;
+/// Inserts that find so many pages leave merges to others.
+const LONG_LIST: u32 = 8 * SPILL_PAGES;
+/// Vacuum makes the pending list a segment when it has so many pages.
+pub const SPILL_PAGES_BY_VACUUM: u32 = 8;
 /// So many segments of a level are merged.
 const MERGED_TOGETHER: usize = 8;
 /// Inserts only merge segments that have at most so many pages together: 16 MB.
@@ -30,28 +37,12 @@ const LEVEL_PAGES: u32 = 128;
 /// A segment is rewritten if more than one in so many documents is deleted.
 const LIVE_PER_DEAD: u64 = 5;
 
-/// How much work maintenance does.
+/// How much a session merges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// An insert does not wait for long.
     Insert,
     Vacuum,
-    /// No other session sees the index, so that what is dropped is used again at once.
-    Build,
-}
-
-/// Calls `f` with the maintenance lock.
-///
-/// # Errors
-/// Those of `f`.
-pub fn locked<R>(
-    pages: &impl WritePages,
-    f: impl FnOnce() -> Result<R, IndexError>,
-) -> Result<R, IndexError> {
-    pages.lock(LockMode::Exclusive);
-    let result = f();
-    pages.unlock(LockMode::Exclusive);
-    result
 }
 
 /// Returns the level of a segment, which follows from its size.
@@ -65,55 +56,139 @@ pub fn level(entry: &SegmentEntry) -> usize {
     level
 }
 
-/// Finishes what a crash has left, and does what is due. The caller holds the maintenance lock.
+/// Does what is due after an insert that has made the pending list `length` pages long, unless
+/// another session does.
 ///
 /// # Errors
 /// A page is corrupted. Memory runs out.
-pub fn maintain(pages: &impl ReusePages, effort: Effort) -> Result<(), IndexError> {
-    let from = match effort {
-        Effort::Insert => SPILL_PAGES,
-        Effort::Vacuum | Effort::Build => SPILL_PAGES_BY_VACUUM,
-    };
-    spill(pages, from)?;
-    merge_due(pages, effort)?;
+pub fn relieve(pages: &impl ReusePages, length: u32) -> Result<(), IndexError> {
+    if length < SPILL_PAGES || !pages.try_lock(SPILL, LockMode::Exclusive) {
+        return Ok(());
+    }
+    let result = relieve_locked(pages, length);
+    pages.unlock(SPILL, LockMode::Exclusive);
+    result
+}
+
+fn relieve_locked(pages: &impl ReusePages, length: u32) -> Result<(), IndexError> {
+    // Without the merge lock, the frozen segments are another session's.
+    let is_alone = pages.try_lock(MERGE, LockMode::Exclusive);
+    let result = spill_and_merge(pages, length, is_alone);
+    if is_alone {
+        pages.unlock(MERGE, LockMode::Exclusive);
+    }
+    result
+}
+
+fn spill_and_merge(pages: &impl ReusePages, length: u32, is_alone: bool) -> Result<(), IndexError> {
+    spill(pages, SPILL_PAGES)?;
+    if length < LONG_LIST || Meta::read(pages)?.segments.len() >= CROWDED {
+        merge_young(pages, is_alone)?;
+    }
     provide_spare(pages)
 }
 
-/// Makes all documents one segment.
+/// Merges segments as far as inserts do. The session holds the spill lock.
+fn merge_young(pages: &impl ReusePages, is_alone: bool) -> Result<(), IndexError> {
+    loop {
+        let meta = Meta::read(pages)?;
+        let oldest = if is_alone { 0 } else { meta.frozen };
+        let due = due(&meta.segments, oldest..u64::MAX, Effort::Insert);
+        if due.is_empty() {
+            return Ok(());
+        }
+        merge_segments(pages, &due, Writer::Spill)?;
+    }
+}
+
+/// Freezes the segments that there are: until the session with the merge lock releases it, they are
+/// its own. Returns the number from which on segments are younger. The session holds both locks.
+///
+/// # Errors
+/// The meta page is corrupted.
+pub fn freeze(pages: &impl ReusePages) -> Result<u64, IndexError> {
+    Meta::update(pages, |meta| {
+        meta.frozen = meta.next_number;
+        Ok(meta.frozen)
+    })
+}
+
+/// Merges segments until nothing is due. The session holds the merge lock.
+///
+/// # Errors
+/// A page is corrupted. Memory runs out.
+pub fn merge_due(pages: &impl ReusePages) -> Result<(), IndexError> {
+    reclaim(pages, Writer::Merge)?;
+    loop {
+        pages.check_interrupts();
+        // A merged segment is a young one until it is frozen as well.
+        let frozen = exclusively(pages, SPILL, || freeze(pages))?;
+        let due = due(&Meta::read(pages)?.segments, 0..frozen, Effort::Vacuum);
+        if due.is_empty() {
+            return provide_spare(pages);
+        }
+        merge_segments(pages, &due, Writer::Merge)?;
+    }
+}
+
+/// Merges segments of an index that no other session sees, until nothing is due. What is dropped is
+/// used again at once.
+///
+/// # Errors
+/// A page is corrupted. Memory runs out.
+pub fn merge_unseen(pages: &impl ReusePages) -> Result<(), IndexError> {
+    loop {
+        pages.check_interrupts();
+        let due = due(&Meta::read(pages)?.segments, 0..u64::MAX, Effort::Vacuum);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut space = Allocation::begin(pages, Writer::Spill)?;
+        let written = merge(pages, &due, &mut space)?;
+        space.publish_unseen(written, &due)?;
+    }
+}
+
+/// Makes all documents one segment. Inserts go on meanwhile, so that their documents are left out.
 ///
 /// # Errors
 /// A page is corrupted. Memory runs out.
 pub fn merge_all(pages: &impl ReusePages) -> Result<(), IndexError> {
-    locked(pages, || {
-        spill(pages, 1)?;
-        let segments = Meta::read(pages)?.segments;
+    exclusively(pages, MERGE, || {
+        reclaim(pages, Writer::Merge)?;
+        let frozen = exclusively(pages, SPILL, || {
+            spill(pages, 1)?;
+            freeze(pages)
+        })?;
+        let mut segments = Meta::read(pages)?.segments;
+        segments.retain(|entry| entry.id < frozen);
         if segments.len() > 1 || segments.iter().any(|entry| entry.dead > 0) {
-            merge_segments(pages, &segments, Effort::Vacuum)?;
+            merge_segments(pages, &segments, Writer::Merge)?;
         }
         provide_spare(pages)
     })
 }
 
 /// Makes the pending list a segment, if it has at least `from` pages. Finishes a spill and drops a
-/// segment that were interrupted.
-fn spill(pages: &impl ReusePages, from: u32) -> Result<(), IndexError> {
-    reclaim(pages)?;
+/// segment that were interrupted. The session holds the spill lock.
+///
+/// # Errors
+/// A page is corrupted. Memory runs out.
+pub fn spill(pages: &impl ReusePages, from: u32) -> Result<(), IndexError> {
+    reclaim(pages, Writer::Spill)?;
     finish_spill(pages)?;
-    if Meta::read(pages)?.pending.blocks >= from && pending::close(pages)? {
+    let meta = Meta::read(pages)?;
+    if meta.spilled.is_empty() && meta.pending.blocks >= from && pending::close(pages)? {
         finish_spill(pages)?;
     }
     Ok(())
 }
 
-/// Makes the spilled list a segment, if there is one.
+/// Makes the spilled list a segment, if there is one, and the meta page has room.
 fn finish_spill(pages: &impl ReusePages) -> Result<(), IndexError> {
-    let mut meta = Meta::read(pages)?;
-    if meta.spilled.is_empty() {
+    let meta = Meta::read(pages)?;
+    if meta.spilled.is_empty() || meta.segments.len() >= MAX_SEGMENTS {
         return Ok(());
-    }
-    while meta.segments.len() >= MAX_SEGMENTS {
-        merge_segments(pages, &smallest(&meta.segments), Effort::Insert)?;
-        meta = Meta::read(pages)?;
     }
     let mut documents = Documents::default();
     pending::each_record(pages, &meta.spilled, &mut |record| {
@@ -123,7 +198,7 @@ fn finish_spill(pages: &impl ReusePages) -> Result<(), IndexError> {
             documents.add(record)
         }
     })?;
-    let mut space = Allocation::begin(pages)?;
+    let mut space = Allocation::begin(pages, Writer::Spill)?;
     let written = match documents.inverted {
         inverted if inverted.documents() > 0 => Some(inverted.write(pages, &mut space)?),
         _ => None,
@@ -167,25 +242,13 @@ impl Documents {
     }
 }
 
-/// Merges segments until nothing is due.
-///
-/// # Errors
-/// A page is corrupted. Memory runs out.
-pub fn merge_due(pages: &impl ReusePages, effort: Effort) -> Result<(), IndexError> {
-    loop {
-        pages.check_interrupts();
-        let due = due(&Meta::read(pages)?.segments, effort);
-        if due.is_empty() {
-            return Ok(());
-        }
-        merge_segments(pages, &due, effort)?;
-    }
-}
-
-/// Returns the segments that are to become one, or none.
-fn due(segments: &[SegmentEntry], effort: Effort) -> Vec<SegmentEntry> {
-    if segments.len() >= CROWDED {
-        return smallest(segments);
+/// Returns the segments, of those with such numbers, that are to become one, or none.
+fn due(segments: &[SegmentEntry], numbers: Range<u64>, effort: Effort) -> Vec<SegmentEntry> {
+    let is_crowded = segments.len() >= CROWDED;
+    let mut segments = segments.to_vec();
+    segments.retain(|entry| numbers.contains(&entry.id));
+    if is_crowded && segments.len() > 1 {
+        return smallest(&segments);
     }
     let top = segments.iter().map(level).max().unwrap_or(0);
     for tier in 0..=top {
@@ -204,7 +267,7 @@ fn due(segments: &[SegmentEntry], effort: Effort) -> Vec<SegmentEntry> {
         |entry: &&SegmentEntry| u64::from(entry.dead) * LIVE_PER_DEAD > u64::from(entry.documents);
     match effort {
         Effort::Insert => vec![],
-        _ => segments
+        Effort::Vacuum => segments
             .iter()
             .find(is_sparse)
             .copied()
@@ -224,20 +287,18 @@ fn smallest(segments: &[SegmentEntry]) -> Vec<SegmentEntry> {
 fn merge_segments(
     pages: &impl ReusePages,
     sources: &[SegmentEntry],
-    effort: Effort,
+    writer: Writer,
 ) -> Result<(), IndexError> {
-    let mut space = Allocation::begin(pages)?;
+    let mut space = Allocation::begin(pages, writer)?;
     let written = merge(pages, sources, &mut space)?;
-    if effort == Effort::Build {
-        space.publish_unseen(written, sources)
-    } else {
-        space.publish(written, sources, false)
-    }
+    space.publish(written, sources, false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ALL: Range<u64> = 0..u64::MAX;
 
     fn segment(id: u64, pages: u32) -> SegmentEntry {
         SegmentEntry {
@@ -263,9 +324,9 @@ mod tests {
     fn eight_segments_of_a_level_are_due() {
         let mut segments: Vec<_> = (0..7).map(|id| segment(id, 40)).collect();
         segments.extend((7..14).map(|id| segment(id, 500)));
-        assert_eq!(due(&segments, Effort::Vacuum), []);
+        assert_eq!(due(&segments, ALL, Effort::Vacuum), []);
         segments.push(segment(20, 30));
-        let merged = due(&segments, Effort::Insert);
+        let merged = due(&segments, ALL, Effort::Insert);
         assert_eq!((merged.len(), merged[0].id), (8, 20));
         assert!(merged.iter().all(|entry| entry.pages <= 40));
     }
@@ -273,19 +334,29 @@ mod tests {
     #[test]
     fn inserts_leave_large_merges_to_vacuum_unless_there_are_too_many() {
         let mut segments: Vec<_> = (0..8).map(|id| segment(id, 1000)).collect();
-        assert_eq!(due(&segments, Effort::Insert), []);
-        assert_eq!(due(&segments, Effort::Vacuum).len(), 8);
+        assert_eq!(due(&segments, ALL, Effort::Insert), []);
+        assert_eq!(due(&segments, ALL, Effort::Vacuum).len(), 8);
         segments.extend((8..96).map(|id| segment(id, 1000)));
-        assert_eq!(due(&segments, Effort::Insert).len(), 8);
+        assert_eq!(due(&segments, ALL, Effort::Insert).len(), 8);
     }
 
     #[test]
     fn a_segment_with_many_deleted_documents_is_rewritten() {
         let mut segments = [segment(1, 10), segment(2, 10)];
         segments[1].dead = 20;
-        assert_eq!(due(&segments, Effort::Vacuum), []);
+        assert_eq!(due(&segments, ALL, Effort::Vacuum), []);
         segments[1].dead = 21;
-        assert_eq!(due(&segments, Effort::Vacuum), [segments[1]]);
-        assert_eq!(due(&segments, Effort::Insert), []);
+        assert_eq!(due(&segments, ALL, Effort::Vacuum), [segments[1]]);
+        assert_eq!(due(&segments, ALL, Effort::Insert), []);
+    }
+
+    #[test]
+    fn frozen_segments_are_left_to_the_session_that_froze_them() {
+        let segments: Vec<_> = (0..12).map(|id| segment(id, 40)).collect();
+        assert_eq!(due(&segments, 8..u64::MAX, Effort::Insert), []);
+        let merged = due(&segments, 4..u64::MAX, Effort::Insert);
+        assert!(merged.iter().map(|entry| entry.id).eq(4..12));
+        let merged = due(&segments, 0..8, Effort::Vacuum);
+        assert!(merged.iter().map(|entry| entry.id).eq(0..8));
     }
 }

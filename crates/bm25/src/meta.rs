@@ -9,12 +9,15 @@ use rag_pages::{Block, IndexError, Page, PageUse, ReadPages, ReusePages};
 
 use crate::{
     format::{
-        DroppedBytes, LABEL_BYTES, ListBytes, MAGIC, MAX_DROPPED, MAX_SEGMENTS, MAX_SPARE,
-        META_OWNER, MetaBytes, PageKind, SegmentBytes, SegmentEntry, VERSION, content, content_mut,
-        exists, expect, f32_at, init, put, u16_at, u32_at, u64_at,
+        DroppedBytes, LABEL_BYTES, MAGIC, MAX_DROPPED, MAX_SEGMENTS, MAX_SPARE, META_OWNER,
+        MetaBytes, PageKind, SegmentBytes, SegmentEntry, VERSION, content, content_mut, exists,
+        expect, f32_at, init, put, u16_at, u32_at, u64_at,
     },
+    list::{decode_block, decode_list, encode_list},
     score::Parameters,
 };
+
+pub use crate::list::PageList;
 
 /// Blocks below the high-water mark that the file may lack: those that were reserved for a segment
 /// and not written yet, and files that a crash has cut. More is corruption.
@@ -27,23 +30,13 @@ macro_rules! at {
     };
 }
 
-/// A chain of pages of one owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageList {
-    /// The owner of the pages.
-    pub id: u64,
-    /// The first page, or 0 if there is none.
-    pub head: Block,
-    pub tail: Block,
-    /// Number of pages of a pending list. Number of all blocks in flight, with those that are on
-    /// owner pages.
-    pub blocks: u32,
-}
-
-impl PageList {
-    pub fn is_empty(&self) -> bool {
-        self.head == 0
-    }
+/// Who writes a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// The session with the spill lock.
+    Spill,
+    /// The session with the merge lock, without the spill lock.
+    Merge,
 }
 
 /// A chain of pages that are used again, with the extents on them.
@@ -90,8 +83,11 @@ pub struct Meta {
     pub pending: PageList,
     /// A pending list that gets no more documents, and that is being made a segment.
     pub spilled: PageList,
-    /// The owner pages of the segment that is being written.
-    pub in_flight: PageList,
+    /// The owner pages of the segments that are being written, by their [`Writer`].
+    pub in_flight: [PageList; 2],
+    /// Segments with a lower number are those of the session with the merge lock, as long as a
+    /// session has it.
+    pub frozen: u64,
     /// Blocks for new pending pages.
     pub spare: Vec<Block>,
     /// Chains that are used again, the oldest first.
@@ -116,7 +112,8 @@ pub fn create(pages: &impl ReusePages, creation: &Creation<'_>) {
             ..PageList::default()
         },
         spilled: PageList::default(),
-        in_flight: PageList::default(),
+        in_flight: [PageList::default(); 2],
+        frozen: 0,
         spare: vec![],
         dropped: vec![],
         segments: vec![],
@@ -268,6 +265,22 @@ impl Meta {
             .filter(|list| !list.is_empty())
     }
 
+    /// Returns the owner pages of the segment that a session is writing.
+    pub fn in_flight(&self, writer: Writer) -> &PageList {
+        &self.in_flight[writer as usize]
+    }
+
+    pub fn in_flight_mut(&mut self, writer: Writer) -> &mut PageList {
+        &mut self.in_flight[writer as usize]
+    }
+
+    /// Returns the numbers of all owners of pages. A list without pages may have number 0.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        let lists = [&self.pending, &self.spilled].into_iter();
+        let lists = lists.chain(&self.in_flight).map(|list| list.id);
+        lists.chain(self.segments.iter().map(|entry| entry.id))
+    }
+
     /// Returns the place of a segment in `segments`.
     ///
     /// # Errors
@@ -332,15 +345,17 @@ impl Meta {
             high_water,
             pending: decode_list(b, at!(pending), high_water)?,
             spilled: decode_list(b, at!(spilled), high_water)?,
-            in_flight: decode_list(b, at!(in_flight), high_water)?,
+            in_flight: [
+                decode_list(b, at!(in_flight), high_water)?,
+                decode_list(b, at!(merging), high_water)?,
+            ],
+            frozen: u64_at(b, at!(frozen)),
             spare: spare.collect::<Result<_, _>>()?,
             dropped: dropped.collect::<Result<_, _>>()?,
             segments: segments.collect::<Result<_, _>>()?,
         };
-        let lists = [meta.pending, meta.spilled, meta.in_flight];
-        let ids = lists.map(|list| list.id);
-        let mut ids = ids.into_iter().chain(meta.segments.iter().map(|s| s.id));
-        if meta.pending.id == META_OWNER || !ids.all(|id| id < meta.next_number) {
+        let is_known = |id: u64| id < meta.next_number;
+        if meta.pending.id == META_OWNER || !meta.ids().all(is_known) {
             return Err(corrupted("a number in the meta page is out of range"));
         }
         Ok(meta)
@@ -369,7 +384,9 @@ impl Meta {
         );
         encode_list(b, at!(pending), &self.pending);
         encode_list(b, at!(spilled), &self.spilled);
-        encode_list(b, at!(in_flight), &self.in_flight);
+        encode_list(b, at!(in_flight), self.in_flight(Writer::Spill));
+        encode_list(b, at!(merging), self.in_flight(Writer::Merge));
+        put(b, at!(frozen), self.frozen.to_le_bytes());
         for (i, block) in self.spare.iter().enumerate() {
             put(b, at!(spare) + i * size_of::<Block>(), block.to_le_bytes());
         }
@@ -407,42 +424,6 @@ fn decode_parameters(b: &[u8]) -> Result<Parameters, IndexError> {
 
 fn decode_label(b: &[u8]) -> [u8; LABEL_BYTES] {
     std::array::from_fn(|i| b[at!(label) + i])
-}
-
-fn decode_block(b: &[u8], at: usize, high_water: Block) -> Result<Block, IndexError> {
-    let block = u32_at(b, at);
-    if (1..high_water).contains(&block) {
-        Ok(block)
-    } else {
-        Err(corrupted(
-            "the meta page leads to a block that is not in use",
-        ))
-    }
-}
-
-fn decode_list(b: &[u8], at: usize, high_water: Block) -> Result<PageList, IndexError> {
-    let (head, tail) = (
-        at + offset_of!(ListBytes, head),
-        at + offset_of!(ListBytes, tail),
-    );
-    let mut list = PageList {
-        id: u64_at(b, at + offset_of!(ListBytes, id)),
-        ..PageList::default()
-    };
-    if (u32_at(b, head), u32_at(b, tail)) != (0, 0) {
-        list.head = decode_block(b, head, high_water)?;
-        list.tail = decode_block(b, tail, high_water)?;
-        list.blocks = u32_at(b, at + offset_of!(ListBytes, blocks));
-    }
-    Ok(list)
-}
-
-fn encode_list(b: &mut [u8], at: usize, list: &PageList) {
-    let b = &mut b[at..];
-    put(b, offset_of!(ListBytes, id), list.id.to_le_bytes());
-    put(b, offset_of!(ListBytes, head), list.head.to_le_bytes());
-    put(b, offset_of!(ListBytes, tail), list.tail.to_le_bytes());
-    put(b, offset_of!(ListBytes, blocks), list.blocks.to_le_bytes());
 }
 
 fn decode_segment(b: &[u8], high_water: Block) -> Result<SegmentEntry, IndexError> {

@@ -14,6 +14,7 @@ use crate::{
         PENDING_ROOM, PageKind, PendingBytes, RECORD_HEAD, change, content, content_mut, expect,
         init, is, next, put, read, set_next, u16_at,
     },
+    locks::{APPEND, exclusively},
     meta::{Meta, PageList, pending_list},
     norm,
     record::{self, CONTINUATION, CONTINUES, encode, size},
@@ -22,8 +23,8 @@ use crate::{
 
 /// Appends a document to the pending list. Returns the number of the list's pages.
 ///
-/// A document that is not [a single record](is_single) is appended by a session with the
-/// maintenance lock, so that no spill separates its records.
+/// A document that is not [a single record](is_single) is appended by a session with the [append
+/// lock](APPEND), so that no spill separates its records.
 ///
 /// # Errors
 /// A page is corrupted. Memory runs out.
@@ -134,8 +135,12 @@ fn append_page(
 /// # Errors
 /// A page is corrupted.
 pub fn close(pages: &impl ReusePages) -> Result<bool, IndexError> {
+    exclusively(pages, APPEND, || close_locked(pages))
+}
+
+fn close_locked(pages: &impl ReusePages) -> Result<bool, IndexError> {
+    // without interrupts, as vacuum sleeps when it looks for some
     loop {
-        pages.check_interrupts();
         let list = pending_list(pages)?;
         if list.is_empty() {
             return Ok(false);

@@ -4,7 +4,8 @@ use rag_pages::{Block, IndexError, ReadPages, ReusePages, Tid, memory::push};
 
 use crate::{
     format::{PageKind, SegmentEntry, change, expect, read},
-    maintain::{Effort, locked, maintain},
+    locks::{MERGE, SPILL, exclusively},
+    maintain::{SPILL_PAGES_BY_VACUUM, freeze, merge_due, spill},
     meta::{Meta, PageList},
     pending::{next_page, records, set_dead},
     segment::{SegmentReader, layout::DOCUMENTS_PER_PAGE, reader::DocumentWindow},
@@ -28,18 +29,24 @@ pub fn remove(
     pages: &impl ReusePages,
     is_dead: &mut dyn FnMut(Tid) -> bool,
 ) -> Result<Removal, IndexError> {
-    // With the lock, no document moves from a list to a segment.
-    locked(pages, || {
-        let meta = Meta::read(pages)?;
+    // The documents that there are now move into no other segment meanwhile: those that are pending
+    // are marked before a spill can come, and segments are frozen. Later ones are of younger rows.
+    exclusively(pages, MERGE, || {
         let mut vacuum = Vacuum {
             pages,
             is_dead,
             removal: Removal::default(),
         };
-        for list in meta.lists() {
-            vacuum.remove_from_list(list)?;
-        }
-        for entry in &meta.segments {
+        let frozen = exclusively(pages, SPILL, || {
+            spill(pages, SPILL_PAGES_BY_VACUUM)?;
+            for list in Meta::read(pages)?.lists() {
+                vacuum.remove_from_list(list)?;
+            }
+            freeze(pages)
+        })?;
+        let mut segments = Meta::read(pages)?.segments;
+        segments.retain(|entry| entry.id < frozen);
+        for entry in &segments {
             vacuum.remove_from_segment(entry)?;
         }
         Ok(vacuum.removal)
@@ -52,7 +59,10 @@ pub fn remove(
 /// # Errors
 /// A page is corrupted. Memory runs out.
 pub fn cleanup(pages: &impl ReusePages) -> Result<(), IndexError> {
-    locked(pages, || maintain(pages, Effort::Vacuum))
+    exclusively(pages, MERGE, || {
+        exclusively(pages, SPILL, || spill(pages, SPILL_PAGES_BY_VACUUM))?;
+        merge_due(pages)
+    })
 }
 
 /// Calls `f` with the number and the row of each document of a segment, and true if it is deleted.

@@ -6,9 +6,8 @@
 //!
 //! **Locks.** A page is locked (shared or exclusively) while the closure runs that it is passed to.
 //! A closure must not call the store: it waits for nothing while it holds a page lock. So two page
-//! locks are never held together, and there is no order of locks to observe. The [structure
-//! lock](WritePages::lock) protects what must not change for longer. It is taken before any page
-//! lock.
+//! locks are never held together, and there is no order of locks to observe. An [`IndexLock`]
+//! protects what must not change for longer. It is taken before any page lock.
 //!
 //! **Failure.** Stores return no errors. An I/O error, a cancelled statement or a block that does
 //! not exist unwinds. The caller must check what a *page* contains.
@@ -52,6 +51,16 @@ pub enum LockMode {
     Exclusive,
 }
 
+/// One of the locks of an index that are held for longer than a page is locked. An index says what
+/// each protects, and in which order they are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexLock {
+    First,
+    Second,
+    Third,
+    Fourth,
+}
+
 pub trait ReadPages {
     /// Returns the number of pages. Valid blocks are below it. It never shrinks.
     fn block_count(&self) -> Block;
@@ -83,11 +92,11 @@ pub trait WritePages: ReadPages {
     /// Appends a page of zeros, which `f` fills. Returns its number.
     fn append(&self, f: impl FnOnce(Block, &mut Page)) -> Block;
 
-    /// Locks the structure of the whole index. Waits for holders whose mode excludes this one.
-    fn lock(&self, mode: LockMode);
+    /// Takes a lock of the index. Waits for holders whose mode excludes this one.
+    fn lock(&self, lock: IndexLock, mode: LockMode);
 
     /// Releases the lock.
-    fn unlock(&self, mode: LockMode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode);
 }
 
 /// How [`ReusePages::write_group`] takes a page.
@@ -115,8 +124,8 @@ pub trait ReusePages: WritePages {
     /// Appends pages of zeros until `block` exists. They need not survive a crash.
     fn extend(&self, block: Block);
 
-    /// Locks the structure as [`lock`](WritePages::lock) does. Returns false instead of waiting.
-    fn try_lock(&self, mode: LockMode) -> bool;
+    /// Takes a lock as [`lock`](WritePages::lock) does. Returns false instead of waiting.
+    fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool;
 
     /// Returns a stamp of the present.
     fn now(&self) -> u64;

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use crate::{Block, LockMode, Page, PageUse, ReadPages, ReusePages, WritePages};
+use crate::{Block, IndexLock, LockMode, Page, PageUse, ReadPages, ReusePages, WritePages};
 
 /// Pages in memory. [`copy`](MemoryPages::copy) between two writes shows what a crash would leave.
 #[derive(Default)]
 pub struct MemoryPages {
     pages: RwLock<Vec<RwLock<Box<Page>>>>,
-    structure: StructureLock,
+    locks: [WaitingLock; 4],
     reads: AtomicU64,
     clock: AtomicU64,
     horizon: AtomicU64,
@@ -90,12 +90,12 @@ impl WritePages for MemoryPages {
         block
     }
 
-    fn lock(&self, mode: LockMode) {
-        self.structure.lock(mode);
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        self.locks[lock as usize].lock(mode);
     }
 
-    fn unlock(&self, mode: LockMode) {
-        self.structure.unlock(mode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
+        self.locks[lock as usize].unlock(mode);
     }
 }
 
@@ -137,8 +137,8 @@ impl ReusePages for MemoryPages {
         }
     }
 
-    fn try_lock(&self, mode: LockMode) -> bool {
-        self.structure.try_lock(mode)
+    fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
+        self.locks[lock as usize].try_lock(mode)
     }
 
     /// Stamps count from 1 on. [`end_readers`](MemoryPages::end_readers) makes them past.
@@ -154,12 +154,12 @@ impl ReusePages for MemoryPages {
 /// A lock that is released by a call, as Postgres's are. Holders: -1 for an exclusive one,
 /// otherwise the number of shared ones.
 #[derive(Default)]
-struct StructureLock {
+struct WaitingLock {
     holders: Mutex<i32>,
     freed: Condvar,
 }
 
-impl StructureLock {
+impl WaitingLock {
     fn lock(&self, mode: LockMode) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         while *holders < 0 || (mode == LockMode::Exclusive && *holders > 0) {

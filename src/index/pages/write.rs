@@ -3,11 +3,12 @@
 
 use pgrx::pg_sys::{self, Buffer};
 use rag_pages::{
-    Block, HEADER_BYTES, LockMode, PAGE_BYTES, Page, PageUse, ReadPages, ReusePages, SPECIAL_BYTES,
-    SPECIAL_OFFSET, WritePages,
+    Block, HEADER_BYTES, IndexLock, LockMode, PAGE_BYTES, Page, PageUse, ReadPages, ReusePages,
+    SPECIAL_BYTES, SPECIAL_OFFSET, WritePages,
 };
 
 use super::{Logging, RelationPages, bytes_of, raw};
+use crate::pg::compat;
 
 /// Maximum number of pages that a record changes (MAX_GENERIC_XLOG_PAGES).
 const MAX_GROUP: usize = 4;
@@ -106,15 +107,16 @@ impl WritePages for RelationPages<'_> {
         }
     }
 
-    fn lock(&self, mode: LockMode) {
-        // SAFETY: a heavyweight lock, which an ERROR releases. Its tag is the first page, but it is
-        // not the lock of that page's buffer.
-        unsafe { pg_sys::LockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        // SAFETY: a heavyweight lock, which an ERROR releases. Nobody else locks rows of an index.
+        unsafe { pg_sys::LockTuple(self.relation.as_raw(), &mut place_of(lock), lock_mode(mode)) };
     }
 
-    fn unlock(&self, mode: LockMode) {
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
         // SAFETY: as above.
-        unsafe { pg_sys::UnlockPage(self.relation.as_raw(), 0, lock_mode(mode)) };
+        unsafe {
+            pg_sys::UnlockTuple(self.relation.as_raw(), &mut place_of(lock), lock_mode(mode));
+        }
     }
 }
 
@@ -176,9 +178,10 @@ impl ReusePages for RelationPages<'_> {
         }
     }
 
-    fn try_lock(&self, mode: LockMode) -> bool {
+    fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
+        let (relation, mut place) = (self.relation.as_raw(), place_of(lock));
         // SAFETY: as `lock`.
-        unsafe { pg_sys::ConditionalLockPage(self.relation.as_raw(), 0, lock_mode(mode)) }
+        unsafe { compat::try_lock_tuple(relation, &mut place, lock_mode(mode)) }
     }
 
     /// Returns the next transaction id, with its epoch. Readers that have begun by now have a
@@ -207,6 +210,15 @@ fn precedes_all_snapshots(transaction: u64) -> bool {
     {
         // SAFETY: reads a variable that was computed with the backend's latest snapshot.
         transaction < unsafe { pg_sys::GetFullRecentGlobalXmin() }.value
+    }
+}
+
+/// Returns the row whose lock stands for one of the index. Locks of pages would be more obvious, but
+/// PostgreSQL does not allow a session to take others beside them.
+fn place_of(lock: IndexLock) -> pg_sys::ItemPointerData {
+    pg_sys::ItemPointerData {
+        ip_blkid: pg_sys::BlockIdData { bi_hi: 0, bi_lo: 0 },
+        ip_posid: lock as u16 + 1,
     }
 }
 

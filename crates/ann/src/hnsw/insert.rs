@@ -17,7 +17,7 @@
 use rag_pages::{LockMode, WritePages};
 
 use super::{
-    Index, IndexError, MAX_LEVELS, Tid,
+    Index, IndexError, MAX_LEVELS, STRUCTURE, Tid,
     allocate::{self, NewSlot},
     index::Body,
     layout::NONE,
@@ -101,12 +101,12 @@ impl Inserter {
 
         let ef = usize::from(index.description().ef_construction);
         for mode in [LockMode::Shared, LockMode::Exclusive] {
-            store.lock(mode);
+            store.lock(STRUCTURE, mode);
             let done = match index.is_of(store) {
                 Ok(true) => self.insert_locked(body, ef, store, factors, tid, level, mode),
                 other => other.map(|_| InsertOutcome::Outdated),
             };
-            store.unlock(mode);
+            store.unlock(STRUCTURE, mode);
             match done? {
                 InsertOutcome::Inserted => break,
                 InsertOutcome::NeedsExclusiveLock => {}

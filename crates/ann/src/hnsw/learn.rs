@@ -17,7 +17,7 @@
 use rag_pages::{LockMode, WritePages};
 
 use super::{
-    Index, IndexError, MAX_LEVELS, Tid,
+    Index, IndexError, MAX_LEVELS, STRUCTURE, Tid,
     allocate::change,
     index::Body,
     layout::NONE,
@@ -62,9 +62,9 @@ pub fn learn(
     let Some(body) = index.body() else {
         return Ok(());
     };
-    store.lock(LockMode::Exclusive);
+    store.lock(STRUCTURE, LockMode::Exclusive);
     let learned = learn_locked(body, store, vector_of);
-    store.unlock(LockMode::Exclusive);
+    store.unlock(STRUCTURE, LockMode::Exclusive);
     learned
 }
 

@@ -38,7 +38,7 @@ mod upper;
 mod vacuum;
 mod walk;
 
-use rag_pages::{IndexError, Tid};
+use rag_pages::{IndexError, IndexLock, Tid};
 
 use crate::code::Metric;
 
@@ -52,6 +52,10 @@ pub use place::place;
 pub use repair::repair;
 pub use scan::{Scan, ScanLimits, UnreadRows};
 pub use vacuum::{Removal, remove};
+
+/// The structure lock. Inserts hold it shared while they choose neighbours. Whoever changes the
+/// entry point, or needs that no insert is under way, holds it exclusively.
+const STRUCTURE: IndexLock = IndexLock::First;
 
 /// Maximum number of dimensions of an indexed vector.
 pub const MAX_DIMENSIONS: usize = 16_000;

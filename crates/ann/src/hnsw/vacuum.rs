@@ -4,10 +4,10 @@
 //! to others, until [`repair`](super::repair) frees it. A chain of rows is rewritten if many of its
 //! links are empty.
 
-use rag_pages::{Block, LockMode, Page, ReadPages, WritePages};
+use rag_pages::{Block, IndexLock, LockMode, Page, ReadPages, WritePages};
 
 use super::{
-    Index, IndexError, Tid,
+    Index, IndexError, STRUCTURE, Tid,
     allocate::change,
     index::Body,
     meta::MetaPage,
@@ -215,9 +215,9 @@ impl<S: WritePages> Remove<'_, S> {
         }
         self.note()?;
         let store = Uninterrupted(self.store);
-        store.lock(LockMode::Exclusive);
+        store.lock(STRUCTURE, LockMode::Exclusive);
         let taken = self.take_chains(&store);
-        store.unlock(LockMode::Exclusive);
+        store.unlock(STRUCTURE, LockMode::Exclusive);
         overflow::free(self.body, &store, taken?)?;
         self.sparse.clear();
         self.links = 0;
@@ -306,11 +306,11 @@ impl<S: WritePages> WritePages for Uninterrupted<'_, S> {
         self.0.append(f)
     }
 
-    fn lock(&self, mode: LockMode) {
-        self.0.lock(mode);
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        self.0.lock(lock, mode);
     }
 
-    fn unlock(&self, mode: LockMode) {
-        self.0.unlock(mode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
+        self.0.unlock(lock, mode);
     }
 }

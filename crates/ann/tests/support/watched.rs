@@ -5,7 +5,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
 };
 
-use rag_pages::{Block, LockMode, MemoryPages, Page, ReadPages, WritePages};
+use rag_pages::{Block, IndexLock, LockMode, MemoryPages, Page, ReadPages, WritePages};
 
 type Hook<'a> = Box<dyn FnOnce() + 'a>;
 
@@ -111,11 +111,11 @@ impl WritePages for Watched<'_> {
         block
     }
 
-    fn lock(&self, mode: LockMode) {
-        self.inner.lock(mode);
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        self.inner.lock(lock, mode);
     }
 
-    fn unlock(&self, mode: LockMode) {
-        self.inner.unlock(mode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
+        self.inner.unlock(lock, mode);
     }
 }

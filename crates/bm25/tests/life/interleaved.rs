@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use rag_bm25::{
-    Scan, SegmentCache, Terms, cleanup, create, info, insert, merge_all, remove, score_rows,
+    Scan, SegmentCache, Terms, check, cleanup, create, info, insert, merge_all, remove, score_rows,
 };
 use rag_pages::{
-    Block, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid, WritePages,
+    Block, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid, WritePages,
 };
 
 use super::support::*;
@@ -67,12 +67,12 @@ impl WritePages for Interleaved<'_> {
         self.pages.append(f)
     }
 
-    fn lock(&self, mode: LockMode) {
-        self.pages.lock(mode);
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        self.pages.lock(lock, mode);
     }
 
-    fn unlock(&self, mode: LockMode) {
-        self.pages.unlock(mode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
+        self.pages.unlock(lock, mode);
     }
 }
 
@@ -95,8 +95,8 @@ impl ReusePages for Interleaved<'_> {
         self.pages.extend(block);
     }
 
-    fn try_lock(&self, mode: LockMode) -> bool {
-        self.pages.try_lock(mode)
+    fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
+        self.pages.try_lock(lock, mode)
     }
 
     fn now(&self) -> u64 {
@@ -119,10 +119,22 @@ fn put(pages: &impl ReusePages, id: u64, bytes: usize) {
     insert(pages, tid(id), &terms_of(id, bytes)).unwrap();
 }
 
-/// Makes all a segment, if the other session does not hold the lock.
+/// Makes all a segment, if the other session holds no lock.
 fn merge_if_possible(pages: &MemoryPages) {
-    if pages.try_lock(LockMode::Exclusive) {
-        pages.unlock(LockMode::Exclusive);
+    let locks = [
+        IndexLock::First,
+        IndexLock::Second,
+        IndexLock::Third,
+        IndexLock::Fourth,
+    ];
+    let is_free = |lock: IndexLock| {
+        let is_free = pages.try_lock(lock, LockMode::Exclusive);
+        if is_free {
+            pages.unlock(lock, LockMode::Exclusive);
+        }
+        is_free
+    };
+    if locks.into_iter().all(is_free) {
         merge_all(pages).unwrap();
     }
 }
@@ -232,6 +244,37 @@ fn maintenance_notices_inserts() {
                 &format!("work {work}, step {step}, merged"),
             );
         }
+    }
+}
+
+/// Documents move to other segments while vacuum looks for dead ones. It finds all of them.
+#[test]
+fn vacuum_finds_documents_that_move() {
+    let (base, mut end) = base(12, 2);
+    let is_dead = |row: Tid| row.offset % 3 == 0;
+    let next = end;
+    // as many as make the pending list a segment
+    end += 70;
+    for step in (0..).step_by(7) {
+        let pages = base.copy();
+        pages.end_readers();
+        let action = || (next..end).for_each(|id| put(&pages, id, 7000));
+        let store = Interleaved::new(&pages, step, action);
+        let removal = remove(&store, &mut |row| row < tid(next) && is_dead(row)).unwrap();
+        let is_done = store.is_done();
+        drop(store);
+        if !is_done {
+            break;
+        }
+        assert!(removal.removed > 0);
+        let mut left = vec![];
+        check(&pages, &mut |row| left.push(row), &mut |block, problem| {
+            panic!("step {step}: block {block}: {problem}")
+        })
+        .unwrap();
+        left.sort_unstable();
+        let expected = (0..end).filter(|id| *id >= next || !is_dead(tid(*id)));
+        assert!(left.into_iter().eq(expected.map(tid)), "step {step}");
     }
 }
 

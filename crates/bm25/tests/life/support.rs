@@ -11,7 +11,8 @@ use rag_bm25::{
     merge_all, remove, top,
 };
 use rag_pages::{
-    Block, IndexError, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid, WritePages,
+    Block, IndexError, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid,
+    WritePages,
 };
 
 pub const MEMORY: usize = 64 << 20;
@@ -218,7 +219,7 @@ pub struct Watched<'a> {
     hook: RefCell<Hook<'a>>,
     /// Number of interrupt checks until the statement is cancelled.
     pub cancel_after: Cell<u64>,
-    locks: Cell<u32>,
+    locks: RefCell<Vec<(IndexLock, LockMode)>>,
     /// Number of times that readers were ended.
     pub ended: Cell<u64>,
 }
@@ -235,7 +236,7 @@ impl<'a> Watched<'a> {
             model: RefCell::default(),
             hook: RefCell::new(Box::new(hook)),
             cancel_after: Cell::new(u64::MAX),
-            locks: Cell::new(0),
+            locks: RefCell::default(),
             ended: Cell::new(0),
         }
     }
@@ -262,8 +263,8 @@ impl<'a> Watched<'a> {
             Ok(result) => Some(result),
             Err(panic) if panic.is::<Cancelled>() => {
                 // The end of a transaction releases its locks.
-                for _ in 0..self.locks.take() {
-                    self.pages.unlock(LockMode::Exclusive);
+                for (lock, mode) in self.locks.take() {
+                    self.pages.unlock(lock, mode);
                 }
                 self.cancel_after.set(u64::MAX);
                 None
@@ -345,14 +346,14 @@ impl WritePages for Watched<'_> {
         block
     }
 
-    fn lock(&self, mode: LockMode) {
-        self.pages.lock(mode);
-        self.locks.set(self.locks.get() + 1);
+    fn lock(&self, lock: IndexLock, mode: LockMode) {
+        self.pages.lock(lock, mode);
+        self.locks.borrow_mut().push((lock, mode));
     }
 
-    fn unlock(&self, mode: LockMode) {
-        self.locks.set(self.locks.get() - 1);
-        self.pages.unlock(mode);
+    fn unlock(&self, lock: IndexLock, mode: LockMode) {
+        self.locks.borrow_mut().retain(|held| *held != (lock, mode));
+        self.pages.unlock(lock, mode);
     }
 }
 
@@ -380,9 +381,11 @@ impl ReusePages for Watched<'_> {
         self.pages.extend(block);
     }
 
-    fn try_lock(&self, mode: LockMode) -> bool {
-        let is_locked = self.pages.try_lock(mode);
-        self.locks.set(self.locks.get() + u32::from(is_locked));
+    fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
+        let is_locked = self.pages.try_lock(lock, mode);
+        if is_locked {
+            self.locks.borrow_mut().push((lock, mode));
+        }
         is_locked
     }
 

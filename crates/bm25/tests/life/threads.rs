@@ -7,11 +7,12 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
 };
 
 use rag_bm25::{Scan, SegmentCache, cleanup, create, info, insert, merge_all, remove, top};
-use rag_pages::{Block, IndexError, LockMode, MemoryPages, Page, ReadPages, Tid, WritePages};
+use rag_pages::{
+    Block, IndexError, IndexLock, LockMode, MemoryPages, Page, ReadPages, Tid, WritePages,
+};
 
 use super::support::*;
 
@@ -103,38 +104,29 @@ fn sessions_insert_search_and_maintain_together() {
     verify_search(&pages, &model, &mut Random(9));
 }
 
-/// Inserts do without the maintenance lock until the pending list is long.
+/// Neither vacuum nor a merge stops inserts, of whatever length: they hold these locks.
 #[test]
-fn inserts_wait_when_the_pending_list_is_long() {
+fn inserts_wait_for_no_maintenance() {
     let pages = MemoryPages::new();
     create(&pages, &creation());
-    pages.lock(LockMode::Exclusive);
-    let length = || info(&pages).unwrap().pending_pages;
-    thread::scope(|scope| {
-        let inserter = scope.spawn(|| {
-            let mut model = Model::default();
-            while info(&pages).unwrap().segments == 0 && model.next < MANY {
-                let (row, id) = model.new_document();
-                // Documents with many words need the lock.
-                let mut words = words(id);
-                words.truncate(300);
-                insert(&pages, row, &terms(&words)).unwrap();
-                model.live.insert(row, id);
-            }
-            model
-        });
-        while length() < 512 {
-            assert!(!inserter.is_finished());
-            thread::sleep(Duration::from_millis(1));
+    let mut model = Model::default();
+    let insert_many = |model: &mut Model| {
+        for _ in 0..MANY {
+            insert_into(&pages, model).unwrap();
         }
-        thread::sleep(Duration::from_millis(50));
-        let is_waiting = length() == 512 && !inserter.is_finished();
-        pages.unlock(LockMode::Exclusive);
-        assert!(is_waiting);
-        let model = inserter.join().unwrap();
-        assert_eq!(info(&pages).unwrap().segments, 1);
-        verify(&pages, &model, "spilled");
-    });
+    };
+    let state = || info(&pages).unwrap();
+    pages.lock(IndexLock::First, LockMode::Exclusive);
+    insert_many(&mut model);
+    assert!(state().segments > 1 && state().pending_pages < 70);
+    pages.lock(IndexLock::Second, LockMode::Exclusive);
+    insert_many(&mut model);
+    assert!(state().pending_pages > 512);
+    pages.unlock(IndexLock::Second, LockMode::Exclusive);
+    pages.unlock(IndexLock::First, LockMode::Exclusive);
+    insert_into(&pages, &mut model).unwrap();
+    assert!(state().pending_pages < 70);
+    verify(&pages, &model, "spilled");
 }
 
 /// Pages that a standby replays. Searches do not keep them from being used again.

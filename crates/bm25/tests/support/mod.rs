@@ -178,11 +178,12 @@ pub fn small_index() -> MemoryPages {
         builder.add(row(number), &terms).unwrap();
     }
     builder.finish().unwrap();
-    for number in 400..1400 {
+    // fewer than vacuum makes a segment, so that the index has all kinds of pages
+    for number in 400..500 {
         insert(&pages, row(number), &random_terms(&mut random, 60, 300)).unwrap();
     }
     remove(&pages, &mut |tid| tid.block % 9 == 2).unwrap();
-    for number in 1400..1450 {
+    for number in 500..550 {
         insert(&pages, row(number), &random_terms(&mut random, 20, 300)).unwrap();
     }
     pages

@@ -10,7 +10,7 @@ mod relink;
 use rag_pages::{Block, LockMode, WritePages};
 
 use super::{
-    Index, IndexError, MAX_LEVELS,
+    Index, IndexError, MAX_LEVELS, STRUCTURE,
     allocate::change,
     cells::CELLS,
     index::Body,
@@ -143,8 +143,8 @@ impl<S: WritePages> Repair<'_, S> {
     }
 
     fn fence(&self) {
-        self.store.lock(LockMode::Exclusive);
-        self.store.unlock(LockMode::Exclusive);
+        self.store.lock(STRUCTURE, LockMode::Exclusive);
+        self.store.unlock(STRUCTURE, LockMode::Exclusive);
     }
 
     /// Reads all pages. Records their kinds and the tombstones of the base level, and counts the
@@ -284,7 +284,7 @@ impl<S: WritePages> Repair<'_, S> {
             return Ok(());
         };
         let (entry, level) = self.highest_node(top)?.unwrap_or((NONE, 0));
-        self.store.lock(LockMode::Exclusive);
+        self.store.lock(STRUCTURE, LockMode::Exclusive);
         let moved = MetaPage::update(self.store, |meta| {
             let moves = is_dead(meta).is_some();
             if moves {
@@ -292,7 +292,7 @@ impl<S: WritePages> Repair<'_, S> {
             }
             moves
         });
-        self.store.unlock(LockMode::Exclusive);
+        self.store.unlock(STRUCTURE, LockMode::Exclusive);
         moved
     }
 
@@ -325,9 +325,9 @@ impl<S: WritePages> Repair<'_, S> {
             return Ok(()); // a build has told the dimensions, and where the data lies
         }
         let store = Uninterrupted(self.store);
-        store.lock(LockMode::Exclusive);
+        store.lock(STRUCTURE, LockMode::Exclusive);
         let forgotten = self.forget_locked(&store);
-        store.unlock(LockMode::Exclusive);
+        store.unlock(STRUCTURE, LockMode::Exclusive);
         forgotten
     }
 
