@@ -41,6 +41,8 @@ sub stop_vacuum
 	my $pid = $vacuum->backend;
 	my $is_asleep = "SELECT wait_event = 'VacuumDelay' AND phase = '$phase'
 		FROM pg_stat_activity JOIN pg_stat_progress_vacuum USING (pid) WHERE pid = $pid";
+	my $locks = "SELECT array_agg(tuple) FROM pg_locks
+		WHERE pid = $pid AND locktype = 'tuple'";
 	await(
 		"vacuum is $phase",
 		sub {
@@ -48,10 +50,7 @@ sub stop_vacuum
 			return 0 if ask($node, $is_asleep) ne 't';
 			freeze($pid);
 			# while it sleeps, it has no lock of a page, nor of the table of locks
-			return 1
-			  if ask($node, $is_asleep) eq 't'
-			  and ask($node,
-				"SELECT array_agg(tuple) FROM pg_locks WHERE pid = $pid AND locktype = 'tuple'") eq '{1}';
+			return 1 if ask($node, $is_asleep) eq 't' and ask($node, $locks) eq '{1}';
 			thaw($pid);
 			return 0;
 		});

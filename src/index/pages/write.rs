@@ -213,8 +213,8 @@ fn precedes_all_snapshots(transaction: u64) -> bool {
     }
 }
 
-/// Returns the row whose lock stands for one of the index. Locks of pages would be more obvious, but
-/// PostgreSQL does not allow a session to take others beside them.
+/// Returns the row whose lock stands for one of the index. Locks of pages would be more obvious,
+/// but PostgreSQL does not allow a session to take others beside them.
 fn place_of(lock: IndexLock) -> pg_sys::ItemPointerData {
     pg_sys::ItemPointerData {
         ip_blkid: pg_sys::BlockIdData { bi_hi: 0, bi_lo: 0 },
