@@ -251,7 +251,7 @@ fn maintenance_notices_inserts() {
 #[test]
 fn vacuum_finds_documents_that_move() {
     let (base, mut end) = base(12, 2);
-    let is_dead = |row: Tid| row.offset % 3 == 0;
+    let is_dead = |row: Tid| row.offset.is_multiple_of(3);
     let next = end;
     // as many as make the pending list a segment
     end += 70;
