@@ -29,8 +29,14 @@ for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)),
 	subtest "SIGKILL of the $kind, $phase" => sub {
 		begin();
 		my (undef, $frozen) = hold($phase);
-		my $pid = worker($node, $kind);
-		kill 'KILL', $pid;
+		my $pid;
+		# a scheduler may end by itself before
+		await(
+			"a $kind is killed",
+			sub {
+				$pid = worker($node, $kind);
+				is_running($pid) && kill 'KILL', $pid;
+			});
 		restarted($pid, "the $kind");
 		release($frozen);
 		is_well("SIGKILL of the $kind, $phase");
