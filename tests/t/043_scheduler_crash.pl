@@ -29,14 +29,7 @@ for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)),
 	subtest "SIGKILL of the $kind, $phase" => sub {
 		begin();
 		my (undef, $frozen) = hold($phase);
-		my $pid;
-		# a scheduler may end by itself before
-		await(
-			"a $kind is killed",
-			sub {
-				$pid = worker($node, $kind);
-				is_running($pid) && kill 'KILL', $pid;
-			});
+		my $pid = end_worker($node, $kind, sub { is_running(@_) && kill 'KILL', @_ });
 		restarted($pid, "the $kind");
 		release($frozen);
 		is_well("SIGKILL of the $kind, $phase");
@@ -96,8 +89,8 @@ subtest 'SIGKILL of the postmaster' => sub {
 	is( $node->safe_psql(
 			'postgres', "SELECT next_scheduled_run > now() FROM rag.sources WHERE name = 'missed'"),
 		't', 'once');
-	my $pid = worker($node, 'scheduler');
-	is(ask($node, "SELECT pg_terminate_backend($pid)"), 't', 'another scheduler');
+	my $pid = end_worker($node, 'scheduler', sub { terminate($node, @_) });
+	ok($pid, 'another scheduler');
 	await("process $pid ends", sub { !is_running($pid) });
 	my $run = $node->safe_psql('postgres', "SELECT rag_sync('missed', wait => false)");
 	is($node->safe_psql('postgres', "SELECT rag_wait($run)"),

@@ -45,14 +45,8 @@ for my $phase (qw(queued fetching embedding storing))
 			my $before = begin();
 			my $witness = witness($node);
 			my (undef, $frozen) = hold($phase);
-			my $pid;
-			# a scheduler may end by itself before
-			await(
-				"a $kind is terminated",
-				sub {
-					$pid = worker($node, $kind);
-					ask($node, "SELECT pg_terminate_backend($pid)") eq 't';
-				});
+			my $pid = end_worker($node, $kind, sub { terminate($node, @_) });
+			ok($pid, "the $kind can be terminated");
 			await("the $kind ends", sub { !is_running($pid) });
 			if ($kind eq 'runner')
 			{

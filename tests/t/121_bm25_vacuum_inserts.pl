@@ -11,7 +11,7 @@ my $node = bm25_node(
 	'vacuum_inserts',
 	conf => "deadlock_timeout = 50ms\nlock_timeout = 2s\nautovacuum_naptime = 1s\n"
 	  . "autovacuum_vacuum_cost_delay = 5ms\nautovacuum_vacuum_cost_limit = 100\n");
-# vacuum is longer at the index than at the table, which has one
+# The texts are short, and the table has no other index, so that vacuum is long at this one.
 $node->safe_psql(
 	'postgres', "CREATE TABLE t (id serial, body text);
 	SELECT setseed(0.3); INSERT INTO t(body) SELECT sentence(3) FROM generate_series(1, 100000);

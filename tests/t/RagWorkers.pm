@@ -9,9 +9,9 @@ use RagCluster;
 use Test::More;
 
 our @EXPORT =
-  qw(workers worker runner suspend_and_end_runs await_workers await_scheduled await_true await_value
-  status_of log_lines cpu_ticks server_processes runs_never_overlap runs_are_consistent
-  all_runs_ended);
+  qw(workers worker end_worker terminate runner suspend_and_end_runs await_workers await_scheduled
+  await_true await_value status_of log_lines cpu_ticks server_processes runs_never_overlap
+  runs_are_consistent all_runs_ended);
 
 # The extension's workers without the supervisor, as "rag scheduler postgres, ...". Includes runners
 # and workers that are starting.
@@ -43,6 +43,23 @@ sub worker
 				WHERE false') if $look && !$pid;
 			return $pid;
 		});
+}
+
+# Ends the worker of a kind with a function that returns true if there was such a process: a
+# scheduler may end by itself before. Returns its process id.
+sub end_worker
+{
+	my ($node, $kind, $end) = @_;
+	my $pid;
+	await("a $kind is ended", sub { $end->($pid = worker($node, $kind)) });
+	return $pid;
+}
+
+# True if a backend was there to be terminated.
+sub terminate
+{
+	my ($node, $pid) = @_;
+	return ask($node, "SELECT pg_terminate_backend($pid)") eq 't';
 }
 
 # The process that runs a source.
