@@ -10,13 +10,17 @@ use super::{
 };
 use crate::error::Error;
 
-/// What a statement does.
+/// How a statement runs.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum Mode {
     /// It only reads, and takes no transaction id.
     Read,
     /// It writes or locks.
     Write,
+    /// It only reads, and is kept.
+    ReadPrepared,
+    /// It writes or locks, and is kept.
+    WritePrepared,
 }
 
 impl Rights {
@@ -40,7 +44,7 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        collect(read, |read| self.run(Kind::Read, statement, args, read))
+        collect(read, |read| self.run(Mode::Read, statement, args, read))
     }
 
     /// Runs one statement that writes or locks, and reads each row of its result.
@@ -50,7 +54,7 @@ impl Rights {
         args: &[DatumWithOid<'_>],
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
-        collect(read, |read| self.run(Kind::Write, statement, args, read))
+        collect(read, |read| self.run(Mode::Write, statement, args, read))
     }
 
     /// [`execute_returning`](Self::execute_returning) for a statement that one session runs
@@ -62,7 +66,7 @@ impl Rights {
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         collect(read, |read| {
-            self.run_prepared(Kind::Write, statement, args, read)
+            self.run(Mode::WritePrepared, statement, args, read)
         })
     }
 
@@ -75,44 +79,32 @@ impl Rights {
         read: impl FnMut(Row<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         collect(read, |read| {
-            self.run_prepared(Kind::Read, statement, args, read)
+            self.run(Mode::ReadPrepared, statement, args, read)
         })
     }
 
     fn run(
         &self,
-        kind: Kind,
+        mode: Mode,
         statement: &str,
         args: &[DatumWithOid<'_>],
         read: &mut ReadRow<'_>,
     ) -> Result<(), Error> {
         self.check()?;
-        match kind {
-            Kind::Read => {
+        match mode {
+            Mode::Read => {
                 Spi::connect(|client| read_rows(client.select(statement, None, args)?, read))
             }
-            Kind::Write => {
+            Mode::Write => {
                 Spi::connect_mut(|client| read_rows(client.update(statement, None, args)?, read))
             }
-        }
-    }
-
-    fn run_prepared(
-        &self,
-        kind: Kind,
-        statement: &str,
-        args: &[DatumWithOid<'_>],
-        read: &mut ReadRow<'_>,
-    ) -> Result<(), Error> {
-        self.check()?;
-        match kind {
-            Kind::Read => Spi::connect(|client| {
+            Mode::ReadPrepared => Spi::connect(|client| {
                 let prepared = prepared(statement, args, |types| {
                     Ok(client.prepare(statement, types)?.keep())
                 })?;
                 read_rows(client.select(&*prepared, None, args)?, read)
             }),
-            Kind::Write => Spi::connect_mut(|client| {
+            Mode::WritePrepared => Spi::connect_mut(|client| {
                 let prepared = prepared(statement, args, |types| {
                     Ok(client.prepare_mut(statement, types)?.keep())
                 })?;
