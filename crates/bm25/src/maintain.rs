@@ -107,6 +107,10 @@ fn merge_young(pages: &impl ReusePages, is_alone: bool) -> Result<(), IndexError
 /// # Errors
 /// The meta page is corrupted.
 pub fn freeze(pages: &impl ReusePages) -> Result<u64, IndexError> {
+    let meta = Meta::read(pages)?;
+    if meta.frozen == meta.next_number {
+        return Ok(meta.frozen); // vacuum of an index that has not changed writes nothing
+    }
     Meta::update(pages, |meta| {
         meta.frozen = meta.next_number;
         Ok(meta.frozen)
