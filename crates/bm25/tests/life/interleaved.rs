@@ -1,6 +1,9 @@
 //! Two sessions whose steps alternate: at each step of one, the other does something.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    ops::Range,
+};
 
 use rag_bm25::{
     Scan, SegmentCache, Terms, check, cleanup, create, info, insert, merge_all, remove, score_rows,
@@ -119,6 +122,15 @@ fn put(pages: &impl ReusePages, id: u64, bytes: usize) {
     insert(pages, tid(id), &terms_of(id, bytes)).unwrap();
 }
 
+/// Returns true if the other session does not hold a lock.
+fn is_free(pages: &MemoryPages, lock: IndexLock) -> bool {
+    let is_free = pages.try_lock(lock, LockMode::Exclusive);
+    if is_free {
+        pages.unlock(lock, LockMode::Exclusive);
+    }
+    is_free
+}
+
 /// Makes all a segment, if the other session holds no lock.
 fn merge_if_possible(pages: &MemoryPages) {
     let locks = [
@@ -127,14 +139,7 @@ fn merge_if_possible(pages: &MemoryPages) {
         IndexLock::Third,
         IndexLock::Fourth,
     ];
-    let is_free = |lock: IndexLock| {
-        let is_free = pages.try_lock(lock, LockMode::Exclusive);
-        if is_free {
-            pages.unlock(lock, LockMode::Exclusive);
-        }
-        is_free
-    };
-    if locks.into_iter().all(is_free) {
+    if locks.into_iter().all(|lock| is_free(pages, lock)) {
         merge_all(pages).unwrap();
     }
 }
@@ -276,6 +281,50 @@ fn vacuum_finds_documents_that_move() {
         let expected = (0..end).filter(|id| *id >= next || !is_dead(tid(*id)));
         assert!(left.into_iter().eq(expected.map(tid)), "step {step}");
     }
+}
+
+/// A session spills while another merges older segments.
+#[test]
+fn spills_and_merges_go_on_together() {
+    let base = MemoryPages::new();
+    create(&base, &creation());
+    let put_all = |pages: &MemoryPages, ids: Range<u64>| ids.for_each(|id| put(pages, id, 7000));
+    for segment in 0..7 {
+        put_all(&base, segment * 10..segment * 10 + 10);
+        cleanup(&base).unwrap();
+    }
+    let (end, later) = (80, 150);
+    put_all(&base, 70..end);
+    assert_eq!(info(&base).unwrap().segments, 7);
+    let mut together = 0;
+    for merges_all in [true, false] {
+        for step in (0..).step_by(11) {
+            let pages = base.copy();
+            pages.end_readers();
+            let inserted = Cell::new(end);
+            let action = || {
+                // The other session releases this lock within its step. Nobody can wait for it here.
+                if is_free(&pages, IndexLock::Fourth) {
+                    put_all(&pages, end..later);
+                    inserted.set(later);
+                }
+            };
+            let store = Interleaved::new(&pages, step, action);
+            if merges_all {
+                merge_all(&store).unwrap();
+            } else {
+                cleanup(&store).unwrap();
+            }
+            let is_done = store.is_done();
+            drop(store);
+            if !is_done {
+                break;
+            }
+            verify_documents(&pages, inserted.get(), &format!("step {step}"));
+            together += u32::from(info(&pages).unwrap().segments == 2);
+        }
+    }
+    assert!(together > 10, "{together}");
 }
 
 #[test]
