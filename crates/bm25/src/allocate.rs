@@ -346,7 +346,8 @@ pub fn provide_spare(pages: &impl ReusePages) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Moves one extent to the spare blocks. Returns false if there are enough, or none can be had.
+/// Moves one extent to the spare blocks. Returns false if there are enough of them, or if no
+/// dropped block may be used again.
 fn provide_some(pages: &impl ReusePages, horizon: &mut Horizon) -> Result<bool, IndexError> {
     let meta = Meta::read(pages)?;
     let room = SPARE_WANTED.saturating_sub(meta.spare.len()) as u32;

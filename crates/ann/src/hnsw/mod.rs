@@ -53,8 +53,8 @@ pub use repair::repair;
 pub use scan::{Scan, ScanLimits, UnreadRows};
 pub use vacuum::{Removal, remove};
 
-/// The structure lock. Inserts hold it shared while they choose neighbours. Whoever changes the
-/// entry point, or needs that no insert is under way, holds it exclusively.
+/// The structure lock. Inserts hold it shared while they choose neighbours. A session that changes
+/// the entry point, or that needs all earlier inserts to have ended, holds it exclusively.
 const STRUCTURE: IndexLock = IndexLock::First;
 
 /// Maximum number of dimensions of an indexed vector.
