@@ -303,7 +303,7 @@ fn spills_and_merges_go_on_together() {
             pages.end_readers();
             let inserted = Cell::new(end);
             let action = || {
-                // The other session releases this lock within its step. Nobody can wait for it here.
+                // The other session releases it within its step. Nobody can wait for it here.
                 if is_free(&pages, IndexLock::Fourth) {
                     put_all(&pages, end..later);
                     inserted.set(later);
