@@ -240,6 +240,12 @@ pub fn id_if_any() -> pg_sys::TransactionId {
     unsafe { pg_sys::GetCurrentTransactionIdIfAny() }
 }
 
+/// Gives the current (sub)transaction an id if it has none yet.
+pub fn take_id() {
+    // SAFETY: callers are in a transaction without parallel workers.
+    unsafe { pg_sys::GetCurrentTransactionId() };
+}
+
 /// Returns true if `id` is the current transaction or one of its subtransactions that was not
 /// rolled back.
 pub fn is_current(id: pg_sys::TransactionId) -> bool {
@@ -259,10 +265,12 @@ pub enum TransactionEnd {
 }
 
 type Action = Box<dyn FnOnce()>;
+type BeforeCommit = fn() -> Result<(), Error>;
 
 thread_local! {
     static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
     static CALLBACKS: RefCell<Vec<fn(TransactionEnd)>> = const { RefCell::new(vec![]) };
+    static BEFORE_COMMIT: RefCell<Vec<BeforeCommit>> = const { RefCell::new(vec![]) };
     /// Actions, with the subtransaction that each belongs to.
     static ACTIONS: RefCell<Vec<(pg_sys::TransactionId, Action)>> = const { RefCell::new(vec![]) };
 }
@@ -279,10 +287,21 @@ fn register() {
 pub fn on_end(callback: fn(TransactionEnd)) {
     register();
     CALLBACKS.with_borrow_mut(|callbacks| {
-        if !callbacks
-            .iter()
-            .any(|known| std::ptr::fn_addr_eq(*known, callback))
-        {
+        let mut known = callbacks.iter();
+        if !known.any(|known| std::ptr::fn_addr_eq(*known, callback)) {
+            callbacks.push(callback);
+        }
+    });
+}
+
+/// Registers a callback for every transaction of this process from now on, before it is committed
+/// or prepared. The callback may use the database. The transaction is rolled back if it fails. A
+/// second registration has no effect.
+pub fn before_commit(callback: BeforeCommit) {
+    register();
+    BEFORE_COMMIT.with_borrow_mut(|callbacks| {
+        let mut known = callbacks.iter();
+        if !known.any(|known| std::ptr::fn_addr_eq(*known, callback)) {
             callbacks.push(callback);
         }
     });
@@ -302,8 +321,17 @@ pub fn at_commit(action: impl FnOnce() + 'static) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn call_back(event: pg_sys::XactEvent::Type, _argument: *mut c_void) {
-    use pg_sys::XactEvent::{XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PREPARE};
+    use pg_sys::XactEvent::{
+        XACT_EVENT_ABORT, XACT_EVENT_COMMIT, XACT_EVENT_PRE_COMMIT, XACT_EVENT_PRE_PREPARE,
+        XACT_EVENT_PREPARE,
+    };
     let end = match event {
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
+            for callback in BEFORE_COMMIT.with_borrow(Vec::clone) {
+                callback().unwrap_or_else(|error| error.raise());
+            }
+            return;
+        }
         XACT_EVENT_COMMIT => TransactionEnd::Commit,
         XACT_EVENT_ABORT => TransactionEnd::Abort,
         XACT_EVENT_PREPARE => TransactionEnd::Prepare,

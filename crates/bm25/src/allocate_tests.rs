@@ -5,8 +5,10 @@ use rag_pages::{MemoryPages, ReadPages, Tid};
 
 use super::*;
 use crate::{
+    free,
     meta::{Creation, create},
     pending,
+    record::encode_document,
     score::Parameters,
     terms::Terms,
 };
@@ -19,6 +21,7 @@ fn new_index() -> MemoryPages {
         label: b"",
     };
     create(&pages, &creation);
+    pages.leave_alone();
     pages
 }
 
@@ -105,7 +108,9 @@ fn append(pages: &MemoryPages, n: u32) {
         block: n,
         offset: 1,
     };
-    pending::append(pages, tid, &terms).unwrap();
+    let mut records = vec![];
+    encode_document(tid, &terms, &mut records).unwrap();
+    pending::append(pages, &records).unwrap();
 }
 
 #[derive(Debug, Clone)]
@@ -136,6 +141,8 @@ enum Step {
     },
     EndReaders,
     ProvideSpare,
+    /// Put free blocks in order, and cut the file.
+    Tidy,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -148,6 +155,7 @@ fn step() -> impl Strategy<Value = Step> {
         (1..200_usize, 0..4_usize).prop_map(|(blocks, others)| Step::Together { blocks, others }),
         Just(Step::EndReaders),
         Just(Step::ProvideSpare),
+        Just(Step::Tidy),
     ]
 }
 
@@ -207,6 +215,10 @@ fn run(pages: &MemoryPages, step: &Step) {
         }
         Step::EndReaders => pages.end_readers(),
         Step::ProvideSpare => provide_spare(pages).unwrap(),
+        Step::Tidy => {
+            free::tidy(pages).unwrap();
+            free::cut(pages).unwrap();
+        }
     }
 }
 
@@ -341,5 +353,65 @@ fn the_meta_page_always_has_room_for_dropped_chains() {
         },
     );
     assert!(Meta::read(&pages).unwrap().high_water < before + 700);
+    owners(&pages);
+}
+
+#[test]
+fn free_blocks_at_the_end_are_cut_and_the_others_are_used_in_order() {
+    let pages = new_index();
+    let write = |blocks| run(&pages, &Step::Write { blocks, inserts: 0 });
+    (0..6).for_each(|_| write(300));
+    let segments = Meta::read(&pages).unwrap().segments;
+    let drop = |entry: &SegmentEntry| {
+        let space = Allocation::begin(&pages, Writer::Spill).unwrap();
+        space.publish(None, &[*entry], false).unwrap();
+    };
+    // the last but one first, so that the chains are not in order
+    [4, 5, 1, 3].into_iter().for_each(|i| drop(&segments[i]));
+    let before = owners(&pages);
+    free::tidy(&pages).unwrap();
+    assert_eq!(owners(&pages), before, "readers may still read the blocks");
+    pages.end_readers();
+    free::tidy(&pages).unwrap();
+    free::cut(&pages).unwrap();
+    let last = owners(&pages)
+        .into_iter()
+        .rfind(|(_, owner)| owner.starts_with("segment"));
+    let (last, owner) = last.unwrap();
+    assert_eq!(owner, format!("segment {}", segments[2].id));
+    assert_eq!(pages.block_count(), last + 1);
+    assert_eq!(Meta::read(&pages).unwrap().dropped.len(), 1);
+    let free: Vec<Block> = owners(&pages)
+        .into_iter()
+        .filter_map(|(block, owner)| (owner == "dropped").then_some(block))
+        .collect();
+    let mut space = Allocation::begin(&pages, Writer::Spill).unwrap();
+    let taken = take(&pages, &mut space, 200);
+    assert!(taken.is_sorted());
+    assert!(taken.iter().all(|block| free[..250].contains(block)));
+}
+
+#[test]
+fn an_index_without_documents_becomes_a_page() {
+    let pages = new_index();
+    run(
+        &pages,
+        &Step::Write {
+            blocks: 900,
+            inserts: 9,
+        },
+    );
+    run(&pages, &Step::Spill);
+    run(
+        &pages,
+        &Step::Merge {
+            segments: 1,
+            blocks: 0,
+        },
+    );
+    pages.end_readers();
+    free::tidy(&pages).unwrap();
+    free::cut(&pages).unwrap();
+    assert_eq!(pages.block_count(), 1);
     owners(&pages);
 }

@@ -18,8 +18,9 @@ use crate::{
 /// Reads the whole index. Calls `report` with each problem and its block, and `on_row` with the
 /// heap row of each document that is not deleted.
 ///
-/// No session spills or merges meanwhile, but inserts go on. On a standby this cannot be prevented,
-/// so that it may report what is being replayed.
+/// No session merges large segments meanwhile, but inserts go on, and spill: the caller's snapshot
+/// keeps what they drop. On a standby nothing can be prevented, so that it may report what is being
+/// replayed.
 ///
 /// # Errors
 /// There is too little memory.
@@ -29,58 +30,13 @@ pub fn check(
     report: &mut dyn FnMut(Block, String),
 ) -> Result<(), IndexError> {
     if pages.is_in_recovery() {
-        return run(pages, on_row, report);
+        let check = Check::structure(pages, on_row, report)?;
+        return check.map_or(Ok(()), |mut check| check.contents());
     }
     exclusively(pages, MERGE, || {
-        exclusively(pages, SPILL, || run(pages, on_row, report))
+        let check = exclusively(pages, SPILL, || Check::structure(pages, on_row, report))?;
+        check.map_or(Ok(()), |mut check| check.contents())
     })
-}
-
-fn run(
-    pages: &impl ReusePages,
-    on_row: &mut dyn FnMut(Tid),
-    report: &mut dyn FnMut(Block, String),
-) -> Result<(), IndexError> {
-    let meta = match Meta::read(pages) {
-        Ok(meta) => meta,
-        Err(error) => {
-            let (block, problem) = error.into_problem()?;
-            report(block, problem);
-            return Ok(());
-        }
-    };
-    let blocks = meta.high_water as usize;
-    let mut check = Check {
-        pages,
-        meta: &meta,
-        owned: Blocks::new(blocks)?,
-        used: Blocks::new(blocks)?,
-        on_row,
-        report,
-    };
-    check.own(0);
-    for block in &meta.spare {
-        check.own(*block);
-    }
-    for list in meta.lists() {
-        let result = check.list(list);
-        check.note(result)?;
-    }
-    for list in &meta.in_flight {
-        let result = check.in_flight(list);
-        check.note(result)?;
-    }
-    for chain in &meta.dropped {
-        let result = check.chain(chain.head, chain.tail, &mut |_, _| Ok(()));
-        check.note(result)?;
-    }
-    for entry in &meta.segments {
-        let result = check.segment(entry);
-        check.note(result)?;
-    }
-    check.ids();
-    check.unowned();
-    Ok(())
 }
 
 /// A set of blocks.
@@ -152,16 +108,77 @@ impl PendingPages {
 
 struct Check<'a, P> {
     pages: &'a P,
-    meta: &'a Meta,
+    meta: Meta,
     /// Blocks that have an owner.
     owned: Blocks,
+    /// Segments, with the blocks that they own beside their owner pages.
+    segments: Vec<(SegmentEntry, Vec<Extent>)>,
     /// Pages that segments use.
     used: Blocks,
     on_row: &'a mut dyn FnMut(Tid),
     report: &'a mut dyn FnMut(Block, String),
 }
 
-impl<P: ReusePages> Check<'_, P> {
+impl<'a, P: ReusePages> Check<'a, P> {
+    /// Checks who owns which block, and the pending documents. Returns `None` if nothing else can
+    /// be checked.
+    fn structure(
+        pages: &'a P,
+        on_row: &'a mut dyn FnMut(Tid),
+        report: &'a mut dyn FnMut(Block, String),
+    ) -> Result<Option<Self>, IndexError> {
+        let meta = match Meta::read(pages) {
+            Ok(meta) => meta,
+            Err(error) => {
+                let (block, problem) = error.into_problem()?;
+                report(block, problem);
+                return Ok(None);
+            }
+        };
+        let blocks = meta.high_water as usize;
+        let mut check = Self {
+            pages,
+            meta: meta.clone(),
+            owned: Blocks::new(blocks)?,
+            segments: vec![],
+            used: Blocks::new(blocks)?,
+            on_row,
+            report,
+        };
+        check.own(0);
+        for block in &meta.spare {
+            check.own(*block);
+        }
+        for list in meta.lists() {
+            let result = check.list(list);
+            check.note(result)?;
+        }
+        for list in &meta.in_flight {
+            let result = check.in_flight(list);
+            check.note(result)?;
+        }
+        for chain in &meta.dropped {
+            let result = check.chain(chain.head, chain.tail, &mut |_, _| Ok(()));
+            check.note(result)?;
+        }
+        for entry in &meta.segments {
+            let result = check.owned_by_segment(entry);
+            check.note(result)?;
+        }
+        check.ids();
+        check.unowned();
+        Ok(Some(check))
+    }
+
+    /// Checks what is in the segments.
+    fn contents(&mut self) -> Result<(), IndexError> {
+        for (entry, extents) in std::mem::take(&mut self.segments) {
+            let result = self.segment(&entry, &extents);
+            self.note(result)?;
+        }
+        Ok(())
+    }
+
     /// Reports an error that is about a page, and returns any other.
     fn note(&mut self, result: Result<(), IndexError>) -> Result<(), IndexError> {
         if let Err(error) = result {
@@ -272,7 +289,7 @@ impl<P: ReusePages> Check<'_, P> {
         Ok(())
     }
 
-    fn segment(&mut self, entry: &SegmentEntry) -> Result<(), IndexError> {
+    fn owned_by_segment(&mut self, entry: &SegmentEntry) -> Result<(), IndexError> {
         let pages = self.pages;
         let mut extents = vec![];
         let is_ours =
@@ -283,6 +300,11 @@ impl<P: ReusePages> Check<'_, P> {
             (self.report)(entry.owner, problem);
         }
         extents.sort_unstable_by_key(|extent| extent.first);
+        push(&mut self.segments, (*entry, extents)).map_err(IndexError::of_memory)
+    }
+
+    fn segment(&mut self, entry: &SegmentEntry, extents: &[Extent]) -> Result<(), IndexError> {
+        let pages = self.pages;
         let reader = SegmentReader::open(pages, entry)?;
         let mut foreign: Vec<Block> = vec![];
         let used = &mut self.used;

@@ -42,7 +42,8 @@ impl Default for Horizon {
 }
 
 impl Horizon {
-    fn is_past(&mut self, pages: &impl ReusePages, stamp: u64) -> bool {
+    /// Returns true if all readers from before a stamp have ended.
+    pub fn is_past(&mut self, pages: &impl ReusePages, stamp: u64) -> bool {
         if stamp > self.past && stamp < self.present {
             if pages.is_past(stamp) {
                 self.past = stamp;

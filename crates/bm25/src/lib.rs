@@ -7,7 +7,7 @@
 //! * [`segment`] an inverted index on pages, written once; [`search`] what answers a query
 //! * [`format`] every field of the other pages, [`meta`] the meta page, [`list`] chains of pages,
 //!   [`pending`] and [`record`] documents that are not in a segment yet, [`allocate`], [`horizon`]
-//!   and [`owner`] blocks and who owns them
+//!   and [`owner`] blocks and who owns them, [`free`] free blocks in order
 //! * [`insert`], [`maintain`], [`vacuum`] change an index under the [`locks`], [`build`] makes one
 //!   of a table
 //! * [`check`] and [`info`] read the whole index
@@ -16,6 +16,7 @@ mod allocate;
 mod build;
 mod check;
 mod format;
+mod free;
 mod horizon;
 mod info;
 mod insert;
@@ -36,7 +37,7 @@ mod vacuum;
 pub use build::Builder;
 pub use check::check;
 pub use info::{Info, info};
-pub use insert::insert;
+pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
 pub use score::{Parameters, Scorer, Statistics};

@@ -12,6 +12,7 @@ use rag_pages::{IndexError, LockMode, ReusePages, Tid, memory::push};
 use crate::{
     allocate::{Allocation, provide_spare, reclaim},
     format::{MAX_SEGMENTS, SegmentEntry},
+    free, insert,
     locks::{MERGE, SPILL, exclusively},
     meta::{Meta, Writer},
     pending::{self, Record},
@@ -57,38 +58,80 @@ pub fn level(entry: &SegmentEntry) -> usize {
 }
 
 /// Does what is due after an insert that has made the pending list `length` pages long, unless
-/// another session does.
+/// another session does. Segments are only merged if there are too many of them, if the caller
+/// `has_written` some.
 ///
 /// # Errors
 /// A page is corrupted. Memory runs out.
-pub fn relieve(pages: &impl ReusePages, length: u32) -> Result<(), IndexError> {
+pub fn relieve(pages: &impl ReusePages, length: u32, has_written: bool) -> Result<(), IndexError> {
     if length < SPILL_PAGES || !pages.try_lock(SPILL, LockMode::Exclusive) {
         return Ok(());
     }
-    let result = relieve_locked(pages, length);
+    let may_merge = length < LONG_LIST && !has_written;
+    let result = spill(pages, SPILL_PAGES)
+        .and_then(|()| merge_as_insert(pages, may_merge))
+        .and_then(|()| provide_spare(pages));
     pages.unlock(SPILL, LockMode::Exclusive);
     result
 }
 
-fn relieve_locked(pages: &impl ReusePages, length: u32) -> Result<(), IndexError> {
+/// Makes records of documents a segment. Returns false if another session spills, unless it
+/// `waits`, or if the meta page has no room. See [`relieve`] for merges.
+///
+/// # Errors
+/// A page is corrupted. Memory runs out.
+pub fn write_segment(
+    pages: &impl ReusePages,
+    records: &[u8],
+    waits: bool,
+    has_written: bool,
+) -> Result<bool, IndexError> {
+    if waits {
+        pages.lock(SPILL, LockMode::Exclusive);
+    } else if !pages.try_lock(SPILL, LockMode::Exclusive) {
+        return Ok(false);
+    }
+    let result = write_segment_locked(pages, records, has_written);
+    pages.unlock(SPILL, LockMode::Exclusive);
+    result
+}
+
+fn write_segment_locked(
+    pages: &impl ReusePages,
+    records: &[u8],
+    has_written: bool,
+) -> Result<bool, IndexError> {
+    merge_as_insert(pages, !has_written)?;
+    if Meta::read(pages)?.segments.len() >= MAX_SEGMENTS {
+        return Ok(false);
+    }
+    let mut documents = Documents::default();
+    for (_, record) in insert::records(records) {
+        pages.check_interrupts();
+        documents.add(&record)?;
+    }
+    let mut space = Allocation::begin(pages, Writer::Spill)?;
+    let written = documents.inverted.write(pages, &mut space)?;
+    space.publish(Some(written), &[], false)?;
+    Ok(true)
+}
+
+/// Merges segments as far as inserts do: if it may, or if there are too many. The session holds the
+/// spill lock.
+fn merge_as_insert(pages: &impl ReusePages, may_merge: bool) -> Result<(), IndexError> {
+    if !may_merge && Meta::read(pages)?.segments.len() < CROWDED {
+        return Ok(());
+    }
     // Without the merge lock, the frozen segments are another session's.
     let is_alone = pages.try_lock(MERGE, LockMode::Exclusive);
-    let result = spill_and_merge(pages, length, is_alone);
+    let result = merge_young(pages, is_alone);
     if is_alone {
         pages.unlock(MERGE, LockMode::Exclusive);
     }
     result
 }
 
-fn spill_and_merge(pages: &impl ReusePages, length: u32, is_alone: bool) -> Result<(), IndexError> {
-    spill(pages, SPILL_PAGES)?;
-    if length < LONG_LIST || Meta::read(pages)?.segments.len() >= CROWDED {
-        merge_young(pages, is_alone)?;
-    }
-    provide_spare(pages)
-}
-
-/// Merges segments as far as inserts do. The session holds the spill lock.
+/// Merges segments until nothing is due for an insert. The session holds the spill lock.
 fn merge_young(pages: &impl ReusePages, is_alone: bool) -> Result<(), IndexError> {
     loop {
         let meta = Meta::read(pages)?;
@@ -159,6 +202,7 @@ pub fn merge_unseen(pages: &impl ReusePages) -> Result<(), IndexError> {
 /// A page is corrupted. Memory runs out.
 pub fn merge_all(pages: &impl ReusePages) -> Result<(), IndexError> {
     exclusively(pages, MERGE, || {
+        free::tidy(pages)?;
         reclaim(pages, Writer::Merge)?;
         let frozen = exclusively(pages, SPILL, || {
             spill(pages, 1)?;
@@ -170,7 +214,8 @@ pub fn merge_all(pages: &impl ReusePages) -> Result<(), IndexError> {
             merge_segments(pages, &segments, Writer::Merge)?;
         }
         provide_spare(pages)
-    })
+    })?;
+    free::cut(pages)
 }
 
 /// Makes the pending list a segment, if it has at least `from` pages. Finishes a spill and drops a

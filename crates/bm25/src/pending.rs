@@ -5,63 +5,55 @@
 
 use std::mem::offset_of;
 
-use rag_pages::{Block, IndexError, Page, PageUse, ReadPages, ReusePages, Tid, memory};
+use rag_pages::{Block, IndexError, Page, PageUse, ReadPages, ReusePages};
 
-pub use crate::record::{Record, hash, is_single};
+pub use crate::record::{Record, hash};
 use crate::{
     allocate,
     format::{
-        PENDING_ROOM, PageKind, PendingBytes, RECORD_HEAD, change, content, content_mut, expect,
-        init, is, next, put, read, set_next, u16_at,
+        PENDING_ROOM, PageKind, PendingBytes, change, content, content_mut, expect, init, is, next,
+        put, read, set_next, u16_at,
     },
     locks::{APPEND, exclusively},
     meta::{Meta, PageList, pending_list},
-    norm,
-    record::{self, CONTINUATION, CONTINUES, encode, size},
-    terms::Terms,
+    record,
 };
 
-/// Appends a document to the pending list. Returns the number of the list's pages.
+/// Appends records of documents to the pending list. Returns the number of the list's pages.
 ///
-/// A document that is not [a single record](is_single) is appended by a session with the [append
-/// lock](APPEND), so that no spill separates its records.
+/// Documents of several records are appended by a session with the [append lock](APPEND), so that
+/// no spill separates the records.
 ///
 /// # Errors
-/// A page is corrupted. Memory runs out.
-pub fn append(pages: &impl ReusePages, tid: Tid, terms: &Terms) -> Result<u32, IndexError> {
-    let norm = norm::encode(terms.length());
-    let mut rest = terms.iter().peekable();
-    let (mut chunk, mut bytes) = (vec![], vec![]);
-    let (mut flags, mut count) = (0, 0);
-    while rest.peek().is_some() {
+/// A page is corrupted.
+pub fn append(pages: &impl ReusePages, records: &[u8]) -> Result<u32, IndexError> {
+    let (mut rest, mut length) = (records, 0);
+    while !rest.is_empty() {
         pages.check_interrupts();
-        chunk.clear();
-        let mut room = PENDING_ROOM - RECORD_HEAD;
-        while let Some((term, frequency)) = rest.next_if(|(term, f)| size(term, *f) <= room) {
-            room -= size(term, frequency);
-            memory::push(&mut chunk, (hash(term), term, frequency))
-                .map_err(IndexError::of_memory)?;
-        }
-        if chunk.is_empty() {
-            // `Terms` has no terms as long as a page.
-            break;
-        }
-        let more = if rest.peek().is_some() { CONTINUES } else { 0 };
-        encode(tid, flags | more, norm, &mut chunk, &mut bytes)?;
-        count = append_record(pages, &bytes)?;
-        flags = CONTINUATION;
+        let appended = append_some(pages, rest)?;
+        length = appended.length;
+        rest = &rest[appended.bytes..];
     }
-    Ok(count)
+    Ok(length)
 }
 
-/// What came of the attempt to append a record to the last page, if the page has room.
+/// Records that were appended.
+struct Appended {
+    bytes: usize,
+    /// Number of the list's pages.
+    length: u32,
+}
+
+/// What came of the attempt to append records to the last page.
 enum Attempt {
-    Done,
+    /// So many bytes had room.
+    Done(usize),
     /// The page is no longer the last one of the list.
     Outdated,
 }
 
-fn append_record(pages: &impl ReusePages, record: &[u8]) -> Result<u32, IndexError> {
+/// Appends as many records as have room on the last page, or on a new one if it is full.
+fn append_some(pages: &impl ReusePages, records: &[u8]) -> Result<Appended, IndexError> {
     let mut outdated = None;
     loop {
         let list = pending_list(pages)?;
@@ -70,11 +62,12 @@ fn append_record(pages: &impl ReusePages, record: &[u8]) -> Result<u32, IndexErr
                 if !is_open(page, list.id) {
                     return Ok(Some(Attempt::Outdated));
                 }
-                let is_done = push(page, list.tail, record)?;
-                Ok(is_done.then_some(Attempt::Done))
+                let bytes = push(page, list.tail, records)?;
+                Ok((bytes > 0).then_some(Attempt::Done(bytes)))
             })?;
+            let length = list.blocks;
             match attempt {
-                Some(Attempt::Done) => return Ok(list.blocks),
+                Some(Attempt::Done(bytes)) => return Ok(Appended { bytes, length }),
                 Some(Attempt::Outdated) if outdated == Some(list) => {
                     // The page and the meta page are changed together.
                     let problem = "the last pending page does not belong to the pending list";
@@ -87,26 +80,28 @@ fn append_record(pages: &impl ReusePages, record: &[u8]) -> Result<u32, IndexErr
                 None => {}
             }
         }
-        if append_page(pages, &list, record)? {
-            return Ok(list.blocks.saturating_add(1));
+        if let Some(bytes) = append_page(pages, &list, records)? {
+            let length = list.blocks.saturating_add(1);
+            return Ok(Appended { bytes, length });
         }
     }
 }
 
-/// Appends a page with a record. Returns false if the list has changed meanwhile.
+/// Appends a page with as many records as it has room for. Returns their bytes, or `None` if the
+/// list has changed meanwhile.
 fn append_page(
     pages: &impl ReusePages,
     list: &PageList,
-    record: &[u8],
-) -> Result<bool, IndexError> {
+    records: &[u8],
+) -> Result<Option<usize>, IndexError> {
     let meta = Meta::read(pages)?;
     if meta.pending != *list {
-        return Ok(false);
+        return Ok(None);
     }
     let block = allocate::candidate(pages, &meta);
     let both = [(list.tail, PageUse::Change), (block, PageUse::New)];
     let others = if list.is_empty() { &both[1..] } else { &both };
-    let changed = Meta::change(pages, others, |meta, others| {
+    Meta::change(pages, others, |meta, others| {
         if meta.pending != *list || !allocate::claim(meta, block)? {
             return Ok(None);
         }
@@ -124,9 +119,9 @@ fn append_page(
         meta.pending.tail = block;
         meta.pending.blocks = list.blocks.saturating_add(1);
         init(new, list.id, PageKind::Pending);
-        Ok(push(new, block, record)?.then_some(()))
-    })?;
-    Ok(changed.is_some())
+        let bytes = push(new, block, records)?;
+        Ok((bytes > 0).then_some(bytes))
+    })
 }
 
 /// Makes the pending list the spilled one, and begins another. There must be no spilled list.
@@ -188,18 +183,22 @@ pub fn next_page(page: &Page) -> Block {
     if is_closed(page) { 0 } else { next(page) }
 }
 
-/// Appends a record to a page. Returns false if there is no room.
-fn push(page: &mut Page, block: Block, record: &[u8]) -> Result<bool, IndexError> {
+/// Appends as many records to a page as it has room for. Returns their bytes.
+fn push(page: &mut Page, block: Block, records: &[u8]) -> Result<usize, IndexError> {
     let used = used(page, block)?;
+    let mut bytes = 0;
+    while let Some(record) = Record::parse(&records[bytes..]) {
+        if used + bytes + record.bytes() > PENDING_ROOM {
+            break;
+        }
+        bytes += record.bytes();
+    }
     let b = content_mut(page);
     let start = size_of::<PendingBytes>() + used;
-    if used + record.len() > PENDING_ROOM {
-        return Ok(false);
-    }
-    b[start..start + record.len()].copy_from_slice(record);
-    let used = (used + record.len()) as u16;
+    b[start..start + bytes].copy_from_slice(&records[..bytes]);
+    let used = (used + bytes) as u16;
     put(b, offset_of!(PendingBytes, used), used.to_le_bytes());
-    Ok(true)
+    Ok(bytes)
 }
 
 fn used(page: &Page, block: Block) -> Result<usize, IndexError> {

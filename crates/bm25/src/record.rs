@@ -2,10 +2,14 @@
 
 use std::mem::offset_of;
 
-use rag_pages::{IndexError, Tid, memory};
+use rag_pages::{
+    Tid,
+    memory::{self, OutOfMemory, Reserve},
+};
 
 use crate::{
     format::{PENDING_ROOM, RECORD_HEAD, RecordBytes, put, u16_at, u32_at},
+    norm,
     terms::Terms,
 };
 
@@ -225,67 +229,94 @@ pub fn size(term: &[u8], frequency: u32) -> usize {
     size
 }
 
-/// Returns true if a document is a single record.
-pub fn is_single(terms: &Terms) -> bool {
-    let sizes = terms.iter().map(|(term, frequency)| size(term, frequency));
-    sizes.sum::<usize>() <= PENDING_ROOM - RECORD_HEAD
-}
-
 /// Marks the record at the start of `bytes` as deleted.
 pub fn set_dead(bytes: &mut [u8]) {
     bytes[offset_of!(RecordBytes, flags)] |= DEAD;
 }
 
-/// Writes a record of some terms, which it sorts by their hashes.
-pub fn encode(
+/// Appends the records of a document to `records`: one if it fits into a page, else several, each
+/// with some of its terms. Returns how many.
+///
+/// # Errors
+/// Memory runs out.
+pub fn encode_document(
+    tid: Tid,
+    terms: &Terms,
+    records: &mut Vec<u8>,
+) -> Result<usize, OutOfMemory> {
+    let norm = norm::encode(terms.length());
+    let mut rest = terms.iter().peekable();
+    let (mut chunk, mut flags, mut count) = (vec![], 0, 0);
+    while rest.peek().is_some() {
+        chunk.clear();
+        let mut room = PENDING_ROOM - RECORD_HEAD;
+        while let Some((term, frequency)) = rest.next_if(|(term, f)| size(term, *f) <= room) {
+            room -= size(term, frequency);
+            memory::push(&mut chunk, (hash(term), term, frequency))?;
+        }
+        if chunk.is_empty() {
+            // `Terms` has no terms as long as a page.
+            break;
+        }
+        let more = if rest.peek().is_some() { CONTINUES } else { 0 };
+        encode(tid, flags | more, norm, &mut chunk, records)?;
+        flags = CONTINUATION;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Appends a record of some terms, which it sorts by their hashes.
+fn encode(
     tid: Tid,
     flags: u8,
     norm: u8,
     terms: &mut [(u32, &[u8], u32)],
-    record: &mut Vec<u8>,
-) -> Result<(), IndexError> {
+    records: &mut Vec<u8>,
+) -> Result<(), OutOfMemory> {
     terms.sort_unstable();
     let sizes = terms
         .iter()
         .map(|(_, term, frequency)| size(term, *frequency));
     let bytes = RECORD_HEAD + sizes.sum::<usize>();
-    record.clear();
-    memory::Reserve::make_room(record, bytes).map_err(IndexError::of_memory)?;
-    record.resize(RECORD_HEAD, 0);
-    tid.write(record);
-    put(record, offset_of!(RecordBytes, flags), [flags]);
-    put(record, offset_of!(RecordBytes, norm), [norm]);
+    records.make_room(bytes)?;
+    let start = records.len();
+    records.resize(start + RECORD_HEAD, 0);
+    let head = &mut records[start..];
+    tid.write(head);
+    put(head, offset_of!(RecordBytes, flags), [flags]);
+    put(head, offset_of!(RecordBytes, norm), [norm]);
     put(
-        record,
+        head,
         offset_of!(RecordBytes, terms),
         (terms.len() as u16).to_le_bytes(),
     );
     put(
-        record,
+        head,
         offset_of!(RecordBytes, bytes),
         (bytes as u16).to_le_bytes(),
     );
     let narrow = |number: usize| u8::try_from(number).unwrap_or(WIDE);
     for (hash, ..) in &*terms {
-        record.extend(hash.to_le_bytes());
+        records.extend(hash.to_le_bytes());
     }
-    record.extend(
+    records.extend(
         terms
             .iter()
             .map(|(_, _, frequency)| narrow(*frequency as usize)),
     );
-    record.extend(terms.iter().map(|(_, term, _)| narrow(term.len())));
+    records.extend(terms.iter().map(|(_, term, _)| narrow(term.len())));
     for (_, _, frequency) in terms.iter().filter(|term| term.2 >= u32::from(WIDE)) {
-        record.extend(frequency.to_le_bytes());
+        records.extend(frequency.to_le_bytes());
     }
     for (_, term, _) in terms
         .iter()
         .filter(|term| term.1.len() >= usize::from(WIDE))
     {
-        record.extend((term.len() as u16).to_le_bytes());
+        records.extend((term.len() as u16).to_le_bytes());
     }
     for (_, term, _) in &*terms {
-        record.extend_from_slice(term);
+        records.extend_from_slice(term);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use rag_pages::{Block, IndexError, ReadPages, ReusePages, Tid, memory::push};
 
 use crate::{
     format::{PageKind, SegmentEntry, change, expect, read},
+    free,
     locks::{MERGE, SPILL, exclusively},
     maintain::{SPILL_PAGES_BY_VACUUM, freeze, merge_due, spill},
     meta::{Meta, PageList},
@@ -54,15 +55,17 @@ pub fn remove(
 }
 
 /// Spills a pending list that is not short, merges segments, and rewrites those with many deleted
-/// documents.
+/// documents. Free blocks at the end of the file are given up.
 ///
 /// # Errors
 /// A page is corrupted. Memory runs out.
 pub fn cleanup(pages: &impl ReusePages) -> Result<(), IndexError> {
     exclusively(pages, MERGE, || {
+        free::tidy(pages)?;
         exclusively(pages, SPILL, || spill(pages, SPILL_PAGES_BY_VACUUM))?;
         merge_due(pages)
-    })
+    })?;
+    free::cut(pages)
 }
 
 /// Calls `f` with the number and the row of each document of a segment, and true if it is deleted.

@@ -62,7 +62,8 @@ pub enum IndexLock {
 }
 
 pub trait ReadPages {
-    /// Returns the number of pages. Valid blocks are below it. It never shrinks.
+    /// Returns the number of pages. Valid blocks are below it. It never shrinks while the index is
+    /// in use: see [`ReusePages::truncate`].
     fn block_count(&self) -> Block;
 
     /// Calls `f` with a page that is locked shared.
@@ -124,11 +125,19 @@ pub trait ReusePages: WritePages {
     /// Appends pages of zeros until `block` exists. They need not survive a crash.
     fn extend(&self, block: Block);
 
+    /// Cuts the pages from `end()` on, which is called when no other session uses the index and
+    /// returns `None` to keep all. Does nothing if another one does.
+    fn truncate(&self, end: impl FnOnce() -> Option<Block>);
+
     /// Takes a lock as [`lock`](WritePages::lock) does. Returns false instead of waiting.
     fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool;
 
     /// Returns a stamp of the present.
     fn now(&self) -> u64;
+
+    /// Makes the stamp of the present one that can become past, also if nobody writes afterwards.
+    /// May do nothing.
+    fn end_present(&self);
 
     /// Returns true if all readers from before the stamp have ended. Pages that nothing has led to
     /// since then may be used again. Stamp 0 is always past.

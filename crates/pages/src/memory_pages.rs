@@ -2,7 +2,7 @@
 
 use std::sync::{
     Condvar, Mutex, PoisonError, RwLock,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use crate::{Block, IndexLock, LockMode, Page, PageUse, ReadPages, ReusePages, WritePages};
@@ -15,6 +15,7 @@ pub struct MemoryPages {
     reads: AtomicU64,
     clock: AtomicU64,
     horizon: AtomicU64,
+    is_alone: AtomicBool,
 }
 
 impl MemoryPages {
@@ -40,6 +41,11 @@ impl MemoryPages {
     pub fn end_readers(&self) {
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         self.horizon.store(now, Ordering::Relaxed);
+    }
+
+    /// From now on only one session uses the index, which may be [cut](ReusePages::truncate).
+    pub fn leave_alone(&self) {
+        self.is_alone.store(true, Ordering::Relaxed);
     }
 
     /// Changes a page without the index's knowledge, to test corruption.
@@ -137,6 +143,16 @@ impl ReusePages for MemoryPages {
         }
     }
 
+    fn truncate(&self, end: impl FnOnce() -> Option<Block>) {
+        if !self.is_alone.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(end) = end() {
+            let mut pages = self.pages.write().unwrap_or_else(PoisonError::into_inner);
+            pages.truncate(end as usize);
+        }
+    }
+
     fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
         self.locks[lock as usize].try_lock(mode)
     }
@@ -145,6 +161,9 @@ impl ReusePages for MemoryPages {
     fn now(&self) -> u64 {
         self.clock.load(Ordering::Relaxed) + 1
     }
+
+    /// Does nothing: [`end_readers`](MemoryPages::end_readers) decides.
+    fn end_present(&self) {}
 
     fn is_past(&self, stamp: u64) -> bool {
         stamp <= self.horizon.load(Ordering::Relaxed)

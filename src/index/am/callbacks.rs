@@ -16,7 +16,7 @@ use pgrx::{
 use rag_pages::Tid;
 
 use super::{
-    AccessMethod,
+    AccessMethod, NewRow,
     cost::estimate_cost,
     options::{OptionSet, OptionType, OptionValues, slot_offset},
     relation::{Index, Relation, Value, ValueType},
@@ -367,10 +367,10 @@ unsafe extern "C-unwind" fn insert<M: AccessMethod>(
     row: pg_sys::ItemPointer,
     table: pg_sys::Relation,
     _check_unique: pg_sys::IndexUniqueCheck::Type,
-    _info: *mut pg_sys::IndexInfo,
+    info: *mut pg_sys::IndexInfo,
 ) -> bool {
     // SAFETY: PostgreSQL's promise; the index has one column.
-    unsafe { guard(|| insert_row::<M>(table, index, *values, *nulls, *row)) }
+    unsafe { guard(|| insert_row::<M>(table, index, *values, *nulls, *row, info)) }
 }
 
 /// `aminsert`
@@ -384,23 +384,24 @@ unsafe extern "C-unwind" fn insert<M: AccessMethod>(
     table: pg_sys::Relation,
     _check_unique: pg_sys::IndexUniqueCheck::Type,
     _unchanged: bool,
-    _info: *mut pg_sys::IndexInfo,
+    info: *mut pg_sys::IndexInfo,
 ) -> bool {
     // SAFETY: PostgreSQL's promise; the index has one column.
-    unsafe { guard(|| insert_row::<M>(table, index, *values, *nulls, *row)) }
+    unsafe { guard(|| insert_row::<M>(table, index, *values, *nulls, *row, info)) }
 }
 
 /// Inserts a row in a memory context of its own, because the caller's lives until the end of the
 /// statement. Returns false: the index is not unique.
 ///
 /// # Safety
-/// A table and its open index of this access method, and the value of a row.
+/// A table, its open index of this access method and what describes it, and the value of a row.
 unsafe fn insert_row<M: AccessMethod>(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     value: pg_sys::Datum,
     is_null: bool,
     row: pg_sys::ItemPointerData,
+    info: *const pg_sys::IndexInfo,
 ) -> bool {
     if is_null {
         return false;
@@ -409,8 +410,12 @@ unsafe fn insert_row<M: AccessMethod>(
     unsafe {
         let (table, index) = (Relation::from_raw(table), Index::from_raw(index));
         let value = Value::from_raw(value, index.value_type());
+        let row = NewRow {
+            tid: tid::from_pointer(row),
+            is_of_others: (*info).ii_Concurrent,
+        };
         let memory = OwnedContext::new(c"rag index insert");
-        let inserted = memory.run(|| M::insert(table, index, value, tid::from_pointer(row)));
+        let inserted = memory.run(|| M::insert(table, index, value, row));
         drop(memory);
         inserted.unwrap_or_else(raise);
     }

@@ -3,14 +3,17 @@
 
 use std::marker::PhantomData;
 
-use pgrx::pg_sys;
+use pgrx::{FromDatum, pg_sys};
 use rag_pages::{HEADER_BYTES, PAGE_BYTES, Tid};
 
 use super::{
     relation::{Index, Relation, Value, ValueType},
     tid,
 };
-use crate::{pg::memory::OwnedContext, types::vector::DetoastMemory};
+use crate::{
+    pg::{memory::OwnedContext, transaction},
+    types::vector::DetoastMemory,
+};
 
 /// A snapshot that is registered for `'a`.
 #[derive(Clone, Copy)]
@@ -33,6 +36,13 @@ impl Snapshot<'_> {
     pub fn of_statement() -> Snapshot<'static> {
         // SAFETY: it stays active until the function ends that the statement calls.
         unsafe { Snapshot::from_raw(pg_sys::GetActiveSnapshot()) }
+    }
+
+    /// Returns the snapshot that sees every version, also those of transactions that were rolled
+    /// back.
+    pub fn any() -> Snapshot<'static> {
+        // SAFETY: a constant of the server.
+        unsafe { Snapshot::from_raw(&raw mut pg_sys::SnapshotAnyData) }
     }
 
     /// Returns the snapshot that sees what this command and transactions that have ended wrote.
@@ -128,6 +138,23 @@ impl<'a> HeapRows<'a> {
             );
             found.then(|| tid::from_pointer((*self.slot).tts_tid))
         }
+    }
+
+    /// Returns true if this transaction has inserted the row, also if it has deleted it since. The
+    /// snapshot sees every version.
+    pub fn is_of_this_transaction(&mut self, tid: Tid) -> bool {
+        if !self.is_in_table(tid) || self.visible_version(tid).is_none() {
+            return false;
+        }
+        let mut is_null = false;
+        // SAFETY: the slot holds a row of a heap, which has this column.
+        let inserted_by = unsafe {
+            let get = (*(*self.slot).tts_ops).getsysattr;
+            let column = pg_sys::MinTransactionIdAttributeNumber;
+            let datum = get.map(|get| get(self.slot, column, &mut is_null));
+            datum.and_then(|datum| pg_sys::TransactionId::from_datum(datum, is_null))
+        };
+        inserted_by.is_some_and(transaction::is_current)
     }
 
     /// Calls `f` with the vector of a row. Returns `None` if the snapshot does not see the row.
@@ -230,9 +257,7 @@ unsafe fn is_heap_only(page: pg_sys::Page, offset: u16) -> bool {
 /// Returns the places that indexes have of some rows: those of the oldest versions which differ in
 /// no indexed column.
 pub fn index_places(table: Relation<'_>, rows: &[Tid]) -> Vec<Tid> {
-    // SAFETY: an open table.
-    let is_heap = unsafe { (*table.as_raw()).rd_tableam == pg_sys::GetHeapamTableAmRoutine() };
-    if !is_heap {
+    if !table.is_heap() {
         return rows.to_vec();
     }
     let blocks = table.block_count();

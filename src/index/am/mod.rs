@@ -44,6 +44,15 @@ use self::{
 };
 use crate::error::Error;
 
+/// A row that is inserted.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRow {
+    pub tid: Tid,
+    /// Another transaction has inserted it into the table. CREATE INDEX CONCURRENTLY adds the rows
+    /// that it has missed.
+    pub is_of_others: bool,
+}
+
 /// An index access method: what its index consists of, and what PostgreSQL calls it for.
 ///
 /// Errors that the functions return are raised as ERRORs.
@@ -75,7 +84,7 @@ pub trait AccessMethod: 'static {
         table: Relation<'_>,
         index: Index<'_>,
         value: Value<'_>,
-        tid: Tid,
+        row: NewRow,
     ) -> Result<(), Error>;
 
     /// Removes the rows for which `is_dead` returns true.

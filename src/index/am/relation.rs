@@ -79,6 +79,12 @@ impl Relation<'_> {
         self.catalog_row().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
     }
 
+    /// Returns true if it is a table of PostgreSQL's own access method.
+    pub fn is_heap(self) -> bool {
+        // SAFETY: an open table, whose access method is a constant of the server.
+        unsafe { self.descriptor().rd_tableam == pg_sys::GetHeapamTableAmRoutine() }
+    }
+
     /// Returns the number of rows that ANALYZE has estimated, negative if it has not.
     pub fn estimated_rows(self) -> f64 {
         f64::from(self.catalog_row().reltuples)
@@ -359,6 +365,25 @@ impl Drop for LockedIndex {
             }
         }
     }
+}
+
+/// Returns the relation whose file this is. Those of temporary relations are not found.
+pub fn relation_with_file([tablespace, _, number]: FileId) -> Option<pg_sys::Oid> {
+    unsafe extern "C-unwind" {
+        /// pgrx has no binding for it.
+        #[cfg_attr(
+            any(feature = "pg13", feature = "pg14", feature = "pg15"),
+            link_name = "RelidByRelfilenode"
+        )]
+        fn RelidByRelfilenumber(tablespace: pg_sys::Oid, number: pg_sys::Oid) -> pg_sys::Oid;
+    }
+    // SAFETY: reads the catalog; the guard catches its ERRORs.
+    let id = unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            RelidByRelfilenumber(tablespace.into(), number.into())
+        })
+    };
+    (id != pg_sys::InvalidOid).then_some(id)
 }
 
 /// Returns the table of an index, or `None` if `index` is not an index.

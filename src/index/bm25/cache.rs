@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use rag_bm25::{Description, SegmentCache};
 use rag_pages::IndexError;
 
-use super::{config::ConfigName, index_error};
+use super::{collected, config::ConfigName, index_error};
 use crate::{
     error::Error,
     index::{
@@ -59,15 +59,24 @@ thread_local! {
     static OPENED: RefCell<Vec<(FileId, Rc<OpenedIndex>)>> = const { RefCell::new(vec![]) };
 }
 
-/// Opens an index, or returns it if it is open.
+/// Opens an index, or returns it if it is open. What this transaction has inserted is in it.
+///
+/// # Errors
+/// The index is corrupted. What was inserted cannot be written.
+pub fn open(index: Index<'_>) -> Result<Rc<OpenedIndex>, Error> {
+    collected::write(index.id())?;
+    open_to_insert(index)
+}
+
+/// [`open`] without what this transaction has inserted and not written yet.
 ///
 /// # Errors
 /// The index is corrupted.
-pub fn open(index: Index<'_>) -> Result<Rc<OpenedIndex>, Error> {
+pub fn open_to_insert(index: Index<'_>) -> Result<Rc<OpenedIndex>, Error> {
     try_open(index).map_err(|e| index_error(*index, e))
 }
 
-/// [`open`] for callers that handle corruption.
+/// [`open_to_insert`] for callers that handle corruption.
 pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedIndex>, IndexError> {
     let file = index.file_id();
     let known = OPENED.with_borrow_mut(|opened| {

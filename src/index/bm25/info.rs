@@ -4,7 +4,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::Info;
 use rag_pages::{Block, PAGE_BYTES, ReadPages, Tid};
 
-use super::{Bm25, cache, index_error, options::Bm25Options};
+use super::{Bm25, cache, collected, index_error, options::Bm25Options};
 use crate::{
     error::Error,
     index::{
@@ -22,6 +22,9 @@ use crate::{
 /// Maximum number of problems that are reported. There may be more.
 const MAX_PROBLEMS: usize = 1000;
 
+/// A smaller index is not worth a hint that much of it is free.
+const SMALL_BLOCKS: i64 = 64;
+
 /// Verifies an index.
 pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let index = open.index();
@@ -31,6 +34,7 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
         slot: None,
         problem,
     };
+    collected::write(index.id())?;
     let opened = match cache::try_open(index) {
         Ok(opened) => opened,
         Err(e) => {
@@ -111,21 +115,27 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
     });
     Ok(Bm25Info {
         text_config: config.to_string(),
-        hint: hint(&info, has_other_options),
+        hint: hint(&info, blocks, has_other_options),
         info,
         pages: blocks,
         bytes: blocks * PAGE_BYTES as i64,
     })
 }
 
-/// Returns what would improve an index.
-fn hint(info: &Info, has_other_options: bool) -> Option<String> {
+/// Returns what would improve an index whose file has so many blocks.
+fn hint(info: &Info, blocks: i64, has_other_options: bool) -> Option<String> {
     let mut hints = vec![];
     if has_other_options {
         hints.push("The options were changed: REINDEX applies them.");
     }
     if info.dead * 5 > info.documents + info.dead {
         hints.push("Many documents belong to deleted rows: VACUUM the table.");
+    }
+    if blocks >= SMALL_BLOCKS && info.free_blocks * 2 > blocks as u64 {
+        hints.push(
+            "More than half of the index is free: inserts use it, and REINDEX INDEX CONCURRENTLY \
+             gives it back.",
+        );
     }
     (!hints.is_empty()).then(|| hints.join(" "))
 }

@@ -1,16 +1,25 @@
 //! Inserting the text of one row.
 
-use rag_pages::Tid;
-
-use super::{cache, index_error, tokens};
+use super::{cache, collected, tokens};
 use crate::{
     error::Error,
-    index::am::relation::{Index, Value},
+    index::am::{
+        NewRow,
+        relation::{Index, Relation, Value},
+    },
 };
 
-pub fn insert(index: Index<'_>, value: Value<'_>, tid: Tid) -> Result<(), Error> {
-    let opened = cache::open(index)?;
+pub fn insert(
+    table: Relation<'_>,
+    index: Index<'_>,
+    value: Value<'_>,
+    row: NewRow,
+) -> Result<(), Error> {
+    let opened = cache::open_to_insert(index)?;
     let config = opened.config()?;
     let terms = value.with_text(|text| tokens::terms(config, text))?;
-    rag_bm25::insert(&opened.pages(index), tid, &terms).map_err(|e| index_error(*index, e))
+    if terms.is_empty() {
+        return Ok(());
+    }
+    collected::add(table, index, &opened, row, &terms)
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`options`], [`config`], [`opclass`] | what an index is created with |
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
+//! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
 //! | [`query`], [`ranking`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
@@ -18,6 +19,7 @@
 
 mod build;
 mod cache;
+mod collected;
 mod column;
 mod config;
 mod cost;
@@ -44,7 +46,7 @@ use rag_pages::Tid;
 use super::{
     Method,
     am::{
-        AccessMethod, BuildCounts, BulkDeletion,
+        AccessMethod, BuildCounts, BulkDeletion, NewRow,
         callbacks::{self, BuildInput, Vacuum},
         corruption::index_error,
         cost::{PlannedScan, ScanCost},
@@ -107,12 +109,12 @@ impl AccessMethod for Bm25 {
     }
 
     fn insert(
-        _table: Relation<'_>,
+        table: Relation<'_>,
         index: Index<'_>,
         value: Value<'_>,
-        tid: Tid,
+        row: NewRow,
     ) -> Result<(), Error> {
-        insert::insert(index, value, tid)
+        insert::insert(table, index, value, row)
     }
 
     fn bulk_delete(

@@ -32,7 +32,7 @@ use rag_pages::Tid;
 use super::{
     Method,
     am::{
-        AccessMethod, BuildCounts, BulkDeletion,
+        AccessMethod, BuildCounts, BulkDeletion, NewRow,
         callbacks::{self, BuildInput, Vacuum},
         corruption::index_error,
         cost::{PlannedScan, ScanCost},
@@ -93,9 +93,9 @@ impl AccessMethod for Hnsw {
         table: Relation<'_>,
         index: Index<'_>,
         value: Value<'_>,
-        tid: Tid,
+        row: NewRow,
     ) -> Result<(), Error> {
-        insert::insert(table, index, value, tid)
+        insert::insert(table, index, value, row.tid)
     }
 
     fn bulk_delete(

@@ -8,7 +8,7 @@ use rag_pages::{
 };
 
 use super::{Logging, RelationPages, bytes_of, raw};
-use crate::pg::compat;
+use crate::pg::{compat, transaction};
 
 /// Maximum number of pages that a record changes (MAX_GENERIC_XLOG_PAGES).
 const MAX_GROUP: usize = 4;
@@ -178,6 +178,25 @@ impl ReusePages for RelationPages<'_> {
         }
     }
 
+    /// The lock that keeps others from the index requires a transaction id, which a parallel vacuum
+    /// cannot take.
+    fn truncate(&self, end: impl FnOnce() -> Option<Block>) {
+        let (relation, lock) = (
+            self.relation.as_raw(),
+            pg_sys::AccessExclusiveLock as pg_sys::LOCKMODE,
+        );
+        // SAFETY: an open relation. Nobody else reads or writes its pages while the lock is held.
+        unsafe {
+            if transaction::is_parallel() || !pg_sys::ConditionalLockRelation(relation, lock) {
+                return;
+            }
+            if let Some(blocks) = end().filter(|blocks| *blocks < self.block_count()) {
+                pg_sys::RelationTruncate(relation, blocks);
+            }
+            pg_sys::UnlockRelation(relation, lock);
+        }
+    }
+
     fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
         let (relation, mut place) = (self.relation.as_raw(), place_of(lock));
         // SAFETY: as `lock`.
@@ -189,6 +208,13 @@ impl ReusePages for RelationPages<'_> {
     fn now(&self) -> u64 {
         // SAFETY: reads shared memory under a lock that is never held while a page is locked.
         unsafe { pg_sys::ReadNextFullTransactionId() }.value
+    }
+
+    /// Takes a transaction id, which the stamp is. During a parallel vacuum that is not possible.
+    fn end_present(&self) {
+        if !transaction::is_parallel() {
+            transaction::take_id();
+        }
     }
 
     fn is_past(&self, stamp: u64) -> bool {

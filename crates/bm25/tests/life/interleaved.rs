@@ -98,12 +98,20 @@ impl ReusePages for Interleaved<'_> {
         self.pages.extend(block);
     }
 
+    fn truncate(&self, end: impl FnOnce() -> Option<Block>) {
+        self.pages.truncate(end);
+    }
+
     fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
         self.pages.try_lock(lock, mode)
     }
 
     fn now(&self) -> u64 {
         self.pages.now()
+    }
+
+    fn end_present(&self) {
+        self.pages.end_present();
     }
 
     fn is_past(&self, stamp: u64) -> bool {

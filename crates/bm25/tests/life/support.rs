@@ -381,6 +381,10 @@ impl ReusePages for Watched<'_> {
         self.pages.extend(block);
     }
 
+    fn truncate(&self, end: impl FnOnce() -> Option<Block>) {
+        self.pages.truncate(end);
+    }
+
     fn try_lock(&self, lock: IndexLock, mode: LockMode) -> bool {
         let is_locked = self.pages.try_lock(lock, mode);
         if is_locked {
@@ -391,6 +395,10 @@ impl ReusePages for Watched<'_> {
 
     fn now(&self) -> u64 {
         self.pages.now()
+    }
+
+    fn end_present(&self) {
+        self.pages.end_present();
     }
 
     fn is_past(&self, stamp: u64) -> bool {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::support::{CREATION, Model, Random, random_terms, row, terms_of};
 use rag_bm25::{
-    Builder, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, insert, merge_all,
-    remove, score_rows, statistics, top,
+    Builder, Collected, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, insert,
+    merge_all, remove, score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, Tid};
 
@@ -96,6 +96,44 @@ fn the_best_rows_are_the_first_of_all() {
             score_rows(&pages, &cache, &query, None, &rows.repeat(3)).unwrap(),
             scores.repeat(3)
         );
+    }
+}
+
+#[test]
+fn documents_that_are_written_together_are_found() {
+    let mut random = Random(9);
+    // fewer and more than a segment needs, and documents that are several records
+    for (batches, documents, length) in [(40, 20, 30), (6, 900, 60), (2, 4000, 60), (5, 20, 2500)] {
+        let (pages, mut model) = (MemoryPages::new(), Model::default());
+        create(&pages, &CREATION);
+        let cache = SegmentCache::default();
+        let mut number = 0;
+        for batch in 0..batches {
+            let (mut collected, mut rolled_back) = (Collected::default(), BTreeSet::new());
+            for _ in 0..documents {
+                // some places are given away, and some of these to rows of the same transaction
+                if random.below(9) > 0 {
+                    number += 1;
+                }
+                let terms = random_terms(&mut random, 1 + number as usize % length, 3000);
+                collected.add(row(number), &terms).unwrap();
+                model.documents.insert(row(number), terms);
+                if random.below(9) == 0 {
+                    rolled_back.insert(row(number));
+                    model.documents.remove(&row(number));
+                    number += 1;
+                }
+            }
+            collected.retain(|tid| !rolled_back.contains(&tid)).unwrap();
+            collected.write(&pages, batch % 2 == 1).unwrap();
+            number += 1;
+        }
+        no_problem(&pages);
+        for query_length in [1, 3, 12] {
+            let query = random_terms(&mut random, query_length, 3000);
+            model.verify(&pages, &cache, &query);
+            model.verify_statistics(&pages, &query);
+        }
     }
 }
 
