@@ -27,8 +27,9 @@ const LONG_LIST: u32 = 8 * SPILL_PAGES;
 pub const SPILL_PAGES_BY_VACUUM: u32 = 8;
 /// So many segments of a level are merged.
 const MERGED_TOGETHER: usize = 8;
-/// Inserts only merge segments that have at most so many pages together: 16 MB.
-const MERGED_PAGES_BY_INSERT: u64 = 2048;
+/// Inserts only merge segments that have at most so many pages together, as those of spills have: 4
+/// MB.
+const MERGED_PAGES_BY_INSERT: u64 = (MERGED_TOGETHER as u32 * SPILL_PAGES) as u64;
 /// From so many segments on, inserts merge whatever the size. The meta page has room for
 /// [`MAX_SEGMENTS`].
 const CROWDED: usize = 96;

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use pgrx::{FromDatum, pg_sys};
+use pgrx::pg_sys;
 use rag_pages::{HEADER_BYTES, PAGE_BYTES, Tid};
 
 use super::{
@@ -36,13 +36,6 @@ impl Snapshot<'_> {
     pub fn of_statement() -> Snapshot<'static> {
         // SAFETY: it stays active until the function ends that the statement calls.
         unsafe { Snapshot::from_raw(pg_sys::GetActiveSnapshot()) }
-    }
-
-    /// Returns the snapshot that sees every version, also those of transactions that were rolled
-    /// back.
-    pub fn any() -> Snapshot<'static> {
-        // SAFETY: a constant of the server.
-        unsafe { Snapshot::from_raw(&raw mut pg_sys::SnapshotAnyData) }
     }
 
     /// Returns the snapshot that sees what this command and transactions that have ended wrote.
@@ -140,23 +133,6 @@ impl<'a> HeapRows<'a> {
         }
     }
 
-    /// Returns true if this transaction has inserted the row, also if it has deleted it since. The
-    /// snapshot sees every version.
-    pub fn is_of_this_transaction(&mut self, tid: Tid) -> bool {
-        if !self.is_in_table(tid) || self.visible_version(tid).is_none() {
-            return false;
-        }
-        let mut is_null = false;
-        // SAFETY: the slot holds a row of a heap, which has this column.
-        let inserted_by = unsafe {
-            let get = (*(*self.slot).tts_ops).getsysattr;
-            let column = pg_sys::MinTransactionIdAttributeNumber;
-            let datum = get.map(|get| get(self.slot, column, &mut is_null));
-            datum.and_then(|datum| pg_sys::TransactionId::from_datum(datum, is_null))
-        };
-        inserted_by.is_some_and(transaction::is_current)
-    }
-
     /// Calls `f` with the vector of a row. Returns `None` if the snapshot does not see the row.
     pub fn with_vector<R>(&mut self, tid: Tid, f: impl FnOnce(&[f32]) -> R) -> Option<R> {
         self.visible_version(tid)?;
@@ -235,22 +211,67 @@ impl<'a> HeapRows<'a> {
 /// and an item of 4.
 const MAX_ROWS_PER_PAGE: usize = (PAGE_BYTES - HEADER_BYTES) / (24 + 4);
 
-/// Returns false if indexes have the place of this version of a row itself.
+/// The version of a row at a place of a page.
+struct Version<'a>(&'a pg_sys::HeapTupleHeaderData);
+
+impl<'a> Version<'a> {
+    /// Returns `None` if the place is free, or leads to another one.
+    ///
+    /// # Safety
+    /// A page of a heap, which is locked for `'a`.
+    unsafe fn at(page: pg_sys::Page, offset: u16) -> Option<Self> {
+        // SAFETY: the caller's promise; the item is within the page.
+        unsafe {
+            if offset == 0 || offset > pg_sys::PageGetMaxOffsetNumber(page) {
+                return None;
+            }
+            let item = pg_sys::PageGetItemId(page, offset);
+            let is_row = (*item).lp_flags() == pg_sys::LP_NORMAL;
+            is_row.then(|| Self(&*pg_sys::PageGetItem(page, item).cast::<_>()))
+        }
+    }
+
+    /// Returns false if indexes have its place itself.
+    fn is_heap_only(&self) -> bool {
+        u32::from(self.0.t_infomask2) & pg_sys::HEAP_ONLY_TUPLE != 0
+    }
+
+    /// Returns the transaction that has inserted it, also if it is marked as frozen.
+    fn inserted_by(&self) -> pg_sys::TransactionId {
+        // SAFETY: on a page a row has this form, not that of a datum.
+        unsafe { self.0.t_choice.t_heap.t_xmin }
+    }
+}
+
+/// Calls `f` with the page of a row, which is locked shared.
 ///
 /// # Safety
-/// A page of a heap, which is locked.
-unsafe fn is_heap_only(page: pg_sys::Page, offset: u16) -> bool {
-    // SAFETY: the caller's promise; the item is within the page.
+/// A heap with the block.
+unsafe fn with_page<R>(table: Relation<'_>, block: u32, f: impl FnOnce(pg_sys::Page) -> R) -> R {
+    // SAFETY: the page is read while its buffer is pinned and locked.
     unsafe {
-        if offset > pg_sys::PageGetMaxOffsetNumber(page) {
-            return false;
-        }
-        let item = pg_sys::PageGetItemId(page, offset);
-        if (*item).lp_flags() != pg_sys::LP_NORMAL {
-            return false;
-        }
-        let row = pg_sys::PageGetItem(page, item).cast::<pg_sys::HeapTupleHeaderData>();
-        u32::from((*row).t_infomask2) & pg_sys::HEAP_ONLY_TUPLE != 0
+        let buffer = pg_sys::ReadBuffer(table.as_raw(), block);
+        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+        let result = f(pg_sys::BufferGetPage(buffer));
+        pg_sys::UnlockReleaseBuffer(buffer);
+        result
+    }
+}
+
+/// Returns a function that tells if this transaction has inserted the row at a place that indexes
+/// have of it, also if it has deleted the row since. The table is a heap.
+pub fn inserted_rows(table: Relation<'_>) -> impl Fn(Tid) -> bool {
+    let blocks = table.block_count();
+    move |tid| {
+        // SAFETY: a block of the heap. The version is looked at while the page is locked.
+        tid.block < blocks
+            && unsafe {
+                with_page(table, tid.block, |page| {
+                    Version::at(page, tid.offset).is_some_and(|version| {
+                        !version.is_heap_only() && transaction::is_current(version.inserted_by())
+                    })
+                })
+            }
     }
 }
 
@@ -272,22 +293,20 @@ pub fn index_places(table: Relation<'_>, rows: &[Tid]) -> Vec<Tid> {
 /// # Safety
 /// A heap with the block.
 unsafe fn index_place(table: Relation<'_>, tid: Tid) -> Tid {
-    // SAFETY: the page is read while its buffer is pinned and locked; the array has an element for
-    // each row that a page can have.
+    // SAFETY: the caller's promise; the array has an element for each row that a page can have.
     unsafe {
-        let buffer = pg_sys::ReadBuffer(table.as_raw(), tid.block);
-        pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
-        let page = pg_sys::BufferGetPage(buffer);
-        let mut root = None;
-        if is_heap_only(page, tid.offset) {
-            let mut roots = [0; MAX_ROWS_PER_PAGE];
-            pg_sys::heap_get_root_tuples(page, roots.as_mut_ptr());
-            root = roots.get(usize::from(tid.offset) - 1).copied();
-        }
-        pg_sys::UnlockReleaseBuffer(buffer);
-        Tid {
-            block: tid.block,
-            offset: root.filter(|root| *root != 0).unwrap_or(tid.offset),
-        }
+        with_page(table, tid.block, |page| {
+            let is_heap_only = Version::at(page, tid.offset).is_some_and(|v| v.is_heap_only());
+            let mut root = None;
+            if is_heap_only {
+                let mut roots = [0; MAX_ROWS_PER_PAGE];
+                pg_sys::heap_get_root_tuples(page, roots.as_mut_ptr());
+                root = roots.get(usize::from(tid.offset) - 1).copied();
+            }
+            Tid {
+                block: tid.block,
+                offset: root.filter(|root| *root != 0).unwrap_or(tid.offset),
+            }
+        })
     }
 }

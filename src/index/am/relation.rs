@@ -114,20 +114,26 @@ impl Relation<'_> {
         [tablespace.to_u32(), database.to_u32(), number.to_u32()]
     }
 
-    /// Returns true if writes must be logged now, as RelationNeedsWAL does. With wal_level =
-    /// minimal a file that this transaction created is synced at its end instead.
-    pub fn needs_wal(self) -> bool {
+    /// Returns true if this transaction has given the relation its file. Only then can the file be
+    /// filled again without becoming another one.
+    pub fn has_new_file(self) -> bool {
         let descriptor = self.descriptor();
         #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
         let first_file = descriptor.rd_firstRelfilenodeSubid;
         #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
         let first_file = descriptor.rd_firstRelfilelocatorSubid;
-        let is_new = descriptor.rd_createSubid != 0 || first_file != 0;
+        descriptor.rd_createSubid != 0 || first_file != 0
+    }
+
+    /// Returns true if writes must be logged now, as RelationNeedsWAL does. With wal_level =
+    /// minimal a file that this transaction created is synced at its end instead.
+    pub fn needs_wal(self) -> bool {
         let is_permanent =
             self.catalog_row().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
         // SAFETY: reads a setting of the server.
         let wal_level = unsafe { pg_sys::wal_level };
-        is_permanent && (wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32 || !is_new)
+        let is_replicated = wal_level >= pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
+        is_permanent && (is_replicated || !self.has_new_file())
     }
 }
 

@@ -10,7 +10,10 @@
 //! may have been removed, and its place given to another one. So each row is looked at before its
 //! document is written: the transaction itself must have inserted it.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use super::{
     cache::{self, OpenedIndex},
@@ -19,8 +22,7 @@ use super::{
 use crate::{
     error::Error,
     index::am::{
-        NewRow,
-        heap::{HeapRows, Snapshot},
+        NewRow, heap,
         relation::{
             FileId, Index, LockedIndex, Relation, relation_name, relation_with_file, table_of,
         },
@@ -40,13 +42,19 @@ const MAX_BYTES: usize = 256 << 20;
 struct Batch {
     index: pg_sys::Oid,
     file: FileId,
-    /// That of the index's contents. TRUNCATE and REINDEX begin others.
-    identity: u64,
+    /// Its contents. TRUNCATE and REINDEX begin others.
+    opened: Rc<OpenedIndex>,
     documents: Collected,
     /// Others have been written in this transaction.
     has_written: bool,
     /// They are being written, or could not be.
     is_failed: bool,
+}
+
+impl Batch {
+    fn has_contents(&self, opened: &OpenedIndex) -> bool {
+        self.opened.description.identity == opened.description.identity
+    }
 }
 
 thread_local! {
@@ -59,7 +67,7 @@ thread_local! {
 pub fn add(
     table: Relation<'_>,
     index: Index<'_>,
-    opened: &OpenedIndex,
+    opened: &Rc<OpenedIndex>,
     row: NewRow,
     terms: &Terms,
 ) -> Result<(), Error> {
@@ -69,16 +77,15 @@ pub fn add(
     }
     transaction::before_commit(write_all);
     transaction::on_end(forget);
-    let identity = opened.description.identity;
     let largest = BATCHES.with_borrow_mut(|batches| {
         let place = batches
             .iter()
-            .rposition(|batch| batch.index == index.id() && batch.identity == identity);
+            .rposition(|batch| batch.index == index.id() && batch.has_contents(opened));
         let place = place.unwrap_or_else(|| {
             batches.push(Batch {
                 index: index.id(),
                 file: index.file_id(),
-                identity,
+                opened: Rc::clone(opened),
                 documents: Collected::default(),
                 has_written: false,
                 is_failed: false,
@@ -138,6 +145,7 @@ fn write_batch(place: usize) -> Result<(), Error> {
         let batch = &mut batches[place];
         let taken = Batch {
             documents: std::mem::take(&mut batch.documents),
+            opened: Rc::clone(&batch.opened),
             ..*batch
         };
         batch.is_failed = true;
@@ -171,25 +179,24 @@ fn write_documents(batch: &mut Batch) -> Result<bool, Error> {
         let Some(relations) = LockedIndex::open_for(index, table, lock) else {
             continue;
         };
-        let opened = cache::open_to_insert(relations.index())?;
-        if opened.description.identity == batch.identity {
-            write_to(&relations, &opened, batch)?;
+        let index = relations.index();
+        let is_same = index.file_id() == batch.file && !index.has_new_file();
+        if is_same || batch.has_contents(&*cache::open_to_insert(index)?) {
+            write_to(&relations, batch)?;
             return Ok(true);
         }
     }
     Ok(false) // it has been filled again, with the rows that there were
 }
 
-fn write_to(relations: &LockedIndex, opened: &OpenedIndex, batch: &mut Batch) -> Result<(), Error> {
-    let (table, index) = (relations.table(), relations.index());
-    let mut rows = HeapRows::open(table, index, Snapshot::any());
+fn write_to(relations: &LockedIndex, batch: &mut Batch) -> Result<(), Error> {
+    let index = relations.index();
     batch
         .documents
-        .retain(|tid| rows.is_of_this_transaction(tid))
+        .retain(heap::inserted_rows(relations.table()))
         .map_err(|e| index_error(*index, e))?;
-    rows.close();
     std::mem::take(&mut batch.documents)
-        .write(&opened.pages(index), batch.has_written)
+        .write(&batch.opened.pages(index), batch.has_written)
         .map_err(|e| index_error(*index, e))
 }
 
