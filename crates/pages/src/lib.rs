@@ -12,6 +12,7 @@
 //! **Failure.** Stores return no errors. An I/O error, a cancelled statement or a block that does
 //! not exist unwinds. The caller must check what a *page* contains.
 
+mod changes;
 mod error;
 pub mod field;
 pub mod memory;
@@ -19,6 +20,7 @@ mod memory_pages;
 mod prefetch;
 mod tid;
 
+pub use changes::each_change;
 pub use error::IndexError;
 pub use memory_pages::MemoryPages;
 pub use prefetch::prefetch;

@@ -10,9 +10,9 @@
 //! below [`MIN_USES`] is read the ordinary way; otherwise the pages of a busy index would be the
 //! first to be evicted.
 //!
-//! **Writing** ([`write`]). A page is changed in a copy. `GenericXLog` logs the differences, or all
-//! of a new page. One record can change several pages. While an index is built no other backend
-//! sees it. Then nothing is logged until [`RelationPages::log_all`].
+//! **Writing** ([`write`]). A page is changed in a copy. A record logs the differences, or all of a
+//! new page ([`record`]). One record can change several pages. While an index is built no other
+//! backend sees it. Then nothing is logged until [`RelationPages::log_all`].
 //!
 //! **Layout.** Pages have the standard header and a special space of [`SPECIAL_BYTES`]. The zeros
 //! that the content ends with are the hole between `pd_lower` and `pd_upper`. The write-ahead log
@@ -21,6 +21,7 @@
 #![allow(unsafe_code)] // the buffer manager's interface
 
 mod hints;
+mod record;
 mod write;
 
 use std::marker::PhantomData;
@@ -63,6 +64,11 @@ mod raw {
         ) -> bool;
         pub fn LockBuffer(buffer: Buffer, mode: std::ffi::c_int);
         pub fn UnlockReleaseBuffer(buffer: Buffer);
+        pub fn MarkBufferDirty(buffer: Buffer);
+        pub fn XLogBeginInsert();
+        pub fn XLogRegisterBuffer(number: u8, buffer: Buffer, flags: u8);
+        pub fn XLogRegisterBufData(number: u8, bytes: *const u8, count: u32);
+        pub fn XLogInsert(manager: u8, info: u8) -> u64;
         /// The descriptors of shared buffers. pgrx has no binding for it.
         pub static BufferDescriptors: *const u8;
     }

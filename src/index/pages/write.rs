@@ -3,15 +3,15 @@
 
 use pgrx::pg_sys::{self, Buffer};
 use rag_pages::{
-    Block, HEADER_BYTES, IndexLock, LockMode, PAGE_BYTES, Page, PageUse, ReadPages, ReusePages,
-    SPECIAL_BYTES, SPECIAL_OFFSET, WritePages,
+    Block, IndexLock, LockMode, PAGE_BYTES, Page, PageUse, ReadPages, ReusePages, SPECIAL_BYTES,
+    WritePages,
 };
 
-use super::{Logging, RelationPages, bytes_of, raw};
+use super::{
+    Logging, RelationPages, bytes_of, raw,
+    record::{self, Change, MAX_PAGES},
+};
 use crate::pg::{compat, transaction};
-
-/// Maximum number of pages that a record changes (MAX_GENERIC_XLOG_PAGES).
-const MAX_GROUP: usize = 4;
 
 impl RelationPages<'_> {
     /// Adds a page of zeros at the end of the file. Returns its buffer, which is pinned and locked
@@ -32,46 +32,12 @@ impl RelationPages<'_> {
     /// Replaces the pages in some buffers. One record logs all changes.
     ///
     /// # Safety
-    /// The buffers are pinned and locked exclusively. They are different, and at most
-    /// [`MAX_GROUP`].
-    unsafe fn replace<'p>(&self, changes: impl Iterator<Item = (Buffer, &'p Page, PageUse)>) {
-        // The header of an existing page belongs to the buffer manager; the copy's is out of date.
-        // SAFETY: `target` is a page of 8 KB that nobody else reads or writes now.
-        let copy = |page: &Page, usage: PageUse, target: *mut u8| unsafe {
-            let start = match usage {
-                PageUse::Change => HEADER_BYTES,
-                PageUse::New => 0,
-            };
-            std::ptr::copy_nonoverlapping(
-                page.0.as_ptr().add(start),
-                target.add(start),
-                PAGE_BYTES - start,
-            );
-            (*target.cast::<pg_sys::PageHeaderData>()).pd_lower = content_end(page) as u16;
-        };
+    /// The buffers are pinned and locked exclusively. They are different, and at most [`MAX_PAGES`].
+    unsafe fn replace(&self, changes: &[Change<'_>]) {
+        // a build logs all pages at its end
+        let is_logged = self.logging == Logging::EachChange && self.relation.needs_wal();
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.logging {
-                Logging::EachChange => {
-                    let record = pg_sys::GenericXLogStart(self.relation.as_raw());
-                    for (buffer, page, usage) in changes {
-                        let flags = match usage {
-                            PageUse::Change => 0,
-                            PageUse::New => pg_sys::GENERIC_XLOG_FULL_IMAGE as i32,
-                        };
-                        let target = pg_sys::GenericXLogRegisterBuffer(record, buffer, flags);
-                        copy(page, usage, target.cast());
-                    }
-                    pg_sys::GenericXLogFinish(record);
-                }
-                Logging::AtEnd => {
-                    for (buffer, page, usage) in changes {
-                        copy(page, usage, bytes_of(buffer));
-                        pg_sys::MarkBufferDirty(buffer);
-                    }
-                }
-            }
-        }
+        unsafe { record::replace(changes, is_logged) };
     }
 }
 
@@ -84,7 +50,7 @@ impl WritePages for RelationPages<'_> {
             let mut page = Page(*bytes_of(buffer).cast::<[u8; PAGE_BYTES]>());
             let result = f(&mut page);
             if result.is_some() {
-                self.replace(std::iter::once((buffer, &page, PageUse::Change)));
+                self.replace(&[(buffer, &page, PageUse::Change)]);
             }
             raw::UnlockReleaseBuffer(buffer);
             result
@@ -98,7 +64,7 @@ impl WritePages for RelationPages<'_> {
             let block = pg_sys::BufferGetBlockNumber(buffer);
             let mut page = empty_page();
             f(block, &mut page);
-            self.replace(std::iter::once((buffer, &page, PageUse::New)));
+            self.replace(&[(buffer, &page, PageUse::New)]);
             raw::UnlockReleaseBuffer(buffer);
             if let Some(hints) = self.hints {
                 hints.set(block, buffer);
@@ -126,7 +92,7 @@ impl ReusePages for RelationPages<'_> {
         pages: [(Block, PageUse); N],
         f: impl FnOnce([&mut Page; N]) -> Option<R>,
     ) -> Option<R> {
-        const { assert!(N <= MAX_GROUP) };
+        const { assert!(N <= MAX_PAGES) };
         // a page that is pinned stays in its buffer, so that no lock is held while one is read
         let buffers = pages.map(|(block, _)| self.pin(block));
         // SAFETY: the buffers are pinned, and locked until their new contents are logged. Other
@@ -141,8 +107,9 @@ impl ReusePages for RelationPages<'_> {
             });
             let result = f(copies.each_mut());
             if result.is_some() {
-                let changes = (0..N).map(|i| (buffers[i], &copies[i], pages[i].1));
-                self.replace(changes);
+                let changes: [Change<'_>; N] =
+                    std::array::from_fn(|i| (buffers[i], &copies[i], pages[i].1));
+                self.replace(&changes);
             }
             for buffer in buffers {
                 raw::UnlockReleaseBuffer(buffer);
@@ -162,7 +129,7 @@ impl ReusePages for RelationPages<'_> {
             let buffer = pg_sys::ReadBufferExtended(relation, self.fork, block, mode, strategy);
             let mut page = empty_page();
             f(&mut page);
-            self.replace(std::iter::once((buffer, &page, PageUse::New)));
+            self.replace(&[(buffer, &page, PageUse::New)]);
             raw::UnlockReleaseBuffer(buffer);
             if let Some(hints) = self.hints {
                 hints.set(block, buffer);
@@ -262,11 +229,3 @@ fn empty_page() -> Page {
     unsafe { pg_sys::PageInit(page.0.as_mut_ptr().cast(), PAGE_BYTES, SPECIAL_BYTES) };
     page
 }
-
-/// Returns where the zeros begin that the content of a page ends with.
-fn content_end(page: &Page) -> usize {
-    let words = page.0[HEADER_BYTES..SPECIAL_OFFSET].as_chunks::<8>().0;
-    let last = words.iter().rposition(|word| *word != [0; 8]);
-    HEADER_BYTES + last.map_or(0, |last| (last + 1) * 8)
-}
-const _: () = assert!((SPECIAL_OFFSET - HEADER_BYTES).is_multiple_of(8));
