@@ -22,17 +22,12 @@ pub fn each_change(
     );
     let mut open: Option<Range<usize>> = None;
     for (number, (before, after)) in before.iter().zip(after).enumerate() {
-        if before == after {
+        let differences = differences(before, after);
+        if differences.iter().fold(0, |all, some| all | some) == 0 {
             continue;
         }
-        let words = before
-            .as_chunks::<WORD>()
-            .0
-            .iter()
-            .zip(after.as_chunks::<WORD>().0);
-        for (place, (before, after)) in words.enumerate() {
+        for (place, differs) in differences.into_iter().enumerate() {
             let start = number * CHUNK + place * WORD;
-            let differs = u64::from_le_bytes(*before) ^ u64::from_le_bytes(*after);
             if differs == 0 || start < HEADER_BYTES {
                 continue;
             }
@@ -51,6 +46,13 @@ pub fn each_change(
     if let Some(range) = open {
         f(range);
     }
+}
+
+/// Returns the bits in which the words of two chunks differ.
+#[inline]
+fn differences(before: &[u8; CHUNK], after: &[u8; CHUNK]) -> [u64; CHUNK / WORD] {
+    let word = |bytes: &[u8; CHUNK], i| u64::from_le_bytes(bytes.as_chunks::<WORD>().0[i]);
+    std::array::from_fn(|i| word(before, i) ^ word(after, i))
 }
 const _: () = assert!(PAGE_BYTES.is_multiple_of(CHUNK) && HEADER_BYTES.is_multiple_of(WORD));
 
