@@ -7,6 +7,7 @@
 //! | [`hnsw`] | the access method `rag_hnsw` |
 //! | [`bm25`] | the access method `rag_bm25` |
 //! | [`pages`] | pages of an index, through the buffer manager and the write-ahead log |
+//! | [`plans`] | what the planner calls for the access methods |
 //!
 //! To add an access method, implement [`am::AccessMethod`] in a folder of its own, and add it to
 //! [`METHODS`] and to [`define_options`].
@@ -15,16 +16,13 @@ pub mod am;
 pub mod bm25;
 pub mod hnsw;
 pub mod pages;
+mod plans;
 
 use std::ffi::CStr;
 
 use self::am::{AccessMethod, callbacks, open::OpenIndex};
+pub use self::plans::offer as offer_plans;
 use crate::error::Error;
-
-/// Offers the planner plans of its own. Called while the library is loaded.
-pub fn offer_plans() {
-    bm25::offer_plans();
-}
 
 /// An access method as the functions see it that users call for an index (`src/api/index.rs`).
 pub struct Method {

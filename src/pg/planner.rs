@@ -1,9 +1,21 @@
-//! The hook with which the planner asks for further paths of a relation.
+//! The hooks that the planner calls: for a statement before it is planned, for a relation whose
+//! indexes it has read, and for a relation that it has made paths for.
 #![allow(unsafe_code)] // the planner's nodes
 
-use std::sync::OnceLock;
+use std::{
+    ffi::{c_char, c_int, c_void},
+    sync::OnceLock,
+};
 
 use pgrx::{pg_guard, pg_sys};
+
+/// Changes a statement before it is planned with some parameters.
+pub type ChangeStatement = unsafe fn(query: *mut pg_sys::Query, parameters: pg_sys::ParamListInfo);
+
+/// Changes what the planner knows of a relation, and the conditions of the relation's level of the
+/// statement.
+pub type ChangeRelation =
+    unsafe fn(root: *mut pg_sys::PlannerInfo, relation: *mut pg_sys::RelOptInfo);
 
 /// Adds paths of a relation. It is called with nodes of the planner.
 pub type AddPaths = unsafe fn(
@@ -12,17 +24,135 @@ pub type AddPaths = unsafe fn(
     entry: *mut pg_sys::RangeTblEntry,
 );
 
+static CHANGE_STATEMENT: OnceLock<ChangeStatement> = OnceLock::new();
+static NEXT_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
+static CHANGE_RELATION: OnceLock<ChangeRelation> = OnceLock::new();
+static NEXT_RELATION: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::new();
 static ADD_PATHS: OnceLock<AddPaths> = OnceLock::new();
-static NEXT: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
+static NEXT_PATHS: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
+
+unsafe extern "C-unwind" {
+    // optimizer/planner.h; not called through pgrx, which would take every ERROR apart and raise it
+    // again without its position
+    fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+        options: c_int,
+        parameters: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    // nodes/nodeFuncs.h
+    #[cfg_attr(
+        any(feature = "pg16", feature = "pg17", feature = "pg18"),
+        link_name = "query_tree_walker_impl"
+    )]
+    fn query_tree_walker(
+        query: *mut pg_sys::Query,
+        walker: TreeWalker,
+        context: *mut c_void,
+        flags: c_int,
+    ) -> bool;
+    #[cfg_attr(
+        any(feature = "pg16", feature = "pg17", feature = "pg18"),
+        link_name = "expression_tree_walker_impl"
+    )]
+    fn expression_tree_walker(
+        node: *mut pg_sys::Node,
+        walker: TreeWalker,
+        context: *mut c_void,
+    ) -> bool;
+}
+
+type TreeWalker = Option<unsafe extern "C-unwind" fn(*mut pg_sys::Node, *mut c_void) -> bool>;
+
+/// Registers a callback for each statement that is about to be planned. Called while the library is
+/// loaded.
+pub fn watch_statements(callback: ChangeStatement) {
+    // SAFETY: a variable of the process, set while the library is being loaded.
+    unsafe {
+        if CHANGE_STATEMENT.set(callback).is_ok() && NEXT_PLANNER.set(pg_sys::planner_hook).is_ok()
+        {
+            pg_sys::planner_hook = Some(plan);
+        }
+    }
+}
+
+/// Registers a callback for each relation whose indexes the planner has read. The conditions of its
+/// level are not distributed to relations yet. Called while the library is loaded.
+pub fn watch_relations(callback: ChangeRelation) {
+    // SAFETY: as above.
+    unsafe {
+        if CHANGE_RELATION.set(callback).is_ok()
+            && NEXT_RELATION.set(pg_sys::get_relation_info_hook).is_ok()
+        {
+            pg_sys::get_relation_info_hook = Some(relation_read);
+        }
+    }
+}
 
 /// Registers a callback for each relation that the planner has made paths for. Called while the
 /// library is loaded.
 pub fn watch_paths(callback: AddPaths) {
-    // SAFETY: a variable of the process, set while the library is being loaded.
+    // SAFETY: as above.
     unsafe {
-        if ADD_PATHS.set(callback).is_ok() && NEXT.set(pg_sys::set_rel_pathlist_hook).is_ok() {
+        if ADD_PATHS.set(callback).is_ok() && NEXT_PATHS.set(pg_sys::set_rel_pathlist_hook).is_ok()
+        {
             pg_sys::set_rel_pathlist_hook = Some(paths_made);
         }
+    }
+}
+
+/// An ERROR of the planner leaps over this frame, which has nothing to drop.
+unsafe extern "C-unwind" fn plan(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: c_int,
+    parameters: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: as the server calls it.
+    unsafe {
+        change_statement(query, parameters);
+        match NEXT_PLANNER.get() {
+            Some(Some(next)) => next(query, text, options, parameters),
+            _ => standard_planner(query, text, options, parameters),
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn change_statement(
+    query: *mut pg_sys::Query,
+    parameters: pg_sys::ParamListInfo,
+) {
+    if let Some(callback) = CHANGE_STATEMENT.get() {
+        // SAFETY: as the server calls it.
+        unsafe { callback(query, parameters) };
+    }
+}
+
+/// An ERROR of the next hook leaps over this frame, which has nothing to drop.
+unsafe extern "C-unwind" fn relation_read(
+    root: *mut pg_sys::PlannerInfo,
+    id: pg_sys::Oid,
+    is_parent: bool,
+    relation: *mut pg_sys::RelOptInfo,
+) {
+    // SAFETY: as the planner calls it.
+    unsafe {
+        if let Some(Some(next)) = NEXT_RELATION.get() {
+            next(root, id, is_parent, relation);
+        }
+        change_relation(root, relation);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn change_relation(
+    root: *mut pg_sys::PlannerInfo,
+    relation: *mut pg_sys::RelOptInfo,
+) {
+    if let Some(callback) = CHANGE_RELATION.get() {
+        // SAFETY: as the planner calls it.
+        unsafe { callback(root, relation) };
     }
 }
 
@@ -35,7 +165,7 @@ unsafe extern "C-unwind" fn paths_made(
 ) {
     // SAFETY: as the planner calls it.
     unsafe {
-        if let Some(Some(next)) = NEXT.get() {
+        if let Some(Some(next)) = NEXT_PATHS.get() {
             next(root, relation, number, entry);
         }
         add_paths(root, relation, entry);
@@ -51,5 +181,44 @@ unsafe extern "C-unwind" fn add_paths(
     if let Some(callback) = ADD_PATHS.get() {
         // SAFETY: as the planner calls it.
         unsafe { callback(root, relation, entry) };
+    }
+}
+
+/// Calls `f` with each query in the expressions of a query, such as `(SELECT ...)` and
+/// `EXISTS (...)`, but not with those in FROM and WITH.
+///
+/// # Safety
+/// A query of the parser's.
+pub unsafe fn each_query_of_expressions<F: FnMut(*mut pg_sys::Query)>(
+    query: *mut pg_sys::Query,
+    mut f: F,
+) {
+    let flags = pg_sys::QTW_IGNORE_RT_SUBQUERIES | pg_sys::QTW_IGNORE_CTE_SUBQUERIES;
+    // SAFETY: the caller's promise. The declarations are those of the server. The guard catches its
+    // ERRORs.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            let context = (&raw mut f).cast();
+            query_tree_walker(query, Some(visit::<F>), context, flags as c_int)
+        });
+    }
+}
+
+/// Called for each expression.
+unsafe extern "C-unwind" fn visit<F: FnMut(*mut pg_sys::Query)>(
+    node: *mut pg_sys::Node,
+    context: *mut c_void,
+) -> bool {
+    // SAFETY: the server passes null or a node, and the context of `each_query_of_expressions`. An
+    // ERROR leaps over this frame, which has nothing to drop.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        if pgrx::is_a(node, pg_sys::NodeTag::T_Query) {
+            pg_sys::panic::pgrx_extern_c_guard(|| (*context.cast::<F>())(node.cast()));
+            return false;
+        }
+        expression_tree_walker(node, Some(visit::<F>), context)
     }
 }

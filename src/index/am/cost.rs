@@ -4,9 +4,18 @@
 use pgrx::{PgList, pg_sys, pg_sys::panic::pgrx_extern_c_guard as guard};
 
 use super::{
-    AccessMethod,
+    AccessMethod, order,
     relation::{Index, Value, ValueType},
 };
+
+/// Cost of a scan that the index cannot answer: above all others, and without an overflow where the
+/// planner computes with it.
+const IMPOSSIBLE: f64 = 1e100;
+
+/// Returns true if an index can answer a scan with this cost.
+pub fn is_possible(cost: f64) -> bool {
+    cost < IMPOSSIBLE
+}
 
 /// `amcostestimate`
 #[allow(clippy::too_many_arguments)] // PostgreSQL's
@@ -24,12 +33,17 @@ pub unsafe extern "C-unwind" fn estimate_cost<M: AccessMethod>(
     // answer. The planner holds a lock on the index.
     unsafe {
         guard(|| {
-            let cost = with_planned_scan(root, path, M::scan_cost);
+            let cost = with_planned_scan(root, path, |scan| {
+                // a scan that only orders does not return all rows
+                let is_complete = scan.order_count() == 0 || scan.has_conditions();
+                (is_complete || scan.is_order_wanted()).then(|| M::scan_cost(scan))?
+            });
             *correlation = 0.0;
-            *selectivity = 0.0;
+            // of a scan that only orders, the planner would make a bitmap for less
+            *selectivity = 1.0;
             let Some(cost) = cost else {
-                *startup_cost = f64::INFINITY;
-                *total_cost = f64::INFINITY;
+                *startup_cost = IMPOSSIBLE;
+                *total_cost = IMPOSSIBLE;
                 *pages = 0.0;
                 // since PostgreSQL 18 a path that is disabled loses against any that is not
                 #[cfg(feature = "pg18")]
@@ -128,6 +142,28 @@ impl PlannedScan<'_> {
             (_, fraction) if fraction > 0.0 => fraction * matching,
             _ => matching,
         }
+    }
+
+    /// Returns true if the scan has the order of the statement's ORDER BY. The planner may also
+    /// want an order for itself.
+    pub fn is_order_wanted(&self) -> bool {
+        // SAFETY: the planner's state, and its path.
+        unsafe { order::is_wanted(self.root, &self.path.path) }
+    }
+
+    /// Returns the planner's state.
+    pub fn root(&self) -> *mut pg_sys::PlannerInfo {
+        self.root
+    }
+
+    /// Returns the planner's path of the scan.
+    pub fn path(&self) -> &pg_sys::Path {
+        &self.path.path
+    }
+
+    /// Returns true if the scan has a condition.
+    pub fn has_conditions(&self) -> bool {
+        !self.path.indexclauses.is_null()
     }
 
     /// Returns the number of operators that the scan orders by.

@@ -11,6 +11,7 @@
 //! | [`current`] | the row that a scan has returned last |
 //! | [`heap`] | the heap rows that a scan or a function fetches |
 //! | [`cost`] | what the planner knows of a scan, and what it costs |
+//! | [`order`] | in which order a statement wants its rows |
 //! | [`relation`] | open relations and indexed values |
 //! | [`open`] | an index that a user's function has opened |
 //! | [`options`] | options of `WITH (...)` |
@@ -25,6 +26,7 @@ pub mod current;
 pub mod heap;
 pub mod open;
 pub mod options;
+pub mod order;
 pub mod relation;
 pub mod sample;
 pub mod scan;

@@ -61,10 +61,34 @@ pub unsafe fn index_of(
 ///
 /// # Safety
 /// Nodes of the parser.
-unsafe fn origin(
-    mut levels: Vec<*mut pg_sys::Query>,
+unsafe fn origin(mut levels: Vec<*mut pg_sys::Query>, node: *mut pg_sys::Node) -> Option<Origin> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match follow(&mut levels, node)? {
+            Followed::Column { table, column } => Some(Origin::Column { table, column }),
+            Followed::Expression(node) => expression_origin(*levels.last()?, node),
+        }
+    }
+}
+
+/// Where an expression leads to.
+pub enum Followed {
+    /// The column of a table.
+    Column { table: pg_sys::Oid, column: i16 },
+    /// An expression that is no column.
+    Expression(*mut pg_sys::Node),
+}
+
+/// Follows columns of subqueries, common table expressions and joins to what they are made of.
+/// `levels` are the query that the expression is in, the last, and the queries around that. They
+/// become those of the result.
+///
+/// # Safety
+/// Nodes of the parser.
+pub unsafe fn follow(
+    levels: &mut Vec<*mut pg_sys::Query>,
     mut node: *mut pg_sys::Node,
-) -> Option<Origin> {
+) -> Option<Followed> {
     // SAFETY: the caller's promise; the tags say of which types nodes are.
     unsafe {
         loop {
@@ -72,7 +96,7 @@ unsafe fn origin(
                 node = (*node.cast::<pg_sys::RelabelType>()).arg.cast();
             }
             if !pgrx::is_a(node, pg_sys::NodeTag::T_Var) {
-                return expression_origin(*levels.last()?, node);
+                return Some(Followed::Expression(node));
             }
             let var = &*node.cast::<pg_sys::Var>();
             let depth = levels.len().checked_sub(var.varlevelsup as usize)?;
@@ -81,7 +105,7 @@ unsafe fn origin(
             let number = usize::try_from(var.varattno).ok()?.checked_sub(1)?;
             node = match table.rtekind {
                 pg_sys::RTEKind::RTE_RELATION => {
-                    return Some(Origin::Column {
+                    return Some(Followed::Column {
                         table: table.relid,
                         column: var.varattno,
                     });

@@ -4,15 +4,16 @@
 //! the operator. That has to make words of each text, which the cost of its function says.
 //!
 //! For a scan under LIMIT the planner takes the startup cost and a share of the rest: the fraction
-//! of rows that it expects to read until enough have passed the filter. But an index that orders
-//! returns only the rows that match the query. So the planner must neither expect that it returns
-//! all rows of the table, nor that a scan ends before all matching rows were read if too few of
-//! them pass the filter. [`ScanCost::fetched_fraction`] is set so that the fraction of it that the
-//! planner takes is right.
+//! of rows that it expects to read until enough have passed the filter. A search has the condition
+//! that rows match ([`super::level`]), so the planner knows how many the index returns. It does not
+//! if the condition must not be asked of the index, because of row-level security. Then
+//! [`ScanCost::fetched_fraction`] is set so that the fraction of it that the planner takes is
+//! right.
 
 use pgrx::pg_sys;
 
 use super::{
+    level::is_search,
     query::Bm25Query,
     ranking::{Purpose, Ranking, ScoreRules, ranking},
     support::DEFAULT_FRACTION,
@@ -69,6 +70,9 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
         ([], Some(condition)) => (condition, true),
         _ => return None,
     };
+    if conditions.is_empty() && !is_search(scan) {
+        return None; // the planner wants the order for itself, and all rows
+    }
     let known = match known_ranking(scan.index, argument) {
         KnownRanking::Known(known) => Some(known),
         KnownRanking::Unknown => None,
@@ -119,7 +123,7 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
 
 /// Returns the cost until the first row and until the last of an ordered scan that is restricted to
 /// the rows that a bitmap has, without the bitmap's cost. Returns `None` if the index cannot answer
-/// it. The planner's share of the cost for LIMIT is right: see [`fetched_fraction`].
+/// it. The planner's share of the cost for LIMIT is right.
 pub fn filtered_cost(scan: &PlannedScan<'_>, given: f64) -> Option<(f64, f64)> {
     let orders = scan.orders();
     let (terms, postings, fraction) = match known_ranking(scan.index, orders.first()?) {
@@ -143,11 +147,14 @@ pub fn filtered_cost(scan: &PlannedScan<'_>, given: f64) -> Option<(f64, f64)> {
         + (GIVEN_ROW_COST + GIVEN_TERM_COST * terms) * given
         + BLOCK_COST * blocks;
     let startup = scan.operator_cost * search;
-    let filtered = scan.matching_rows.max(1.0);
-    let wanted = scan.wanted_rows().max(1.0);
-    let fetched = wanted.min((fraction * filtered).max(1.0));
-    let share = (wanted / filtered).min(1.0);
+    let rows = scan.matching_rows.max(1.0);
     let row = scan.operator_cost * ROW_COST + scan.random_page_cost;
+    if scan.has_conditions() {
+        return Some((startup, startup + row * rows)); // the rows match
+    }
+    let wanted = scan.wanted_rows().max(1.0);
+    let fetched = wanted.min((fraction * rows).max(1.0));
+    let share = (wanted / rows).min(1.0);
     Some((startup, startup + row * fetched / share))
 }
 

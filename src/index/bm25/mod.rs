@@ -12,6 +12,8 @@
 //! | [`query`], [`ranking`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`] | the planner's questions about the operators |
+//! | [`level`], [`condition`] | what a statement searches for, and the conditions that belong to it |
+//! | [`descending`] | searches that order by the positive score |
 //! | [`filtered`] | a plan that restricts a scan to the rows that another index has for a filter |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
@@ -21,12 +23,15 @@ mod build;
 mod cache;
 mod collected;
 mod column;
+pub mod condition;
 mod config;
 mod cost;
-mod filtered;
+pub mod descending;
+pub mod filtered;
 pub mod info;
 mod insert;
 pub mod languages;
+mod level;
 mod opclass;
 mod operators;
 mod options;
@@ -66,11 +71,6 @@ pub const METHOD: Method = Method {
     info_function: "rag_bm25_info",
     recall: None,
 };
-
-/// Offers the planner the plans of [`filtered`]. Called while the library is loaded.
-pub fn offer_plans() {
-    filtered::offer();
-}
 
 /// PostgreSQL calls it without the argument that it is declared with.
 #[pg_extern(sql = false)]

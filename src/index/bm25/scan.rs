@@ -139,17 +139,22 @@ impl Search {
         let mut orders = keys.orders();
         let order = match (orders.next(), orders.next()) {
             (None, _) => None,
-            (Some(value), None) => match query_of(value)? {
-                // NULL orders nothing, and matches nothing
-                None => return Ok(None),
-                order => order,
-            },
+            // NULL orders nothing; rows that satisfy a condition come in any order
+            (Some(value), None) => query_of(value)?,
             _ => {
                 return Err(Error::unsupported(
                     "cannot scan a rag_bm25 index in two orders",
                 ));
             }
         };
+        if conditions.is_empty() && order.is_none() {
+            return match keys.orders().len() {
+                0 => Err(Error::unsupported(
+                    "cannot scan a rag_bm25 index without a query",
+                )),
+                _ => Ok(None),
+            };
+        }
         if let Some(order) = &order
             && let Some(same) = conditions.iter().position(|query| query == order)
         {
@@ -157,15 +162,9 @@ impl Search {
             conditions.swap(0, same);
         }
         let is_sorted = conditions.is_empty() || order.as_ref() == conditions.first();
-        let query = if conditions.is_empty() {
-            order.clone()
-        } else {
-            Some(conditions.remove(0))
-        };
-        let Some(query) = query else {
-            return Err(Error::unsupported(
-                "cannot scan a rag_bm25 index without a query",
-            ));
+        let query = match &order {
+            Some(order) if conditions.is_empty() => order.clone(),
+            _ => conditions.remove(0),
         };
         let opened = cache::open(index)?;
         let rules = ScoreRules::of(&opened)?;

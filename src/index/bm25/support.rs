@@ -9,17 +9,25 @@ use pgrx::{PgList, pg_sys};
 use super::{
     column::{ColumnIndex, index_of},
     cost::operator_cost,
+    level::{OwnFunction, has_scores, own_function},
     opclass::Strategy,
     query::{Bm25Query, query_type},
     ranking::{Purpose, ranking},
 };
 use crate::{
     index::am::cost::constant,
-    pg::{calls::c_function, lookup::function_in_schema},
+    pg::{
+        calls::{self, c_function},
+        lookup::function_in_schema,
+    },
 };
 
 /// The fraction of rows that satisfy `@@@` if the query is not known.
 pub const DEFAULT_FRACTION: f64 = 0.005;
+
+/// Cost of `<@>` for a row that comes with its score, in units of `cpu_operator_cost`. An index
+/// scan has computed it ([`super::scan::last_score`]).
+const KNOWN_SCORE_COST: f64 = 10.0;
 
 /// Called for support functions. The callbacks of [`c_function`] are not needed.
 fn nothing() {}
@@ -77,8 +85,16 @@ unsafe fn set_cost(request: &mut pg_sys::SupportRequestCost) -> Option<()> {
             pg_sys::NodeTag::T_FuncExpr => (*node.cast::<pg_sys::FuncExpr>()).args,
             _ => return None,
         };
-        let query = constant(PgList::<pg_sys::Node>::from_pg(arguments).get_ptr(1)?)?;
-        (request.startup, request.per_tuple) = (0.0, operator_cost(&query.get()?)?);
+        let query = PgList::<pg_sys::Node>::from_pg(arguments).get_ptr(1)?;
+        let is_known = own_function(request.funcid) == Some(OwnFunction::Order)
+            && !request.root.is_null()
+            && has_scores(request.root, query);
+        let cost = if is_known {
+            calls::operator_cost() * KNOWN_SCORE_COST
+        } else {
+            operator_cost(&constant(query)?.get()?)?
+        };
+        (request.startup, request.per_tuple) = (0.0, cost);
         Some(())
     }
 }

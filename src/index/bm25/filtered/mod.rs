@@ -28,8 +28,5 @@ struct Methods<T>(T);
 #[allow(unsafe_code)]
 unsafe impl<T> Sync for Methods<T> {}
 
-/// Offers the planner this plan. Called while the library is loaded.
-pub fn offer() {
-    node::register();
-    crate::pg::planner::watch_paths(path::add);
-}
+pub use node::register;
+pub use path::add as add_path;

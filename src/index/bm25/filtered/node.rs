@@ -64,6 +64,8 @@ struct FilteredScan {
     key_count: usize,
     /// Its memory holds the values of the arguments, until the next search.
     key_context: *mut pg_sys::ExprContext,
+    /// The conditions of the scan, for a row that has changed. Null if there are none.
+    conditions: *mut pg_sys::ExprState,
     /// True if the scan has its keys and rows.
     is_started: bool,
     /// Rows of an index that are read without a bitmap.
@@ -133,6 +135,8 @@ unsafe extern "C-unwind" fn begin(
             *state.arguments.add(number) =
                 pg_sys::ExecInitExpr(argument, &raw mut state.node.ss.ps);
         }
+        let conditions = pg_sys::list_delete_first(pg_sys::list_copy((*plan).custom_exprs));
+        state.conditions = pg_sys::ExecInitQual(conditions, &raw mut state.node.ss.ps);
     }
 }
 
@@ -180,13 +184,23 @@ unsafe extern "C-unwind" fn access(node: *mut pg_sys::ScanState) -> *mut pg_sys:
     }
 }
 
-/// Tells that a row that was locked and has changed may still be returned: its conditions are
-/// checked again, and its order is not, as in other index scans.
+/// Returns true if a row that was locked and has changed satisfies the conditions of the scan. Its
+/// order is not checked, as in other index scans. An ERROR leaps over this frame.
 unsafe extern "C-unwind" fn recheck(
-    _node: *mut pg_sys::ScanState,
-    _slot: *mut pg_sys::TupleTableSlot,
+    node: *mut pg_sys::ScanState,
+    slot: *mut pg_sys::TupleTableSlot,
 ) -> bool {
-    true
+    // SAFETY: a node that has begun. The value of a condition is a boolean.
+    unsafe {
+        let conditions = (*node.cast::<FilteredScan>()).conditions;
+        if conditions.is_null() {
+            return true;
+        }
+        let context = (*node).ps.ps_ExprContext;
+        (*context).ecxt_scantuple = slot;
+        let mut is_null = false;
+        executor::evaluate(conditions, context, &mut is_null).value() != 0
+    }
 }
 
 /// # Safety

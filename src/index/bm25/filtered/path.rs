@@ -8,7 +8,10 @@ use pgrx::{PgList, is_a, pg_guard, pg_sys};
 use super::{Methods, NAME, node};
 use crate::{
     index::{
-        am::{AccessMethod, cost::with_planned_scan},
+        am::{
+            AccessMethod,
+            cost::{is_possible, with_planned_scan},
+        },
         bm25::{Bm25, cost::filtered_cost},
     },
     settings,
@@ -54,7 +57,7 @@ pub unsafe fn add(
         let Some((startup, total)) = cost else {
             return;
         };
-        let conditions = (*relation).baserestrictcost;
+        let conditions = other_conditions(root, relation, &*ordered);
         let per_row = pg_sys::cpu_tuple_cost + conditions.per_tuple;
         let target = (*relation).reltarget;
         let before = bitmap_cost + conditions.startup + (*target).cost.startup;
@@ -81,6 +84,45 @@ pub unsafe fn add(
     }
 }
 
+/// Returns the cost of the conditions of a relation that are not those of a path of its index.
+///
+/// # Safety
+/// The planner's state, a relation, and a path of it.
+unsafe fn other_conditions(
+    root: *mut pg_sys::PlannerInfo,
+    relation: *mut pg_sys::RelOptInfo,
+    path: &pg_sys::IndexPath,
+) -> pg_sys::QualCost {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let others = other_than((*relation).baserestrictinfo, path);
+        let mut cost = pg_sys::QualCost::default();
+        pg_sys::cost_qual_eval(&mut cost, others, root);
+        cost
+    }
+}
+
+/// Returns the conditions that are not those of a path of an index.
+///
+/// # Safety
+/// A list of conditions of the planner's, and a path.
+unsafe fn other_than(conditions: *mut pg_sys::List, path: &pg_sys::IndexPath) -> *mut pg_sys::List {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let clauses = PgList::<pg_sys::IndexClause>::from_pg(path.indexclauses);
+        let known: Vec<_> = clauses.iter_ptr().map(|clause| (*clause).rinfo).collect();
+        let mut others = std::ptr::null_mut();
+        let all = PgList::<pg_sys::RestrictInfo>::from_pg(conditions);
+        for condition in all
+            .iter_ptr()
+            .filter(|condition| !known.contains(condition))
+        {
+            others = pg_sys::lappend(others, condition.cast());
+        }
+        others
+    }
+}
+
 /// Returns the planner's own path that is ordered by an index of `rag_bm25`.
 ///
 /// # Safety
@@ -97,7 +139,7 @@ unsafe fn ordered_path(relation: *mut pg_sys::RelOptInfo) -> Option<*mut pg_sys:
                 let path = &**path;
                 pg_sys::list_length(path.indexorderbys) == 1
                     && path.path.param_info.is_null()
-                    && path.path.startup_cost.is_finite()
+                    && is_possible(path.path.startup_cost)
                     && is_bm25(path.indexinfo)
                     && search_operators(path).is_some()
             })
@@ -204,7 +246,8 @@ unsafe extern "C-unwind" fn plan(
         let scan: *mut pg_sys::CustomScan = pg_sys::palloc0(size).cast();
         (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
         (*scan).scan.plan.targetlist = columns;
-        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(clauses, false);
+        let others = other_than(clauses, &*ordered);
+        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
         (*scan).scan.scanrelid = (*relation).relid;
         (*scan).flags = (*path).flags;
         let heap_scan = PgList::<pg_sys::Plan>::from_pg(children).get_ptr(0);

@@ -1,0 +1,240 @@
+//! Searches: levels of a statement whose ORDER BY has `column <@> query`.
+//!
+//! A search returns the rows that match, and no others, as if its WHERE had `column @@@ query`.
+//! Otherwise the rows would depend on the plan: a scan of the index returns only those that match,
+//! and a sort returns all. The order may also be negated, or come from a subquery. Levels that
+//! combine several queries, such as UNION, are no searches, nor are those with grouping sets.
+#![allow(unsafe_code)] // nodes of the parser and the planner
+
+use std::ffi::CStr;
+
+use pgrx::{PgList, is_a, pg_sys};
+
+use super::{Bm25, opclass::Strategy, query::query_type};
+use crate::{
+    index::am::{AccessMethod, cost::PlannedScan, order},
+    pg::lookup,
+};
+
+/// A function of an operator of the extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnFunction {
+    /// That of `<@>`.
+    Order,
+    /// That of `@@@`.
+    Matches,
+}
+
+/// Returns the function of this OID if it is one of the operators.
+pub fn own_function(function: pg_sys::Oid) -> Option<OwnFunction> {
+    // SAFETY: look-ups; a name is null or a C string.
+    unsafe {
+        if lookup::schema(c"rag_internal") != Some(pg_sys::get_func_namespace(function)) {
+            return None;
+        }
+        let name = pg_sys::get_func_name(function);
+        if name.is_null() {
+            return None;
+        }
+        match CStr::from_ptr(name).to_bytes() {
+            b"bm25_order" => Some(OwnFunction::Order),
+            b"bm25_matches" => Some(OwnFunction::Matches),
+            _ => None,
+        }
+    }
+}
+
+/// Returns an operator of the extension with two arguments, the left of which is a text.
+///
+/// # Safety
+/// A node of the parser's or planner's.
+unsafe fn own_operator(
+    node: *mut pg_sys::Node,
+    result: pg_sys::Oid,
+    function: OwnFunction,
+) -> Option<*mut pg_sys::OpExpr> {
+    // SAFETY: the caller's promise; the tag says of which type the node is.
+    unsafe {
+        if !is_a(node, pg_sys::NodeTag::T_OpExpr) {
+            return None;
+        }
+        let operator: *mut pg_sys::OpExpr = node.cast();
+        // most operators are told apart without a look-up
+        if (*operator).opresulttype != result || pg_sys::list_length((*operator).args) != 2 {
+            return None;
+        }
+        let left = PgList::<pg_sys::Node>::from_pg((*operator).args).get_ptr(0)?;
+        if pg_sys::exprType(left) != pg_sys::TEXTOID {
+            return None;
+        }
+        let id = match (*operator).opfuncid {
+            pg_sys::InvalidOid => pg_sys::get_opcode((*operator).opno),
+            id => id,
+        };
+        (own_function(id) == Some(function)).then_some(operator)
+    }
+}
+
+/// Returns the operator `<@>` that a node is, if its value depends only on a row.
+///
+/// # Safety
+/// A node of the parser's or planner's.
+pub unsafe fn order_operator(node: *mut pg_sys::Node) -> Option<*mut pg_sys::OpExpr> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let operator = own_operator(node, pg_sys::FLOAT8OID, OwnFunction::Order)?;
+        let is_of_row = !pg_sys::contain_aggs_of_level(node, 0)
+            && !pg_sys::contain_windowfuncs(node)
+            && !pg_sys::expression_returns_set(node)
+            && !pg_sys::contain_volatile_functions(node);
+        is_of_row.then_some(operator)
+    }
+}
+
+/// Returns true if a query may be a search.
+pub fn may_search(query: &pg_sys::Query) -> bool {
+    query.commandType == pg_sys::CmdType::CMD_SELECT
+        && !query.sortClause.is_null()
+        && query.setOperations.is_null()
+        && query.groupingSets.is_null()
+}
+
+/// Returns the operator `<@>` that a level orders by: the first one of its ORDER BY.
+///
+/// # Safety
+/// The planner's state.
+pub unsafe fn search_of(root: *mut pg_sys::PlannerInfo) -> Option<*mut pg_sys::OpExpr> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let query = &*(*root).parse;
+        if !may_search(query) {
+            return None;
+        }
+        let search = order::sort_keys(query).find_map(|(key, _)| order_operator(key))?;
+        (!is_of_extreme(root)).then_some(search)
+    }
+}
+
+/// Returns true if the planner has made a level for an aggregate, `min` or `max`. It has the tables
+/// of its parent, and orders by the argument.
+///
+/// # Safety
+/// The planner's state.
+unsafe fn is_of_extreme(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: the caller's promise. The name is null or a C string.
+    unsafe {
+        let (query, parent) = ((*root).parse, (*root).parent_root);
+        let columns = PgList::<pg_sys::TargetEntry>::from_pg((*query).targetList);
+        match columns.get_ptr(0) {
+            Some(only) if columns.len() == 1 && !parent.is_null() => {
+                let name = (*only).resname;
+                !name.is_null()
+                    && CStr::from_ptr(name) == c"agg_target"
+                    && pg_sys::equal((*query).rtable.cast(), (*(*parent).parse).rtable.cast())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns true if a scan has the order of its level's search.
+pub fn is_search(scan: &PlannedScan<'_>) -> bool {
+    // SAFETY: the planner's state and path.
+    unsafe {
+        search_of(scan.root())
+            .is_some_and(|search| order::is_ordered_by(scan.path(), search.cast()))
+    }
+}
+
+/// Returns the right argument of an operator.
+///
+/// # Safety
+/// An operator with two arguments.
+pub unsafe fn right_argument(operator: *mut pg_sys::OpExpr) -> *mut pg_sys::Node {
+    // SAFETY: the caller's promise.
+    unsafe { pg_sys::list_nth((*operator).args, 1).cast() }
+}
+
+/// Returns true if a level's rows come with the score for a query, because the level is a search
+/// for it, or has the condition that belongs to it.
+///
+/// # Safety
+/// The planner's state, and the right argument of an operator.
+pub unsafe fn has_scores(root: *mut pg_sys::PlannerInfo, query: *mut pg_sys::Node) -> bool {
+    // SAFETY: the caller's promise. Conditions are lists of nodes once the planner has prepared
+    // them.
+    unsafe {
+        let is_same = |operator: *mut pg_sys::OpExpr| {
+            pg_sys::equal(right_argument(operator).cast(), query.cast())
+        };
+        if search_of(root).is_some_and(is_same) {
+            return true;
+        }
+        let level = (*(*root).parse).jointree;
+        if level.is_null()
+            || (*level).quals.is_null()
+            || !is_a((*level).quals, pg_sys::NodeTag::T_List)
+        {
+            return false;
+        }
+        PgList::<pg_sys::Node>::from_pg((*level).quals.cast())
+            .iter_ptr()
+            .filter_map(|node| own_operator(node, pg_sys::BOOLOID, OwnFunction::Matches))
+            .any(is_same)
+    }
+}
+
+/// Returns the condition `column @@@ query` that belongs to `column <@> query`, if the planner has
+/// found the index of the query.
+///
+/// # Safety
+/// An operator `<@>` of the planner's. The result shares its arguments.
+pub unsafe fn condition_of(operator: *mut pg_sys::OpExpr) -> Option<*mut pg_sys::OpExpr> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let arguments = PgList::<pg_sys::Node>::from_pg((*operator).args);
+        let (left, query) = (arguments.get_ptr(0)?, arguments.get_ptr(1)?);
+        let query_type = query_type();
+        if pg_sys::exprType(query) != query_type {
+            return None;
+        }
+        let family = family_of((*operator).opno)?;
+        let number = Strategy::Matches as i16;
+        let matches = pg_sys::get_opfamily_member(family, pg_sys::TEXTOID, query_type, number);
+        if matches == pg_sys::InvalidOid {
+            return None;
+        }
+        let condition: *mut pg_sys::OpExpr = pg_sys::make_opclause(
+            matches,
+            pg_sys::BOOLOID,
+            false,
+            left.cast(),
+            query.cast(),
+            pg_sys::InvalidOid,
+            (*operator).inputcollid,
+        )
+        .cast();
+        (*condition).opfuncid = pg_sys::get_opcode(matches);
+        Some(condition)
+    }
+}
+
+/// Returns an operator family of `rag_bm25` that orders by an operator.
+fn family_of(operator: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    let none = pg_sys::Datum::null();
+    // SAFETY: the list is read before it is released. Its members are rows of pg_amop.
+    unsafe {
+        let method = pg_sys::get_am_oid(Bm25::NAME.as_ptr(), true);
+        let cache = pg_sys::SysCacheIdentifier::AMOPOPID as i32;
+        let list = pg_sys::SearchSysCacheList(cache, 1, operator.into(), none, none);
+        let members = (*list).members.as_slice((*list).n_members as usize);
+        let family = members.iter().find_map(|member| {
+            let row = &raw mut (**member).tuple;
+            let row = &*pg_sys::GETSTRUCT(row).cast::<pg_sys::FormData_pg_amop>();
+            let is_order = row.amopmethod == method && row.amopstrategy == Strategy::Order as i16;
+            is_order.then_some(row.amopfamily)
+        });
+        pg_sys::ReleaseCatCacheList(list);
+        family
+    }
+}
