@@ -37,6 +37,11 @@ CREATE FUNCTION rag_internal.bm25_restrict(internal, oid, internal, integer)
     AS 'MODULE_PATHNAME', 'bm25_restrict_wrapper' LANGUAGE c STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION rag_internal.bm25_restrict(internal, oid, internal, integer) IS
     'estimates the fraction of rows that satisfy @@@';
+CREATE FUNCTION rag_internal.bm25_restrict_not(internal, oid, internal, integer)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'bm25_restrict_not_wrapper' LANGUAGE c STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag_internal.bm25_restrict_not(internal, oid, internal, integer) IS
+    'estimates the fraction of rows that satisfy !@@@';
 
 -- operators
 -- ----------------------------------------
@@ -54,6 +59,12 @@ CREATE FUNCTION rag_internal.bm25_matches(text, rag.bm25_query) RETURNS boolean
 CREATE FUNCTION rag_internal.bm25_matches(text, text) RETURNS boolean
     AS 'MODULE_PATHNAME', 'bm25_matches_text_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
+CREATE FUNCTION rag_internal.bm25_misses(text, rag.bm25_query) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'bm25_misses_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
+CREATE FUNCTION rag_internal.bm25_misses(text, text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'bm25_misses_text_wrapper'
+    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000 SUPPORT rag_internal.bm25_support;
 COMMENT ON FUNCTION rag_internal.bm25_order(text, rag.bm25_query) IS
     'negative BM25 score of a text, 0 if it does not match; also available as operator <@>';
 COMMENT ON FUNCTION rag_internal.bm25_order(text, text) IS
@@ -62,6 +73,10 @@ COMMENT ON FUNCTION rag_internal.bm25_matches(text, rag.bm25_query) IS
     'whether a text has at least one word of a query; also available as operator @@@';
 COMMENT ON FUNCTION rag_internal.bm25_matches(text, text) IS
     'as with a query of the rag_bm25 index that the planner finds for the first argument';
+COMMENT ON FUNCTION rag_internal.bm25_misses(text, rag.bm25_query) IS
+    'whether a text has no word of a query; also available as operator !@@@';
+COMMENT ON FUNCTION rag_internal.bm25_misses(text, text) IS
+    'as with a query of the rag_bm25 index that the planner finds for the first argument';
 
 CREATE OPERATOR @extschema@.<@> (
     LEFTARG = text, RIGHTARG = rag.bm25_query, FUNCTION = rag_internal.bm25_order);
@@ -69,10 +84,18 @@ CREATE OPERATOR @extschema@.<@> (
     LEFTARG = text, RIGHTARG = text, FUNCTION = rag_internal.bm25_order);
 CREATE OPERATOR @extschema@.@@@ (
     LEFTARG = text, RIGHTARG = rag.bm25_query, FUNCTION = rag_internal.bm25_matches,
+    NEGATOR = OPERATOR(@extschema@.!@@@),
     RESTRICT = rag_internal.bm25_restrict, JOIN = contjoinsel);
 CREATE OPERATOR @extschema@.@@@ (
     LEFTARG = text, RIGHTARG = text, FUNCTION = rag_internal.bm25_matches,
+    NEGATOR = OPERATOR(@extschema@.!@@@),
     RESTRICT = rag_internal.bm25_restrict, JOIN = contjoinsel);
+CREATE OPERATOR @extschema@.!@@@ (
+    LEFTARG = text, RIGHTARG = rag.bm25_query, FUNCTION = rag_internal.bm25_misses,
+    NEGATOR = OPERATOR(@extschema@.@@@), RESTRICT = rag_internal.bm25_restrict_not);
+CREATE OPERATOR @extschema@.!@@@ (
+    LEFTARG = text, RIGHTARG = text, FUNCTION = rag_internal.bm25_misses,
+    NEGATOR = OPERATOR(@extschema@.@@@), RESTRICT = rag_internal.bm25_restrict_not);
 COMMENT ON OPERATOR @extschema@.<@> (text, rag.bm25_query) IS
     'negative BM25 score, for ORDER BY: the best rows come first';
 COMMENT ON OPERATOR @extschema@.<@> (text, text) IS
@@ -80,10 +103,13 @@ COMMENT ON OPERATOR @extschema@.<@> (text, text) IS
 COMMENT ON OPERATOR @extschema@.@@@ (text, rag.bm25_query) IS
     'has at least one word of the query';
 COMMENT ON OPERATOR @extschema@.@@@ (text, text) IS 'has at least one word of the query';
+COMMENT ON OPERATOR @extschema@.!@@@ (text, rag.bm25_query) IS 'has no word of the query';
+COMMENT ON OPERATOR @extschema@.!@@@ (text, text) IS 'has no word of the query';
 
 CREATE OPERATOR CLASS @extschema@.text_bm25_ops DEFAULT FOR TYPE text USING rag_bm25 AS
     OPERATOR 1 @extschema@.<@> (text, rag.bm25_query) FOR ORDER BY float_ops,
-    OPERATOR 2 @extschema@.@@@ (text, rag.bm25_query);
+    OPERATOR 2 @extschema@.@@@ (text, rag.bm25_query),
+    OPERATOR 3 @extschema@.!@@@ (text, rag.bm25_query);
 COMMENT ON OPERATOR CLASS @extschema@.text_bm25_ops USING rag_bm25 IS
     'ORDER BY text <@> query, BM25';
 

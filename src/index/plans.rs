@@ -48,6 +48,7 @@ unsafe fn paths_made(
         order::add_prefix_paths::<Hnsw>(root, relation);
         order::add_prefix_paths::<Bm25>(root, relation);
         bm25::descending::add_paths(root, relation);
+        bm25::bitmap::add_paths(root, relation);
         bm25::filtered::add_path(root, relation, entry);
     }
 }

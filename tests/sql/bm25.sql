@@ -258,9 +258,15 @@ CREATE TABLE twice (a text, b text);
 INSERT INTO twice VALUES ('log', 'archive log log'), ('archive log', 'x'), ('y', 'log');
 CREATE INDEX twice_a ON twice USING rag_bm25 (a) WITH (text_config = 'english');
 EXPLAIN (COSTS OFF, VERBOSE) SELECT a, a <@> 'log' < 0 AS a_matches,
-    b <@> rag_bm25_query('log', 'twice_a') < 0 AS b_matches FROM twice ORDER BY a <@> 'log';
-SELECT a, b, a <@> 'log' < 0 AS a_matches, b <@> rag_bm25_query('log', 'twice_a') < 0 AS b_matches
+    coalesce(b, a) <@> rag_bm25_query('log', 'twice_a') < 0 AS b_matches
     FROM twice ORDER BY a <@> 'log';
+SELECT a, b, a <@> 'log' < 0 AS a_matches,
+    coalesce(b, a) <@> rag_bm25_query('log', 'twice_a') < 0 AS b_matches
+    FROM twice ORDER BY a <@> 'log';
+-- the index of another column of the table is an error
+SELECT a FROM twice ORDER BY b <@> rag_bm25_query('log', 'twice_a'); :sqlstate
+SELECT a FROM (SELECT a, b AS c FROM twice) x
+    WHERE c @@@ rag_bm25_query('log', 'twice_a'); :sqlstate
 -- a row and another row of the same table
 SELECT x.a, y.a, x.a <@> 'log' = y.a <@> 'log' AS equal, x.a = y.a AS same
     FROM (SELECT * FROM twice ORDER BY a <@> 'log' LIMIT 2) x,

@@ -201,6 +201,18 @@ SELECT replace(statement, '#', count), replace(expected, '#', count) FROM (VALUE
      $$SELECT id FROM oracle WHERE score < 0 AND category = 3 ORDER BY score LIMIT #$$),
     ($$SELECT id FROM part ORDER BY -(body <@> 'rust') DESC LIMIT #$$,
      $$SELECT id FROM oracle WHERE score < 0 ORDER BY score LIMIT #$$),
+    ($$SELECT id, body <@> 'rust' AS score FROM doc WHERE category < 3
+     UNION ALL SELECT id, score FROM doc_view WHERE category = 3
+     UNION ALL SELECT id, body <@> 'rust' FROM part WHERE category > 3 ORDER BY score LIMIT #$$,
+     $$SELECT id, score FROM oracle WHERE score < 0 ORDER BY score LIMIT #$$),
+    ($$SELECT id FROM (SELECT id, -(body <@> 'rust') AS score FROM doc WHERE category < 3
+     UNION ALL SELECT id, -score FROM doc_view WHERE category >= 3) x
+     ORDER BY score DESC, id LIMIT #$$,
+     $$SELECT id FROM oracle WHERE score < 0 ORDER BY score LIMIT #$$),
+    ($$SELECT id, body <@> 'rust' AS score FROM doc WHERE category < 3
+     UNION ALL SELECT category, 0 FROM label ORDER BY score, id LIMIT #$$,
+     $$SELECT id, score FROM oracle WHERE category < 3
+     UNION ALL SELECT category, 0 FROM label ORDER BY score, id LIMIT #$$),
     -- several keys: the first with the operator counts
     ($$SELECT id FROM doc ORDER BY category, body <@> 'rust' LIMIT #$$,
      $$SELECT id FROM oracle WHERE score < 0 ORDER BY category, score LIMIT #$$),
@@ -335,10 +347,12 @@ SELECT (SELECT count(*) FROM found) AS found, (SELECT count(*) FROM ranks) AS ra
 -- enough rows for costs like those of real tables
 INSERT INTO doc SELECT i, i % 7, 'other text ' || i || ' of many' FROM generate_series(301, 5000) i;
 VACUUM ANALYZE doc;
+EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY body <@> 'many', id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id, -(body <@> 'many') AS score FROM doc ORDER BY score DESC LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY -(body <@> 'many') DESC, id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE category = 3 ORDER BY body <@> 'many', id LIMIT 10;
+-- few rows match: they are listed, and sorted
 EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY body <@> 'rust', id LIMIT 10;
-EXPLAIN (COSTS OFF) SELECT id, -(body <@> 'rust') AS score FROM doc ORDER BY score DESC LIMIT 10;
-EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY -(body <@> 'rust') DESC, id LIMIT 10;
-EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE category = 3 ORDER BY body <@> 'rust', id LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body <@> 'rust' < -1;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE 0 > body <@> 'rust';
 EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY body <@> 'rust' DESC LIMIT 10;
@@ -347,6 +361,26 @@ EXPLAIN (COSTS OFF) SELECT name, id FROM label LEFT JOIN doc USING (category)
     ORDER BY body <@> 'rust' LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT DISTINCT body <@> 'rust' FROM doc;
 EXPLAIN (COSTS OFF) SELECT rank() OVER (ORDER BY body <@> 'rust') FROM doc;
+-- UNION ALL
+EXPLAIN (COSTS OFF) SELECT id, body <@> 'rust' AS score FROM doc
+    UNION ALL SELECT id, body <@> 'rust' FROM doc WHERE category = 3 ORDER BY score LIMIT 10;
+-- bitmaps
+EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' OR id = 7;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' OR body @@@ 'many';
+EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE body @@@ 'go' OR id = 7 ORDER BY body <@> 'rust';
+-- rows that must not match
+EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' AND NOT body @@@ 'go';
+EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE body !@@@ 'go' ORDER BY body <@> 'rust' LIMIT 3;
+SELECT id FROM doc WHERE body !@@@ 'go' ORDER BY body <@> 'rust' LIMIT 3;
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body !@@@ 'rust' AND NOT body @@@ 'go';
+SELECT count(*) FROM doc WHERE body !@@@ 'rust' AND NOT body @@@ 'go';
+SELECT count(*) FROM doc WHERE body !@@@ 'rust' OR id = 5;
+RESET enable_seqscan;
+SELECT 'x' !@@@ 'y';
+SELECT 'go rust' !@@@ rag_bm25_query(words, 'doc_body')
+    FROM (VALUES ('go'), ('other'), (''), (NULL)) AS q (words);
+
 -- small tables, and searches without LIMIT
 EXPLAIN (COSTS OFF) SELECT id FROM doc ORDER BY body <@> 'rust';
 EXPLAIN (COSTS OFF) WITH c AS MATERIALIZED (SELECT id FROM doc ORDER BY body <@> 'rust')
@@ -365,6 +399,27 @@ SELECT count(*) FROM (SELECT id FROM doc ORDER BY body OPERATOR(other.<@>) 'rust
 SELECT id FROM doc ORDER BY body OPERATOR(public.<@>) 'rust' LIMIT 1;
 RESET search_path;
 DROP SCHEMA other CASCADE;
+
+-- of several partial indexes the conditions tell which one is meant
+CREATE TABLE letter (id int, lang text, body text);
+INSERT INTO letter VALUES (1, 'en', 'die hard dies'), (2, 'de', 'die Katze'), (3, 'de', 'Katzen'),
+    (4, 'en', 'cat'), (5, 'fr', 'chat');
+CREATE INDEX letter_en ON letter USING rag_bm25 (body) WITH (text_config = 'english')
+    WHERE lang = 'en';
+CREATE INDEX letter_de ON letter USING rag_bm25 (body) WITH (text_config = 'german')
+    WHERE lang = 'de';
+EXPLAIN (COSTS OFF) SELECT id FROM letter WHERE lang = 'de' ORDER BY body <@> 'die Katze';
+SELECT id FROM letter WHERE lang = 'de' ORDER BY body <@> 'die Katze', id;
+SELECT id FROM letter WHERE lang = 'en' ORDER BY body <@> 'die', id;
+SELECT id FROM (SELECT * FROM letter WHERE lang = 'de' OFFSET 0) x ORDER BY body <@> 'Katze', id;
+SELECT l.id FROM label JOIN letter l ON lang = 'de' AND l.id = category
+    ORDER BY body <@> 'Katze', id;
+SELECT id FROM letter WHERE lang IN ('de', 'en') ORDER BY body <@> 'Katze';
+SELECT id FROM letter ORDER BY body <@> 'Katze';
+SELECT id FROM letter ORDER BY body <@> rag_bm25_query('Katze', 'letter_de'), id;
+CREATE INDEX letter_all ON letter USING rag_bm25 (body) WITH (text_config = 'simple');
+SELECT id FROM letter ORDER BY body <@> 'Katze';
+DROP TABLE letter;
 
 -- rows that a policy hides: the condition is checked after the policy
 CREATE ROLE regress_search_reader;

@@ -41,6 +41,6 @@ pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
 pub use score::{Parameters, Scorer, Statistics};
-pub use search::{GivenRows, Scan, SegmentCache, score_rows, statistics, top};
+pub use search::{GivenRows, Listing, Scan, SegmentCache, score_rows, statistics, top};
 pub use terms::Terms;
 pub use vacuum::{Removal, cleanup, remove};

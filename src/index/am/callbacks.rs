@@ -20,7 +20,7 @@ use super::{
     cost::estimate_cost,
     options::{OptionSet, OptionType, OptionValues, slot_offset},
     relation::{Index, Relation, Value, ValueType},
-    scan::{begin_scan, end_scan, next_row, rescan},
+    scan::{begin_scan, end_scan, fill_bitmap, next_row, rescan},
     tid,
 };
 use crate::{error::Error, index::pages::ReadStrategy, pg::memory::OwnedContext};
@@ -61,8 +61,7 @@ pub fn handler<M: AccessMethod>() -> Internal {
     routine.ambeginscan = Some(begin_scan::<M>);
     routine.amrescan = Some(rescan::<M>);
     routine.amgettuple = Some(next_row::<M>);
-    // no bitmaps: the planner would also make them of scans that only order, without the order
-    routine.amgetbitmap = None;
+    routine.amgetbitmap = M::MAKES_BITMAPS.then_some(fill_bitmap::<M>);
     routine.amendscan = Some(end_scan::<M>);
     Internal::from(Some(routine.into_pg().into()))
 }

@@ -57,8 +57,38 @@ pub unsafe extern "C-unwind" fn estimate_cost<M: AccessMethod>(
             *startup_cost = cost.startup;
             *total_cost = cost.total;
             *selectivity = cost.fetched_fraction.unwrap_or(generic.indexSelectivity);
+            if (*path).indexorderbys.is_null() {
+                *correlation = row_correlation(&*(*(*path).indexinfo).rel, *selectivity);
+            }
             *pages = f64::from((*(*path).indexinfo).pages).min(cost.pages);
         });
+    }
+}
+
+/// Returns the correlation that an index has whose scan returns a fraction of the rows in the order
+/// of the table. The planner would expect with 1 that they are side by side, and with 0 that each
+/// is read out of order. They are scattered over as many pages as those of a bitmap, which cost the
+/// less the more there are.
+///
+/// # Safety
+/// A table of the planner's.
+unsafe fn row_correlation(table: &pg_sys::RelOptInfo, fraction: f64) -> f64 {
+    let (mut random_cost, mut next_cost) = (0.0, 0.0);
+    // SAFETY: a look-up of settings.
+    unsafe {
+        let space = table.reltablespace;
+        pg_sys::get_tablespace_page_costs(space, &mut random_cost, &mut next_cost);
+    }
+    let pages = f64::from(table.pages).max(1.0);
+    let rows = (fraction * table.tuples).max(1.0);
+    let fetched = (2.0 * pages * rows / (2.0 * pages + rows)).clamp(1.0, pages);
+    let most = fetched * random_cost;
+    let least = random_cost + ((fraction * pages).ceil() - 1.0).max(0.0) * next_cost;
+    let right = fetched * (random_cost - (random_cost - next_cost) * (fetched / pages).sqrt());
+    if most > least {
+        ((most - right) / (most - least)).clamp(0.0, 1.0).sqrt()
+    } else {
+        0.0
     }
 }
 
@@ -182,20 +212,29 @@ impl PlannedScan<'_> {
             .collect()
     }
 
-    /// Returns the right argument of each operator that rows must satisfy.
-    pub fn conditions(&self) -> Vec<PlannedArgument> {
-        let mut arguments = vec![];
-        // SAFETY: the path's list of IndexClause, each with a list of RestrictInfo.
+    /// Returns the strategy and the right argument of each operator that rows must satisfy.
+    pub fn conditions(&self) -> Vec<(i32, PlannedArgument)> {
+        let mut found = vec![];
+        // SAFETY: the path's list of IndexClause, each with a list of RestrictInfo. The index has
+        // one column, and so one operator family. The tag says if a clause is an operator.
         unsafe {
+            let family = *(*self.path.indexinfo).opfamily;
             let clauses = PgList::<pg_sys::IndexClause>::from_pg(self.path.indexclauses);
             for clause in clauses.iter_ptr() {
                 let quals = PgList::<pg_sys::RestrictInfo>::from_pg((*clause).indexquals);
                 for qual in quals.iter_ptr() {
-                    arguments.push(self.argument((*qual).clause.cast()));
+                    let node: *mut pg_sys::Node = (*qual).clause.cast();
+                    let strategy = if pgrx::is_a(node, pg_sys::NodeTag::T_OpExpr) {
+                        let operator = (*node.cast::<pg_sys::OpExpr>()).opno;
+                        pg_sys::get_op_opfamily_strategy(operator, family)
+                    } else {
+                        0
+                    };
+                    found.push((strategy, self.argument(node)));
                 }
             }
         }
-        arguments
+        found
     }
 
     fn argument(&self, operator: *mut pg_sys::Node) -> PlannedArgument {

@@ -54,6 +54,11 @@ pub(super) fn forget(scan: pg_sys::IndexScanDesc) {
     }
 }
 
+/// Forgets the scan that has returned a row last.
+pub(super) fn forget_all() {
+    CURRENT.set(None);
+}
+
 /// Returns the index whose scan has returned a row last, if `value` is what the index has of the
 /// row. The text of an expression is compared with the one that the expression gives again, which
 /// is far cheaper than making words of it.

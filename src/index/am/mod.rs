@@ -62,6 +62,8 @@ pub trait AccessMethod: 'static {
     const NAME: &'static CStr;
     /// Number of support functions of an operator class.
     const SUPPORT_FUNCTIONS: u16;
+    /// True if a scan with a condition can return its rows as a bitmap.
+    const MAKES_BITMAPS: bool = false;
 
     type Scan: IndexScan;
 

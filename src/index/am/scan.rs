@@ -14,6 +14,9 @@ use super::{
 };
 use crate::error::Error;
 
+/// Number of rows that are added to a bitmap at once.
+const BITMAP_PORTION: usize = 256;
+
 /// What hangs on a scan descriptor. It is dropped with the memory context of the scan.
 struct ScanState<S> {
     descriptor: pg_sys::IndexScanDesc,
@@ -54,21 +57,23 @@ pub struct ScanKeys<'a> {
 impl ScanKeys<'_> {
     /// Returns the right argument of each operator that the scan orders by, or `None` for NULL.
     pub fn orders(&self) -> impl ExactSizeIterator<Item = Option<Value<'_>>> {
-        Self::arguments(
+        let (keys, count) = (
             self.descriptor.orderByData,
             self.descriptor.numberOfOrderBys,
-        )
+        );
+        Self::keys(keys, count).map(|(_, value)| value)
     }
 
-    /// Returns the right argument of each operator that rows must satisfy, or `None` for NULL.
-    pub fn conditions(&self) -> impl ExactSizeIterator<Item = Option<Value<'_>>> {
-        Self::arguments(self.descriptor.keyData, self.descriptor.numberOfKeys)
+    /// Returns the strategy and the right argument of each operator that rows must satisfy, `None`
+    /// for NULL.
+    pub fn conditions(&self) -> impl ExactSizeIterator<Item = (u16, Option<Value<'_>>)> {
+        Self::keys(self.descriptor.keyData, self.descriptor.numberOfKeys)
     }
 
-    fn arguments<'k>(
+    fn keys<'k>(
         keys: pg_sys::ScanKey,
         count: c_int,
-    ) -> impl ExactSizeIterator<Item = Option<Value<'k>>> {
+    ) -> impl ExactSizeIterator<Item = (u16, Option<Value<'k>>)> {
         let count = if keys.is_null() { 0 } else { count as usize };
         (0..count).map(move |number| {
             // SAFETY: there are as many keys. The operator's right argument is of the key's
@@ -77,7 +82,8 @@ impl ScanKeys<'_> {
                 let key = &*keys.add(number);
                 let is_null = key.sk_flags as u32 & pg_sys::SK_ISNULL != 0;
                 let value_type = ValueType::of(key.sk_subtype);
-                (!is_null).then(|| Value::from_raw(key.sk_argument, value_type))
+                let value = (!is_null).then(|| Value::from_raw(key.sk_argument, value_type));
+                (key.sk_strategy, value)
             }
         })
     }
@@ -90,6 +96,11 @@ pub struct ScanRows<'a> {
 }
 
 impl ScanRows<'_> {
+    /// Returns true if the scan fetches rows of the table: it does not if it makes a bitmap.
+    pub fn are_fetched(&self) -> bool {
+        !self.descriptor.heapRelation.is_null()
+    }
+
     pub fn open(&mut self) -> &mut HeapRows<'static> {
         self.rows.get_or_insert_with(|| {
             // SAFETY: the executor sets table and snapshot before it requests the first row, and
@@ -191,6 +202,38 @@ pub unsafe extern "C-unwind" fn next_row<M: AccessMethod>(
                 false
             }
             Err(error) => error.raise(),
+        })
+    }
+}
+
+/// `amgetbitmap`
+pub unsafe extern "C-unwind" fn fill_bitmap<M: AccessMethod>(
+    descriptor: pg_sys::IndexScanDesc,
+    bitmap: *mut pg_sys::TIDBitmap,
+) -> i64 {
+    // SAFETY: a scan of `begin_scan`'s, and a bitmap.
+    unsafe {
+        guard(|| {
+            // no row is fetched, so none is the current one
+            current::forget_all();
+            let mut rows = [pg_sys::ItemPointerData::default(); BITMAP_PORTION];
+            let (mut count, mut total) = (0, 0);
+            loop {
+                let next = next::<M>(descriptor).unwrap_or_else(|error| error.raise());
+                if let Some(tid) = next {
+                    rows[count] = tid::to_pointer(tid);
+                    count += 1;
+                }
+                if count == BITMAP_PORTION || next.is_none() {
+                    let first = rows.as_mut_ptr();
+                    pg_sys::tbm_add_tuples(bitmap, first, count as c_int, false);
+                    total += count as i64;
+                    count = 0;
+                }
+                if next.is_none() {
+                    return total;
+                }
+            }
         })
     }
 }

@@ -1,13 +1,19 @@
 //! Finds the index of the left argument of an operator, while a statement is planned.
 //!
 //! The argument is a column or an expression over the columns of one table. Columns of views,
-//! subqueries and common table expressions are followed to the table that they come from.
+//! subqueries and common table expressions are followed to the table that they come from. Of
+//! several indexes this is the oldest one, of those without WHERE clause if there are any.
+//! Otherwise the conditions of the query tell which partial index is meant.
 #![allow(unsafe_code)] // the planner's nodes, relation descriptors
 
-use pgrx::{PgList, pg_sys};
+use pgrx::{PgList, PgSqlErrorCode, pg_sys};
 
 use super::Bm25;
-use crate::index::am::AccessMethod;
+use crate::{
+    error::Error,
+    index::am::{AccessMethod, relation::relation_name},
+    pg::lookup,
+};
 
 /// An index that has the left argument of an operator.
 #[derive(Debug, Clone, Copy)]
@@ -16,56 +22,137 @@ pub struct ColumnIndex {
     /// Of its operator class.
     pub family: pg_sys::Oid,
     pub collation: pg_sys::Oid,
-    is_partial: bool,
+    /// The condition of a partial index, for columns of table 1.
+    pub predicate: *mut pg_sys::List,
 }
 
 /// What an expression computes a value from.
 #[derive(Clone, Copy)]
-enum Origin {
+pub enum Origin {
     Column {
         table: pg_sys::Oid,
+        /// The number of the table in its query.
+        number: i32,
         column: i16,
     },
     Expression {
         table: pg_sys::Oid,
-        /// The number of the table in the expression's columns.
         number: i32,
         expression: *mut pg_sys::Node,
     },
 }
 
-/// Returns the index of an expression in a query that is being planned. Of several indexes this is
-/// the oldest one, of those without WHERE clause if there are any.
+/// Returns the index of an expression in a query that is being planned.
+///
+/// # Errors
+/// It has several partial indexes, and the conditions of the query imply the condition of none.
 ///
 /// # Safety
 /// The planner's state, and an expression of its query.
 pub unsafe fn index_of(
     root: *mut pg_sys::PlannerInfo,
     expression: *mut pg_sys::Node,
-) -> Option<ColumnIndex> {
+) -> Result<Option<ColumnIndex>, Error> {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut levels = vec![];
-        let mut level = root;
+        let mut levels = levels_of(root);
+        let Some(origin) = origin(&mut levels, expression) else {
+            return Ok(None);
+        };
+        let mut found = indexes_of(origin);
+        found.sort_by_key(|index| (!index.predicate.is_null(), index.id.to_u32()));
+        let is_clear = found.len() < 2 || found[0].predicate.is_null();
+        if is_clear {
+            return Ok(found.first().copied());
+        }
+        let Some(level) = levels.last() else {
+            return Ok(None);
+        };
+        let implied = super::predicate::first_implied(root, *level, origin.number(), &found);
+        implied.map_or_else(|| Err(several(&found)), |index| Ok(Some(index)))
+    }
+}
+
+/// Returns the error if the index that a query names has another column of the table than the
+/// column that it is used for.
+///
+/// # Safety
+/// The planner's state, and an expression of its query.
+pub unsafe fn check_named(
+    root: *mut pg_sys::PlannerInfo,
+    expression: *mut pg_sys::Node,
+    named: pg_sys::Oid,
+) -> Result<(), Error> {
+    // SAFETY: the caller's promise. The index is opened under a lock, and closed; the lock stays.
+    unsafe {
+        let Some(origin @ Origin::Column { table, .. }) = origin(&mut levels_of(root), expression)
+        else {
+            return Ok(());
+        };
+        if lookup::table_of_index(named) != Some(table) {
+            return Ok(());
+        }
+        let index = pg_sys::index_open(named, pg_sys::AccessShareLock as pg_sys::LOCKMODE);
+        let is_right = has(index, origin);
+        pg_sys::index_close(index, pg_sys::NoLock as pg_sys::LOCKMODE);
+        if is_right {
+            return Ok(());
+        }
+        Err(Error::new(
+            PgSqlErrorCode::ERRCODE_WRONG_OBJECT_TYPE,
+            format!(
+                "index \"{}\" does not have the column that the query searches",
+                relation_name(named)
+            ),
+        )
+        .hint("Name an index of this column, or search the column of the index."))
+    }
+}
+
+/// Returns the query of the planner's state, the last, and the queries around it.
+///
+/// # Safety
+/// The planner's state.
+unsafe fn levels_of(root: *mut pg_sys::PlannerInfo) -> Vec<*mut pg_sys::Query> {
+    let mut levels = vec![];
+    let mut level = root;
+    // SAFETY: the caller's promise.
+    unsafe {
         while !level.is_null() {
             levels.push((*level).parse);
             level = (*level).parent_root;
         }
-        levels.reverse();
-        find_index(origin(levels, expression)?)
     }
+    levels.reverse();
+    levels
+}
+
+fn several(found: &[ColumnIndex]) -> Error {
+    let names: Vec<_> = found
+        .iter()
+        .map(|index| format!("\"{}\"", relation_name(index.id)))
+        .collect();
+    Error::undefined("several partial rag_bm25 indexes have the left argument of the operator")
+        .detail(format!(
+            "These are {}. The conditions of the query imply the condition of none of them.",
+            names.join(", ")
+        ))
+        .hint(
+            "Add the condition of one of them to WHERE. Or name it: \
+             text <@> rag_bm25_query('words', 'index').",
+        )
 }
 
 /// Follows an expression to a table. `levels` are the query that it is in, the last, and the
-/// queries around that.
+/// queries around that. They become those of the table.
 ///
 /// # Safety
 /// Nodes of the parser.
-unsafe fn origin(mut levels: Vec<*mut pg_sys::Query>, node: *mut pg_sys::Node) -> Option<Origin> {
+unsafe fn origin(levels: &mut Vec<*mut pg_sys::Query>, node: *mut pg_sys::Node) -> Option<Origin> {
     // SAFETY: the caller's promise.
     unsafe {
-        match follow(&mut levels, node)? {
-            Followed::Column { table, column } => Some(Origin::Column { table, column }),
+        match follow(levels, node)? {
+            Followed::Column(origin) => Some(origin),
             Followed::Expression(node) => expression_origin(*levels.last()?, node),
         }
     }
@@ -74,7 +161,7 @@ unsafe fn origin(mut levels: Vec<*mut pg_sys::Query>, node: *mut pg_sys::Node) -
 /// Where an expression leads to.
 pub enum Followed {
     /// The column of a table.
-    Column { table: pg_sys::Oid, column: i16 },
+    Column(Origin),
     /// An expression that is no column.
     Expression(*mut pg_sys::Node),
 }
@@ -105,10 +192,11 @@ pub unsafe fn follow(
             let number = usize::try_from(var.varattno).ok()?.checked_sub(1)?;
             node = match table.rtekind {
                 pg_sys::RTEKind::RTE_RELATION => {
-                    return Some(Followed::Column {
+                    return Some(Followed::Column(Origin::Column {
                         table: table.relid,
+                        number: table_number(var),
                         column: var.varattno,
-                    });
+                    }));
                 }
                 pg_sys::RTEKind::RTE_SUBQUERY => {
                     let column = output(table.subquery, var.varattno)?;
@@ -230,21 +318,29 @@ unsafe fn common_table(
     }
 }
 
-/// Returns the index that has a column or an expression.
+impl Origin {
+    fn number(self) -> i32 {
+        let (Self::Column { number, .. } | Self::Expression { number, .. }) = self;
+        number
+    }
+}
+
+/// Returns the valid indexes that have a column or an expression.
 ///
 /// # Safety
 /// An origin of this module's.
-unsafe fn find_index(origin: Origin) -> Option<ColumnIndex> {
+unsafe fn indexes_of(origin: Origin) -> Vec<ColumnIndex> {
     let (Origin::Column { table, .. } | Origin::Expression { table, .. }) = origin;
     let lock = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
-    // SAFETY: relations are opened under a lock, and closed; the lock stays.
+    let mut found = vec![];
+    // SAFETY: relations are opened under a lock, and closed; the lock stays. The predicate is a
+    // copy.
     unsafe {
         let method = pg_sys::get_am_oid(Bm25::NAME.as_ptr(), true);
         let table = pg_sys::try_relation_open(table, lock);
         if table.is_null() {
-            return None;
+            return found;
         }
-        let mut best: Option<ColumnIndex> = None;
         if (*(*table).rd_rel).relhasindex {
             let indexes = pg_sys::RelationGetIndexList(table);
             for id in PgList::<pg_sys::Oid>::from_pg(indexes).iter_oid() {
@@ -252,23 +348,19 @@ unsafe fn find_index(origin: Origin) -> Option<ColumnIndex> {
                 let entry = &*(*index).rd_index;
                 let is_usable = (*(*index).rd_rel).relam == method && entry.indisvalid;
                 if is_usable && has(index, origin) {
-                    let found = ColumnIndex {
+                    found.push(ColumnIndex {
                         id,
                         family: *(*index).rd_opfamily,
                         collation: *(*index).rd_indcollation,
-                        is_partial: !pg_sys::RelationGetIndexPredicate(index).is_null(),
-                    };
-                    let order = |index: &ColumnIndex| (index.is_partial, index.id.to_u32());
-                    if best.is_none_or(|best| order(&found) < order(&best)) {
-                        best = Some(found);
-                    }
+                        predicate: pg_sys::RelationGetIndexPredicate(index),
+                    });
                 }
                 pg_sys::index_close(index, pg_sys::NoLock as pg_sys::LOCKMODE);
             }
         }
         pg_sys::relation_close(table, pg_sys::NoLock as pg_sys::LOCKMODE);
-        best
     }
+    found
 }
 
 /// Returns true if an index has a column or an expression.

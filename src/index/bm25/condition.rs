@@ -19,6 +19,7 @@ use super::{
     descending,
     level::{self, condition_of, order_operator, search_of},
     query::query_type,
+    union,
 };
 use crate::{index::am::order, pg::planner::each_query_of_expressions};
 
@@ -48,6 +49,7 @@ unsafe fn prepare_level(
     // SAFETY: the caller's promise. The kind of an entry says which of its members are set.
     unsafe {
         levels.push(query);
+        union::order_parts(levels);
         if level::may_search(&*query) {
             add_condition(levels, parameters);
         }
@@ -195,7 +197,7 @@ unsafe fn may_be_null(node: *mut pg_sys::Node, parameters: pg_sys::ParamListInfo
 }
 
 /// An operator `<@>` that an expression leads to.
-struct FoundOperator {
+pub struct FoundOperator {
     operator: *mut pg_sys::OpExpr,
     /// The expression is the operator's negative.
     is_negated: bool,
@@ -206,7 +208,7 @@ struct FoundOperator {
 ///
 /// # Safety
 /// Queries of the parser's, and an expression of the last.
-unsafe fn find_operator(
+pub unsafe fn find_operator(
     levels: &[*mut pg_sys::Query],
     mut node: *mut pg_sys::Node,
 ) -> Option<FoundOperator> {

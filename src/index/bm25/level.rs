@@ -23,6 +23,8 @@ pub enum OwnFunction {
     Order,
     /// That of `@@@`.
     Matches,
+    /// That of `!@@@`.
+    Misses,
 }
 
 /// Returns the function of this OID if it is one of the operators.
@@ -39,6 +41,7 @@ pub fn own_function(function: pg_sys::Oid) -> Option<OwnFunction> {
         match CStr::from_ptr(name).to_bytes() {
             b"bm25_order" => Some(OwnFunction::Order),
             b"bm25_matches" => Some(OwnFunction::Matches),
+            b"bm25_misses" => Some(OwnFunction::Misses),
             _ => None,
         }
     }

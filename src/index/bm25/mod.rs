@@ -9,16 +9,19 @@
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
-//! | [`query`], [`ranking`] | the type of queries, and their statistics |
+//! | [`query`], [`ranking`], [`partitions`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
-//! | [`support`], [`column`] | the planner's questions about the operators |
+//! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
 //! | [`level`], [`condition`] | what a statement searches for, and the conditions that belong to it |
+//! | [`union`] | UNION ALL of searches |
 //! | [`descending`] | searches that order by the positive score |
+//! | [`bitmap`] | what bitmaps cost |
 //! | [`filtered`] | a plan that restricts a scan to the rows that another index has for a filter |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
 //! | [`info`], [`search`] | the functions that users call for an index |
 
+pub mod bitmap;
 mod build;
 mod cache;
 mod collected;
@@ -35,12 +38,15 @@ mod level;
 mod opclass;
 mod operators;
 mod options;
+mod partitions;
+mod predicate;
 mod query;
 pub mod ranking;
 mod scan;
 pub mod search;
 mod support;
 mod tokens;
+mod union;
 mod vacuum;
 
 use std::ffi::CStr;
@@ -81,6 +87,7 @@ fn bm25_handler(_call: pg_sys::FunctionCallInfo) -> Internal {
 impl AccessMethod for Bm25 {
     const NAME: &'static CStr = c"rag_bm25";
     const SUPPORT_FUNCTIONS: u16 = 0;
+    const MAKES_BITMAPS: bool = true;
 
     type Scan = scan::Bm25Scan;
 

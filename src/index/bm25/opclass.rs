@@ -14,6 +14,8 @@ pub enum Strategy {
     Order = 1,
     /// `@@@`
     Matches = 2,
+    /// `!@@@`, which operator classes need not have.
+    Misses = 3,
 }
 
 /// Returns what is wrong with an operator class.
@@ -36,7 +38,8 @@ pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
         JOIN pg_operator o ON o.oid = amopopr
         WHERE (amopstrategy, amoppurpose, o.oprcode::oid) NOT IN (
             (1, 'o', 'rag_internal.bm25_order(text, rag.bm25_query)'::regprocedure),
-            (2, 's', 'rag_internal.bm25_matches(text, rag.bm25_query)'::regprocedure))";
+            (2, 's', 'rag_internal.bm25_matches(text, rag.bm25_query)'::regprocedure),
+            (3, 's', 'rag_internal.bm25_misses(text, rag.bm25_query)'::regprocedure))";
     let read = |row: Row<'_, '_>| row.required("problem");
     as_caller(|caller| caller.query(statement, &[DatumWithOid::from(class)], read))
 }

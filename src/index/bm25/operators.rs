@@ -1,4 +1,4 @@
-//! The functions of the operators `<@>` (order) and `@@@` (condition).
+//! The functions of the operators `<@>` (order), `@@@` and `!@@@` (conditions).
 //!
 //! They compute with the statistics of the index that the query names. So the score is the same
 //! whether or not a plan uses the index. [`super::ranking`] says which privilege that requires.
@@ -35,11 +35,17 @@ fn bm25_matches(text: TextArgument<'_>, query: Bm25Query) -> Result<Option<bool>
     let Some(words) = &query.text else {
         return Ok(None);
     };
-    if last_score(text.0, &query).is_some() {
-        return Ok(Some(true));
+    if let Some(score) = last_score(text.0, &query) {
+        return Ok(Some(score > 0.0));
     }
     let ranking = ranking(Purpose::Operator, query.index, words)?;
     Ok(Some(text.0.with_text(|text| ranking.matches(text))?))
+}
+
+/// Returns true if the text has no term of the query.
+#[pg_extern(sql = false, stable, strict, parallel_restricted)]
+fn bm25_misses(text: TextArgument<'_>, query: Bm25Query) -> Result<Option<bool>, ErrorReport> {
+    Ok(bm25_matches(text, query)?.map(|matches| !matches))
 }
 
 /// The planner replaces it ([`super::support`]) if it finds the index.
@@ -52,6 +58,12 @@ fn bm25_order_by_text(_text: &str, _query: &str) -> Result<f64, ErrorReport> {
 #[pg_extern(sql = false, stable, strict, parallel_restricted)]
 fn bm25_matches_text(_text: &str, _query: &str) -> Result<bool, ErrorReport> {
     Err(no_index("@@@").into())
+}
+
+/// The condition `text !@@@ text`. See [`bm25_order_by_text`].
+#[pg_extern(sql = false, stable, strict, parallel_restricted)]
+fn bm25_misses_text(_text: &str, _query: &str) -> Result<bool, ErrorReport> {
+    Err(no_index("!@@@").into())
 }
 
 /// Returns true if an index with this text search configuration has a document for a text.

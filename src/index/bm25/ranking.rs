@@ -20,6 +20,7 @@ use super::{
     config::ConfigName,
     index_error, languages,
     options::Bm25Options,
+    partitions,
     tokens::{self, ManyTexts},
 };
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     error::Error,
     index::am::{
         AccessMethod,
-        relation::{Index, LockedIndex, leaf_indexes, relation_name, table_of},
+        relation::{Index, LockedIndex, relation_name, table_of},
     },
     pg::{
         extension, lookup, roles,
@@ -69,6 +70,13 @@ pub struct ScoreRules {
 }
 
 impl ScoreRules {
+    pub fn of_options(options: Bm25Options) -> Self {
+        Self {
+            config: options.config,
+            parameters: options.parameters,
+        }
+    }
+
     pub fn of(opened: &cache::OpenedIndex) -> Result<Self, Error> {
         Ok(Self {
             config: opened.config_name()?,
@@ -226,35 +234,14 @@ pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<R
     if !root.index().is_partitioned() {
         let opened = cache::open(root.index())?;
         let used = if languages::is_auto(opened.config()?) {
-            used_configs(&[index])?
+            partitions::used_configs(&[index])?
         } else {
             None
         };
         let ranking = of_index(root.index(), &opened, text, used.as_deref())?;
         return Ok(remember(purpose, index, text, ranking));
     }
-    let mut sum: Option<Ranking> = None;
-    let leaves = leaf_indexes(index);
-    let used = used_configs(&leaves)?;
-    for leaf in leaves {
-        let leaf = open_index(leaf)?;
-        let opened = cache::open(leaf.index())?;
-        sum = Some(match sum {
-            None => of_index(leaf.index(), &opened, text, used.as_deref())?,
-            Some(sum) => {
-                if sum.rules != ScoreRules::of(&opened)? {
-                    return Err(different_partitions(root.index(), leaf.index()));
-                }
-                let mut statistics = sum.statistics;
-                statistics.add(&read_statistics(leaf.index(), &opened, &sum.terms)?);
-                Ranking::new(sum.rules, sum.config, sum.terms, statistics)
-            }
-        });
-    }
-    let ranking = match sum {
-        Some(sum) => sum,
-        None => without_partitions(root.index(), text)?,
-    };
+    let ranking = partitions::ranking_of(root.index(), text)?;
     Ok(remember(purpose, index, text, ranking))
 }
 
@@ -271,10 +258,7 @@ fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     };
     let terms = tokens::query_terms(config, text, used.as_deref())?;
     let rules = if root.is_partitioned() {
-        ScoreRules {
-            config: options.config,
-            parameters: options.parameters,
-        }
+        ScoreRules::of_options(options)
     } else {
         ScoreRules::of(&*cache::open(root)?)?
     };
@@ -316,15 +300,12 @@ pub fn over_texts(
     } else {
         count(&terms)?
     };
-    let rules = ScoreRules {
-        config: options.config,
-        parameters: options.parameters,
-    };
+    let rules = ScoreRules::of_options(options);
     Ok(Ranking::new(rules, config, terms, statistics))
 }
 
 /// Returns the ranking of a query by an index with a file.
-fn of_index(
+pub fn of_index(
     index: Index<'_>,
     opened: &cache::OpenedIndex,
     text: &[u8],
@@ -341,34 +322,7 @@ fn of_index(
     ))
 }
 
-/// Returns the configurations that the texts of indexes have, or None if all texts have that of
-/// the index.
-fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>, Error> {
-    let mut sum = Statistics::default();
-    let mut markers = None;
-    for index in indexes {
-        let open = open_index(*index)?;
-        let opened = cache::open(open.index())?;
-        if !languages::is_auto(opened.config()?) {
-            return Ok(None);
-        }
-        let terms = match &markers {
-            Some(terms) => terms,
-            None => markers.insert(languages::markers()?),
-        };
-        let statistics = read_statistics(open.index(), &opened, terms)?;
-        if sum.frequencies.is_empty() {
-            sum = statistics
-        } else {
-            sum.add(&statistics)
-        }
-    }
-    markers
-        .map(|markers| languages::used(&markers, &sum.frequencies))
-        .transpose()
-}
-
-fn read_statistics(
+pub fn read_statistics(
     index: Index<'_>,
     opened: &cache::OpenedIndex,
     terms: &Terms,
@@ -377,27 +331,11 @@ fn read_statistics(
         .map_err(|e| index_error(*index, e))
 }
 
-/// Returns the ranking of a query by the index of a table without partitions.
-fn without_partitions(index: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
-    let options = Bm25Options::of(index)?;
-    let config = options.config.find()?;
-    let terms = tokens::terms(config, text)?;
-    let statistics = Statistics {
-        frequencies: vec![0; terms.len()],
-        ..Statistics::default()
-    };
-    let rules = ScoreRules {
-        config: options.config,
-        parameters: options.parameters,
-    };
-    Ok(Ranking::new(rules, config, terms, statistics))
-}
-
 /// Opens an index that a query names.
 ///
 /// # Errors
 /// It is no index of `rag_bm25`, or it is not valid.
-fn open_index(id: pg_sys::Oid) -> Result<LockedIndex, Error> {
+pub fn open_index(id: pg_sys::Oid) -> Result<LockedIndex, Error> {
     let wrong = || {
         let name = relation_name(id);
         let error = Error::new(
@@ -473,19 +411,4 @@ pub fn hides_rows(index: pg_sys::Oid) -> Result<bool, Error> {
                 lookup::may_select(ancestor, role) && !lookup::has_row_security(ancestor)
             });
     Ok(!sees_all)
-}
-
-fn different_partitions(root: Index<'_>, leaf: Index<'_>) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!(
-            "indexes of the partitions of \"{}\" have different options",
-            root.name()
-        ),
-    )
-    .detail(format!(
-        "Index \"{}\" was built with another text_config, k1 or b than the ones before.",
-        leaf.name()
-    ))
-    .hint("Set the same options with ALTER INDEX, and REINDEX the indexes that differ.")
 }

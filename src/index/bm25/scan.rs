@@ -1,9 +1,10 @@
 //! A scan: `ORDER BY body <@> $1`, `WHERE body @@@ $1`, or both.
 //!
 //! The index returns the rows that match at least one term of the query, the best first, as many
-//! as the executor requests. With several queries it searches for one of them, and computes the
-//! scores of the rows found for the others. If the rows are ordered by another query than the
-//! condition, all rows that satisfy the condition are found before the first is returned.
+//! as the executor requests. Without an order it lists them. With several queries it searches for
+//! one of them, and computes the scores of the rows found for the others. Rows may also be required
+//! not to match. If the rows are ordered by another query than the condition, all rows that satisfy
+//! the condition are found before the first is returned.
 //!
 //! The score of the row that was returned last is kept for the operator, which would otherwise have
 //! to make words of the row's text again.
@@ -11,12 +12,13 @@
 use std::{cell::RefCell, rc::Rc};
 
 use pgrx::pg_sys;
-use rag_bm25::{GivenRows, Scan, score_rows};
+use rag_bm25::{GivenRows, Listing, Scan, Statistics, score_rows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
     cache, index_error,
     languages::is_auto,
+    opclass::Strategy,
     query::Bm25Query,
     ranking::{
         Purpose, Ranking, ScoreRules, hides_rows, ranking, remember, remembered, require_privilege,
@@ -60,12 +62,37 @@ struct Search {
     opened: Rc<cache::OpenedIndex>,
     /// The query whose scores rows have.
     query: Rc<Bm25Query>,
-    scan: Scan,
-    /// Queries that rows must match as well.
+    source: Source,
+    /// Queries that rows must match as well, and queries that they must not match.
     others: Vec<Rc<Ranking>>,
+    excluded: Vec<Rc<Ranking>>,
     /// Rows that were found and not returned, the next last.
     waiting: Vec<(Tid, f64)>,
     is_complete: bool,
+}
+
+/// What finds rows.
+enum Source {
+    /// The best rows first.
+    Ranked(Box<Scan>),
+    /// All rows, in the order of the index.
+    Listed(Box<Listing>),
+}
+
+impl Source {
+    fn statistics(&self) -> &Statistics {
+        match self {
+            Self::Ranked(scan) => scan.statistics(),
+            Self::Listed(listing) => listing.statistics(),
+        }
+    }
+
+    fn next(&mut self, pages: &RelationPages<'_>) -> Result<Option<(Tid, f64)>, IndexError> {
+        match self {
+            Self::Ranked(scan) => scan.next(pages),
+            Self::Listed(listing) => listing.next(pages),
+        }
+    }
 }
 
 impl IndexScan for Bm25Scan {
@@ -78,7 +105,7 @@ impl IndexScan for Bm25Scan {
         let Some(search) = &mut self.search else {
             return Ok(None);
         };
-        if index.column().is_none() {
+        if index.column().is_none() && rows.are_fetched() {
             rows.open(); // for `last_score`
         }
         let opened = Rc::clone(&search.opened);
@@ -127,13 +154,18 @@ impl Search {
         keys: &ScanKeys<'_>,
         given: Option<&GivenRows>,
     ) -> Result<Option<Self>, Error> {
-        let mut conditions = vec![];
-        for value in keys.conditions() {
+        let (mut conditions, mut exclusions) = (vec![], vec![]);
+        for (strategy, value) in keys.conditions() {
             let Some(query) = query_of(value)? else {
                 return Ok(None);
             };
-            if !conditions.contains(&query) {
-                conditions.push(query);
+            let queries = if strategy == Strategy::Misses as u16 {
+                &mut exclusions
+            } else {
+                &mut conditions
+            };
+            if !queries.contains(&query) {
+                queries.push(query);
             }
         }
         let mut orders = keys.orders();
@@ -168,6 +200,10 @@ impl Search {
         };
         let opened = cache::open(index)?;
         let rules = ScoreRules::of(&opened)?;
+        let mut excluded = vec![];
+        for exclusion in exclusions {
+            excluded.push(ranking_for(index, &rules, &exclusion)?);
+        }
         let mut others = vec![];
         for other in conditions {
             let other = ranking_for(index, &rules, &other)?;
@@ -176,18 +212,20 @@ impl Search {
             }
             others.push(other);
         }
-        let Some(mut scan) = begin(index, &opened, rules.clone(), &query)? else {
+        let is_ranked = given.is_some() || order.is_some() && is_sorted;
+        let Some(mut source) = begin(index, &opened, rules.clone(), &query, is_ranked)? else {
             return Ok(None);
         };
-        if let Some(given) = given {
+        if let (Source::Ranked(scan), Some(given)) = (&mut source, given) {
             scan.restrict(&opened.pages(index), given)
                 .map_err(|e| index_error(*index, e))?;
         }
         let mut search = Self {
             opened: Rc::clone(&opened),
             query: Rc::new(query),
-            scan,
+            source,
             others,
+            excluded,
             waiting: vec![],
             is_complete: false,
         };
@@ -215,15 +253,15 @@ impl Search {
             if self.is_complete {
                 return Ok(None);
             }
-            if self.others.is_empty() {
-                return self.scan.next(pages);
+            if self.others.is_empty() && self.excluded.is_empty() {
+                return self.source.next(pages);
             }
             self.waiting = self.portion(opened, pages)?;
             self.waiting.reverse();
         }
     }
 
-    /// Returns the next rows of the search that match the other queries as well.
+    /// Returns the next rows of the search that satisfy the other conditions as well.
     fn portion(
         &mut self,
         opened: &cache::OpenedIndex,
@@ -231,7 +269,7 @@ impl Search {
     ) -> Result<Vec<(Tid, f64)>, IndexError> {
         let mut rows = vec![];
         while rows.len() < PORTION {
-            match self.scan.next(pages)? {
+            match self.source.next(pages)? {
                 Some(row) => push(&mut rows, row).map_err(IndexError::of_memory)?,
                 None => {
                     self.is_complete = true;
@@ -243,6 +281,11 @@ impl Search {
             let scores = scores_of(opened, pages, other, &rows)?;
             let mut scores = scores.iter();
             rows.retain(|_| scores.next().is_some_and(|score| *score > 0.0));
+        }
+        for exclusion in &self.excluded {
+            let scores = scores_of(opened, pages, exclusion, &rows)?;
+            let mut scores = scores.iter();
+            rows.retain(|_| scores.next().is_some_and(|score| *score == 0.0));
         }
         Ok(rows)
     }
@@ -282,17 +325,25 @@ fn scores_of(
     score_rows(pages, &opened.segments, &ranking.terms, statistics, &tids)
 }
 
-/// Begins the search for a query. Returns `None` if the query has no term.
+/// Begins the search for a query, or a list of its rows. Returns `None` if the query has no term.
 fn begin(
     index: Index<'_>,
     opened: &cache::OpenedIndex,
     rules: ScoreRules,
     query: &Bm25Query,
-) -> Result<Option<Scan>, Error> {
+    is_ranked: bool,
+) -> Result<Option<Source>, Error> {
     let pages = opened.pages(index);
     let begin = |terms, statistics| {
-        Scan::begin(&pages, &opened.segments, terms, statistics, work_mem())
-            .map_err(|e| index_error(*index, e))
+        let segments = &opened.segments;
+        let source = if is_ranked {
+            Scan::begin(&pages, segments, terms, statistics, work_mem())
+                .map(|scan| Source::Ranked(Box::new(scan)))
+        } else {
+            Listing::begin(&pages, segments, terms, statistics)
+                .map(|listing| Source::Listed(Box::new(listing)))
+        };
+        source.map_err(|e| index_error(*index, e))
     };
     let text = query.text.as_deref().unwrap_or_default();
     let config = opened.config()?;
@@ -304,12 +355,12 @@ fn begin(
         // the search reads the statistics itself
         require_privilege(index.id())?;
         let terms = tokens::terms(config, text)?;
-        let scan = begin(&terms, None)?;
-        let statistics = scan.statistics().clone();
+        let source = begin(&terms, None)?;
+        let statistics = source.statistics().clone();
         let has_terms = !terms.is_empty();
         let ranking = Ranking::new(rules, config, terms, statistics);
         remember(Purpose::Operator, query.index, text, ranking);
-        return Ok(has_terms.then_some(scan));
+        return Ok(has_terms.then_some(source));
     }
     let known = ranking_for(index, &rules, query)?;
     if known.terms.is_empty() {

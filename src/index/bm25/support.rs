@@ -7,10 +7,11 @@ use std::ffi::c_int;
 use pgrx::{PgList, pg_sys};
 
 use super::{
-    column::{ColumnIndex, index_of},
+    column::{ColumnIndex, check_named, index_of},
     cost::operator_cost,
     level::{OwnFunction, has_scores, own_function},
     opclass::Strategy,
+    predicate::is_simplifying,
     query::{Bm25Query, query_type},
     ranking::{Purpose, ranking},
 };
@@ -42,6 +43,12 @@ c_function!(
     bm25_restrict_wrapper,
     pg_finfo_bm25_restrict_wrapper,
     handle_restrict,
+    nothing
+);
+c_function!(
+    bm25_restrict_not_wrapper,
+    pg_finfo_bm25_restrict_not_wrapper,
+    handle_restrict_not,
     nothing
 );
 
@@ -99,6 +106,8 @@ unsafe fn set_cost(request: &mut pg_sys::SupportRequestCost) -> Option<()> {
     }
 }
 
+/// Returns the operator with a query that names its index.
+///
 /// # Safety
 /// A request of the planner's.
 unsafe fn with_index(request: &pg_sys::SupportRequestSimplify) -> Option<*mut pg_sys::Expr> {
@@ -107,19 +116,27 @@ unsafe fn with_index(request: &pg_sys::SupportRequestSimplify) -> Option<*mut pg
         let call = &*request.fcall;
         let arguments = PgList::<pg_sys::Node>::from_pg(call.args);
         let (left, words) = (arguments.get_ptr(0)?, arguments.get_ptr(1)?);
-        if request.root.is_null() || pg_sys::exprType(words) != pg_sys::TEXTOID {
-            return None; // the query names its index
+        if request.root.is_null() || is_simplifying() {
+            return None;
         }
-        let index = index_of(request.root, left)?;
-        let strategy = if call.funcresulttype == pg_sys::BOOLOID {
-            Strategy::Matches
-        } else {
-            Strategy::Order
-        };
-        let number = strategy as i16;
+        if pg_sys::exprType(words) != pg_sys::TEXTOID {
+            // the query names its index
+            let named = constant(words)?.get::<Bm25Query>()?.index;
+            check_named(request.root, left, named).unwrap_or_else(|error| error.raise());
+            return None;
+        }
+        let index = index_of(request.root, left).unwrap_or_else(|error| error.raise())?;
         let query_type = query_type();
-        let operator =
-            pg_sys::get_opfamily_member(index.family, pg_sys::TEXTOID, query_type, number);
+        let member = |strategy: Strategy| {
+            let number = strategy as i16;
+            pg_sys::get_opfamily_member(index.family, pg_sys::TEXTOID, query_type, number)
+        };
+        let operator = match own_function(call.funcid)? {
+            OwnFunction::Order => member(Strategy::Order),
+            OwnFunction::Matches => member(Strategy::Matches),
+            // also of operator classes without it
+            OwnFunction::Misses => pg_sys::get_negator(member(Strategy::Matches)),
+        };
         if operator == pg_sys::InvalidOid {
             return None;
         }
@@ -175,8 +192,24 @@ unsafe fn query_node(
 /// # Safety
 /// Called by Postgres.
 unsafe fn handle_restrict(call: pg_sys::FunctionCallInfo, _: fn()) -> pg_sys::Datum {
-    // SAFETY: the arguments of a selectivity estimator: the planner's state, the operator, a list
-    // of the operator's arguments, and the number of a relation.
+    // SAFETY: the caller's promise.
+    pg_sys::Datum::from(unsafe { matching_fraction(call) }.to_bits())
+}
+
+/// Handles that of `text !@@@ query`.
+///
+/// # Safety
+/// Called by Postgres.
+unsafe fn handle_restrict_not(call: pg_sys::FunctionCallInfo, _: fn()) -> pg_sys::Datum {
+    // SAFETY: the caller's promise.
+    pg_sys::Datum::from((1.0 - unsafe { matching_fraction(call) }).to_bits())
+}
+
+/// # Safety
+/// A call of a selectivity estimator of an operator with a query.
+unsafe fn matching_fraction(call: pg_sys::FunctionCallInfo) -> f64 {
+    // SAFETY: the arguments are the planner's state, the operator, a list of the operator's
+    // arguments, and the number of a relation.
     let fraction = unsafe {
         let root = pgrx::pg_getarg_datum(call, 0).map(|root| root.cast_mut_ptr());
         let arguments = pgrx::pg_getarg_datum(call, 2).map(|list| list.cast_mut_ptr());
@@ -191,7 +224,7 @@ unsafe fn handle_restrict(call: pg_sys::FunctionCallInfo, _: fn()) -> pg_sys::Da
             .and_then(|query| query.get::<Bm25Query>())
             .and_then(|query| known_fraction(&query))
     };
-    pg_sys::Datum::from(fraction.unwrap_or(DEFAULT_FRACTION).to_bits())
+    fraction.unwrap_or(DEFAULT_FRACTION)
 }
 
 /// Returns the fraction of documents that match a query, if its index can be read.

@@ -204,6 +204,28 @@ impl<'s> TermCursor<'s> {
         })
     }
 
+    /// Returns the first document with the term from `document` on.
+    pub fn next_from<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+    ) -> Result<Option<u32>, IndexError> {
+        self.move_to(document);
+        while self.current < self.bounds.len() {
+            self.decode(search)?;
+            let documents = &self.block.documents[..self.block.len];
+            let at = advance(documents, self.at, document);
+            self.at = at;
+            if let Some(next) = documents.get(at) {
+                return Ok(Some(*next));
+            }
+            // a corrupted skip tells of documents that its block does not have
+            self.current += 1;
+            self.at = 0;
+        }
+        Ok(None)
+    }
+
     /// Returns the frequency of the term in a document, or 0. Also returns 0 if no document of the
     /// block can have `missing` units.
     #[inline]

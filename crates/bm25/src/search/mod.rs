@@ -8,12 +8,14 @@
 //! | [`cursor`] | moves along the postings of a term |
 //! | [`whole`] | postings of a rare term, which are read before |
 //! | [`lengths`] | lengths of documents |
+//! | [`listing`] | all documents that match, without ranking them |
 //! | [`best`] | the best documents so far |
 
 mod best;
 mod cursor;
 mod given;
 mod lengths;
+mod listing;
 mod opened;
 mod whole;
 mod window;
@@ -40,6 +42,7 @@ use crate::{
 };
 
 pub use given::GivenRows;
+pub use listing::Listing;
 pub use opened::SegmentCache;
 
 /// Number of documents that a search finds at first. Most queries want ten rows, and one or two of

@@ -486,7 +486,7 @@ pub fn place_in<const COUNT: usize>(document: u32, start: u32) -> usize {
 
 /// Returns the lengths of the documents of a window.
 #[inline]
-fn norms_of_window<'l, P: ReadPages>(
+pub fn norms_of_window<'l, P: ReadPages>(
     lengths: &'l mut Lengths,
     search: &'l SegmentSearch<'_, P>,
     start: u32,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::support::{CREATION, Model, Random, random_terms, row, terms_of};
 use rag_bm25::{
-    Builder, Collected, Creation, GivenRows, Scan, SegmentCache, Statistics, Terms, create, insert,
-    merge_all, remove, score_rows, statistics, top,
+    Builder, Collected, Creation, GivenRows, Listing, Scan, SegmentCache, Statistics, Terms,
+    create, insert, merge_all, remove, score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, Tid};
 
@@ -134,6 +134,40 @@ fn documents_that_are_written_together_are_found() {
             model.verify(&pages, &cache, &query);
             model.verify_statistics(&pages, &query);
         }
+    }
+}
+
+#[test]
+fn rows_of_a_segment_are_listed_in_their_order() {
+    let mut random = Random(8);
+    let (pages, mut model) = built(&mut random, 60_000, 20, 2000);
+    let cache = SegmentCache::default();
+    remove(&pages, &mut |tid| tid.offset % 4 == 1).unwrap();
+    model.documents.retain(|tid, _| tid.offset % 4 != 1);
+    for words in [
+        "w0",
+        "w3",
+        "w0 w1 w2",
+        "w1500",
+        "w1900 w7",
+        "w9 missing",
+        "missing",
+    ] {
+        let query = terms_of(words);
+        let statistics = statistics(&pages, &cache, &query).unwrap();
+        let scorer = rag_bm25::Scorer::new(CREATION.parameters, &statistics, &query);
+        let documents = model.documents.iter();
+        let expected: Vec<(Tid, f64)> = documents
+            .map(|(tid, terms)| (*tid, scorer.score(terms)))
+            .filter(|(_, score)| *score > 0.0)
+            .collect();
+        let mut listing = Listing::begin(&pages, &cache, &query, None).unwrap();
+        let mut listed = vec![];
+        while let Some(row) = listing.next(&pages).unwrap() {
+            listed.push(row);
+        }
+        assert_eq!(listed, expected, "{words}");
+        assert_eq!(listing.next(&pages).unwrap(), None);
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
-    Builder, Creation, GivenRows, Parameters, Scan, Scorer, SegmentCache, Terms, insert, remove,
-    score_rows, statistics, top,
+    Builder, Creation, GivenRows, Listing, Parameters, Scan, Scorer, SegmentCache, Terms, insert,
+    remove, score_rows, statistics, top,
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
 
@@ -98,6 +98,12 @@ impl Model {
             }
             assert!(missing.is_empty(), "not found: {missing:?}");
         }
+        let mut missing = expected;
+        let mut listing = Listing::begin(pages, cache, query, None).unwrap();
+        while let Some((tid, score)) = listing.next(pages).unwrap() {
+            assert_eq!(missing.remove(&tid), Some(score), "{tid:?}");
+        }
+        assert!(missing.is_empty(), "not listed: {missing:?}");
     }
 
     /// Checks that a search that is restricted to rows returns those of them that match. The rows

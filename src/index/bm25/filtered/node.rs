@@ -118,9 +118,13 @@ unsafe extern "C-unwind" fn begin(
         for (number, operator) in operators.iter_ptr().enumerate() {
             let arguments = PgList::<pg_sys::Expr>::from_pg((*operator).args);
             let argument = arguments.get_ptr(1).unwrap_or(std::ptr::null_mut());
+            let family = *(*state.index).rd_opfamily;
             let (flags, strategy) = match number {
-                0 => (pg_sys::SK_ORDER_BY, Strategy::Order),
-                _ => (0, Strategy::Matches),
+                0 => (pg_sys::SK_ORDER_BY, Strategy::Order as c_int),
+                _ => (
+                    0,
+                    pg_sys::get_op_opfamily_strategy((*operator).opno, family),
+                ),
             };
             pg_sys::ScanKeyEntryInitialize(
                 state.keys.add(number),

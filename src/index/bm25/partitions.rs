@@ -1,0 +1,120 @@
+//! The ranking of a query of a partitioned table: the statistics of its partitions together.
+
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys, pg_sys::panic::ErrorReport};
+use rag_bm25::Statistics;
+
+use super::{
+    cache, languages,
+    options::Bm25Options,
+    ranking::{Ranking, ScoreRules, of_index, open_index, read_statistics},
+    tokens,
+};
+use crate::{
+    error::Error,
+    index::am::relation::{Index, leaf_indexes, relation_name},
+};
+
+/// Returns the ranking of a query by the index of a partitioned table, with the statistics of all
+/// partitions whose indexes have the same rules.
+///
+/// If they differ, the rules are those of the options, or of the first index if none has these. A
+/// WARNING tells which indexes are left out. Their rows are found without an index.
+pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
+    let leaves = leaf_indexes(root.id());
+    let mut rules = vec![];
+    for leaf in &leaves {
+        let leaf = open_index(*leaf)?;
+        rules.push(ScoreRules::of(&*cache::open(leaf.index())?)?);
+    }
+    let Some(first) = rules.first() else {
+        return without_partitions(root, text);
+    };
+    let mut chosen = first.clone();
+    if rules.iter().any(|rules| *rules != chosen) {
+        let options = Bm25Options::of(root)?;
+        let wanted = ScoreRules::of_options(options);
+        if rules.contains(&wanted) {
+            chosen = wanted;
+        }
+    }
+    let is_used = |(leaf, rules): (&pg_sys::Oid, &ScoreRules)| {
+        if *rules != chosen {
+            warn_of_partition(root, *leaf);
+        }
+        (*rules == chosen).then_some(*leaf)
+    };
+    let leaves: Vec<_> = leaves.iter().zip(&rules).filter_map(is_used).collect();
+    let used = used_configs(&leaves)?;
+    let mut sum: Option<Ranking> = None;
+    for leaf in leaves {
+        let leaf = open_index(leaf)?;
+        let opened = cache::open(leaf.index())?;
+        sum = Some(match sum {
+            None => of_index(leaf.index(), &opened, text, used.as_deref())?,
+            Some(sum) => {
+                let mut statistics = sum.statistics;
+                statistics.add(&read_statistics(leaf.index(), &opened, &sum.terms)?);
+                Ranking::new(sum.rules, sum.config, sum.terms, statistics)
+            }
+        });
+    }
+    sum.map_or_else(|| without_partitions(root, text), Ok)
+}
+
+/// Returns the configurations that the texts of indexes have, or None if all texts have that of
+/// the index.
+pub fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>, Error> {
+    let mut sum = Statistics::default();
+    let mut markers = None;
+    for index in indexes {
+        let open = open_index(*index)?;
+        let opened = cache::open(open.index())?;
+        if !languages::is_auto(opened.config()?) {
+            return Ok(None);
+        }
+        let terms = match &markers {
+            Some(terms) => terms,
+            None => markers.insert(languages::markers()?),
+        };
+        let statistics = read_statistics(open.index(), &opened, terms)?;
+        if sum.frequencies.is_empty() {
+            sum = statistics
+        } else {
+            sum.add(&statistics)
+        }
+    }
+    markers
+        .map(|markers| languages::used(&markers, &sum.frequencies))
+        .transpose()
+}
+
+/// Returns the ranking of a query by the index of a table without partitions.
+fn without_partitions(index: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
+    let options = Bm25Options::of(index)?;
+    let config = options.config.find()?;
+    let terms = tokens::terms(config, text)?;
+    let statistics = Statistics {
+        frequencies: vec![0; terms.len()],
+        ..Statistics::default()
+    };
+    let rules = ScoreRules::of_options(options);
+    Ok(Ranking::new(rules, config, terms, statistics))
+}
+
+fn warn_of_partition(root: Index<'_>, leaf: pg_sys::Oid) {
+    let code = PgSqlErrorCode::ERRCODE_WARNING;
+    let warning = Error::new(
+        code,
+        format!(
+            "index \"{}\" is not used, because it has other options than \"{}\"",
+            relation_name(leaf),
+            root.name()
+        ),
+    )
+    .detail(
+        "It was built with another text_config, k1 or b. Its partition is searched without it, \
+         and does not count in the statistics of words.",
+    )
+    .hint("Set the same options with ALTER INDEX, and REINDEX the indexes that differ.");
+    ErrorReport::from(warning).report(PgLogLevel::WARNING);
+}
