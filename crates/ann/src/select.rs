@@ -74,6 +74,38 @@ pub(crate) fn fill(chosen: &mut Vec<usize>, candidates: usize, limit: usize) {
     }
 }
 
+/// A candidate is far if its squared distance is more than this many times that of the candidate
+/// in the middle of the list.
+const FAR: f32 = 2.0;
+/// One in this many links may be far, and yet be kept.
+const FAR_SHARE: usize = 8;
+
+/// Adds the nearest of the far candidates that were not chosen, so that up to one in [`FAR_SHARE`]
+/// of `limit` links are far. In a dense region, the neighbours on all sides are nearer to a node
+/// outside than the node is, by chance. The links that lead out of the region would be given up one
+/// after another.
+///
+/// Inner products have no ratio, see [`diverse`]: nothing is added.
+pub(crate) fn keep_far(chosen: &mut Vec<usize>, distances: &[f32], limit: usize, metric: Metric) {
+    let Some(typical) = distances.get(distances.len() / 2) else {
+        return;
+    };
+    if metric == Metric::InnerProduct {
+        return;
+    }
+    let begin = distances.partition_point(|distance| *distance <= FAR * typical);
+    let mut far = chosen.iter().filter(|place| **place >= begin).count();
+    for candidate in begin..distances.len() {
+        if far >= limit / FAR_SHARE || chosen.len() >= limit {
+            break;
+        }
+        if !chosen.contains(&candidate) {
+            chosen.push(candidate);
+            far += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +127,25 @@ mod tests {
     fn nearest_fill_half_of_the_list() {
         assert_eq!(select(&[1.0, 1.1, -1.2, 1.3, -3.0, 4.0], 8), [0, 2, 1, 3]);
         assert_eq!(select(&[1.0, 1.1, 1.2], 100), [0, 1, 2]);
+    }
+
+    #[test]
+    fn far_candidates_stay() {
+        let distances = [1.0, 2.0, 3.0, 4.0, 4.0, 4.0, 4.0, 4.5, 9.0, 10.0];
+        let kept = |mut chosen: Vec<usize>, limit, metric| {
+            keep_far(&mut chosen, &distances, limit, metric);
+            chosen
+        };
+        assert_eq!(kept(vec![0, 2], 8, Metric::L2), [0, 2, 8]);
+        assert_eq!(kept(vec![0, 2], 16, Metric::L2), [0, 2, 8, 9]);
+        assert_eq!(
+            kept(vec![0, 9], 8, Metric::L2),
+            [0, 9],
+            "one is there already"
+        );
+        assert_eq!(kept(vec![0, 2], 7, Metric::L2), [0, 2], "few links");
+        assert_eq!(kept(vec![0, 2], 16, Metric::InnerProduct), [0, 2]);
+        assert_eq!(kept((0..8).collect(), 8, Metric::L2).len(), 8, "no room");
     }
 
     #[test]

@@ -307,7 +307,7 @@ impl Inserter {
             let down = self.walk.read_slot(store, body.level(level), id, |slot| {
                 Ok((slot.state()?, slot.down()))
             })?;
-            if !matches!(down.0, SlotState::Node | SlotState::Tombstone) {
+            if !down.0.has_code() {
                 continue; // freed meanwhile
             }
             // A page that was added since the walk began exists, too.

@@ -208,7 +208,7 @@ fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<b
     for block in 1..store.block_count() {
         let mut nodes: Vec<(usize, u32)> = vec![];
         each_slot(store, geometry, block, |id, slot| {
-            if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
+            if slot.state()?.has_code() {
                 nodes.push((geometry.slot(id), slot.down()));
             }
             Ok(())
@@ -228,7 +228,7 @@ fn recode_above<S: WritePages>(body: &Body, store: &S, level: usize) -> Result<b
                 ));
             }
             read_slot(store, below, below.block(down), down, |slot| {
-                if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
+                if slot.state()?.has_code() {
                     codes.push((i, slot.code.to_vec(), slot.factors()));
                 }
                 Ok(())

@@ -3,11 +3,16 @@
 use rag_pages::{ReadPages, WritePages};
 
 use super::{
-    IndexError, allocate::change, index::Body, layout::max_links, slots::SlotState, walk::read_slot,
+    IndexError,
+    allocate::change,
+    index::Body,
+    layout::{Geometry, max_links},
+    slots::SlotState,
+    walk::read_slot,
 };
 use crate::{
     code::{Factors, Query},
-    select::select_diverse,
+    select::{keep_far, select_diverse},
 };
 
 /// Buffers for choosing links.
@@ -37,7 +42,8 @@ impl Links {
         limit: usize,
     ) -> Result<Vec<(f32, u32)>, IndexError> {
         self.load(body, store, level, found.iter().copied())?;
-        Ok(self.choose_loaded(body, limit))
+        let chosen = self.choose_loaded(body, limit);
+        Ok(self.at(&chosen))
     }
 
     /// Returns the number of candidates that are nodes.
@@ -85,15 +91,11 @@ impl Links {
         Ok(())
     }
 
-    /// Chooses among the loaded candidates, which are in order of distance.
-    fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<(f32, u32)> {
+    /// Chooses among the loaded candidates, which are in order of distance. Returns their places.
+    fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<usize> {
         let bytes = body.quantizer.code_bytes();
         let code = |i: usize| &self.codes[i * bytes..(i + 1) * bytes];
-        let distances: Vec<f32> = self
-            .candidates
-            .iter()
-            .map(|(distance, _)| *distance)
-            .collect();
+        let distances = self.distances();
         let (chosen, factors) = (&mut self.chosen, &self.factors);
         let mut places = vec![None; distances.len()];
         let mut prepared = 0;
@@ -114,9 +116,17 @@ impl Links {
             chosen[place].distance(code(candidate), factors[candidate])
         };
         select_diverse(&distances, limit, body.quantizer.metric(), between)
-            .into_iter()
-            .map(|i| self.candidates[i])
+    }
+
+    fn distances(&self) -> Vec<f32> {
+        self.candidates
+            .iter()
+            .map(|(distance, _)| *distance)
             .collect()
+    }
+
+    fn at(&self, places: &[usize]) -> Vec<(f32, u32)> {
+        places.iter().map(|place| self.candidates[*place]).collect()
     }
 
     /// Adds a link to `new` (with its distance) to a node's list, if it belongs there or there is
@@ -133,7 +143,6 @@ impl Links {
     ) -> Result<bool, IndexError> {
         const ATTEMPTS: usize = 10;
         let geometry = body.level(level);
-        let (block, slot) = (geometry.block(node), geometry.slot(node));
         let limit = max_links(level, body.m);
         for _ in 0..ATTEMPTS {
             let Some(old) = self.read_node(body, store, level, node)? else {
@@ -142,7 +151,7 @@ impl Links {
             if old.contains(&new) {
                 return Ok(true);
             }
-            let links = if old.len() < limit {
+            let mut links = if old.len() < limit {
                 let mut links = old.clone();
                 links.push(new);
                 links
@@ -153,15 +162,7 @@ impl Links {
                 }
                 links
             };
-            let done = change(store, geometry, block, |slots| {
-                let now = slots.slot(slot)?;
-                if now.state()? != SlotState::Node || !now.links()?.eq(old.iter().copied()) {
-                    return Ok(None);
-                }
-                slots.set_links(slot, &links);
-                Ok(Some(()))
-            })?;
-            if done.is_some() {
+            if replace(store, geometry, node, &old, &mut links)? {
                 return Ok(true);
             }
         }
@@ -196,7 +197,8 @@ impl Links {
     }
 
     /// Chooses the links of the node that [`read_node`](Self::read_node) read, among `candidates`.
-    /// They are ordered by id, so that those of a page are adjacent.
+    /// They are ordered by id, so that those of a page are adjacent. On the base, links that lead
+    /// out of a dense region are kept.
     pub fn choose_for_node<S: ReadPages>(
         &mut self,
         body: &Body,
@@ -207,7 +209,26 @@ impl Links {
     ) -> Result<Vec<(f32, u32)>, IndexError> {
         self.load(body, store, level, candidates.iter().map(|id| (0.0, *id)))?;
         self.sort_loaded(body);
-        Ok(self.choose_loaded(body, limit))
+        let mut chosen = self.choose_loaded(body, limit);
+        if level == 0 {
+            let metric = body.quantizer.metric();
+            keep_far(&mut chosen, &self.distances(), limit, metric);
+        }
+        Ok(self.at(&chosen))
+    }
+
+    /// Returns the farthest of some links of the node that [`read_node`](Self::read_node) read, or
+    /// `None` if none of them leads to a node.
+    pub fn farthest<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        links: &[u32],
+    ) -> Result<Option<u32>, IndexError> {
+        self.load(body, store, level, links.iter().map(|id| (0.0, *id)))?;
+        self.sort_loaded(body);
+        Ok(self.candidates.last().map(|(_, id)| *id))
     }
 
     /// Measures the distances of the loaded candidates to the node, and sorts by them.
@@ -257,4 +278,25 @@ impl Links {
         links.sort_unstable();
         Ok(links)
     }
+}
+
+/// Replaces the list of a node, if it is still `old`. Returns true if it was.
+pub(super) fn replace<S: WritePages>(
+    store: &S,
+    geometry: &Geometry,
+    node: u32,
+    old: &[u32],
+    new: &mut [u32],
+) -> Result<bool, IndexError> {
+    new.sort_unstable();
+    let slot = geometry.slot(node);
+    let done = change(store, geometry, geometry.block(node), |slots| {
+        let now = slots.slot(slot)?;
+        if now.state()? != SlotState::Node || !now.links()?.eq(old.iter().copied()) {
+            return Ok(None);
+        }
+        slots.set_links(slot, new);
+        Ok(Some(()))
+    })?;
+    Ok(done.is_some())
 }

@@ -12,7 +12,7 @@
 //!   [`order`] orders its rows
 //! * [`insert`] adds a vector, [`links`] chooses its neighbours, [`overflow`] keeps the rows of
 //!   equal vectors
-//! * [`vacuum`] removes rows, [`repair`] repairs the graph
+//! * [`vacuum`] removes rows, [`repair`] repairs the graph, [`reach`] finds what links lead to
 //! * [`check`] and [`info`] read the whole index
 
 mod allocate;
@@ -49,6 +49,7 @@ pub use insert::{Inserter, random_level};
 pub use learn::{is_due as learning_is_due, learn};
 pub use order::RowOrder;
 pub use place::place;
+pub use reach::stragglers;
 pub use repair::repair;
 pub use scan::{Scan, ScanLimits, UnreadRows};
 pub use vacuum::{Removal, remove};

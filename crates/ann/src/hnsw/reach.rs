@@ -1,21 +1,23 @@
 //! Finds the nodes that can be reached from the entry point.
+//!
+//! A search comes down to the base at a node near the query, and so it can also find a node that no
+//! path of the base leads to from the entry point ([`reachable`]). But then searches that come down
+//! elsewhere do not find it. So VACUUM leaves none of those ([`stragglers`]).
 
-use rag_pages::{ReadPages, WritePages};
+use rag_pages::ReadPages;
 
 use super::{
-    IndexError, MAX_LEVELS,
-    allocate::change,
+    Index, IndexError, MAX_LEVELS,
     index::Body,
-    layout::{NONE, max_links},
-    links::Links,
+    layout::NONE,
     meta::MetaPage,
     slots::SlotState,
-    walk::{Walk, each_slot, read_slot},
+    walk::{each_slot, read_slot},
 };
-use crate::{memory::push, pool::key_id, visited::Visited};
+use crate::{memory::push, visited::Visited};
 
 /// Adds to `reached` the slots that links of a level lead to from `start`.
-fn spread(
+pub(super) fn spread(
     body: &Body,
     store: &impl ReadPages,
     level: usize,
@@ -33,7 +35,7 @@ fn spread(
         }
         store.check_interrupts();
         read_slot(store, geometry, block, id, |slot| {
-            if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
+            if slot.state()?.has_code() {
                 for link in slot.links()? {
                     if u64::from(link) < geometry.ids(blocks)
                         && reached.insert(link).map_err(IndexError::of_memory)?
@@ -48,20 +50,23 @@ fn spread(
     Ok(())
 }
 
-/// Adds all slots that can be reached from `start`. It reads page after page in the order of the
+/// Adds all slots that can be reached from `starts`. It reads page after page in the order of the
 /// file, repeatedly until nothing is new. Links lead to pages all over the file, and each page is
 /// read once for all of its nodes.
-fn spread_in_order(
+pub(super) fn spread_in_order(
     body: &Body,
     ordered: &impl ReadPages,
     level: usize,
-    start: u32,
+    starts: &[u32],
     reached: &mut Visited,
 ) -> Result<(), IndexError> {
     let geometry = body.level(level);
     let blocks = ordered.block_count();
     let mut expanded = Visited::new();
-    let mut more = reached.insert(start).map_err(IndexError::of_memory)?;
+    let mut more = false;
+    for &start in starts {
+        more |= reached.insert(start).map_err(IndexError::of_memory)?;
+    }
     while std::mem::take(&mut more) {
         for block in 1..blocks {
             let waits = |reached: &Visited, expanded: &Visited| {
@@ -80,7 +85,7 @@ fn spread_in_order(
                 while let Some(id) = waits(reached, &expanded) {
                     expanded.insert(id).map_err(IndexError::of_memory)?;
                     let slot = slots.slot(geometry.slot(id))?;
-                    if matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
+                    if slot.state()?.has_code() {
                         for link in slot
                             .links()?
                             .filter(|link| u64::from(*link) < geometry.ids(blocks))
@@ -96,17 +101,16 @@ fn spread_in_order(
     Ok(())
 }
 
-/// Returns the slots that a search can reach, for each level from the base to the entry point's.
-pub(super) fn reachable(
+/// Returns the entry point's slot on each level, from the top to the base.
+pub(super) fn entries(
     body: &Body,
-    ordered: &impl ReadPages,
     store: &impl ReadPages,
-) -> Result<Vec<Visited>, IndexError> {
+) -> Result<Vec<(usize, u32)>, IndexError> {
     let meta = MetaPage::read(store)?;
-    let mut levels = vec![];
+    let mut entries = vec![];
     let mut id = meta.entry;
     if id == NONE {
-        return Ok(levels);
+        return Ok(entries);
     }
     for level in (0..=(meta.top_level as usize).min(MAX_LEVELS - 1)).rev() {
         let geometry = body.level(level);
@@ -117,95 +121,64 @@ pub(super) fn reachable(
                 "a link leads beyond the end of the index",
             ));
         }
-        let mut reached = Visited::new();
-        spread_in_order(body, ordered, level, id, &mut reached)?;
-        levels.push(reached);
+        entries.push((level, id));
         id = read_slot(store, geometry, block, id, |slot| Ok(slot.down()))?;
     }
-    levels.reverse();
-    Ok(levels)
+    Ok(entries)
 }
 
-/// Adds links to nodes of the base level to which nothing leads. A link comes from one of the
-/// node's own neighbours that can be reached. If it has none, the link comes from the nearest nodes
-/// that can.
-pub(super) fn attach_stragglers<S: WritePages>(
-    body: &Body,
-    ordered: &S,
-    store: &S,
-    links: &mut Links,
-) -> Result<(), IndexError> {
-    let mut levels = reachable(body, ordered, store)?;
-    let Some(reached) = levels.first_mut() else {
-        return Ok(());
+/// Returns the number of nodes, of all levels, that the links of their level do not lead to from
+/// the entry point.
+///
+/// # Errors
+/// A page is corrupted.
+pub fn stragglers(index: &Index, store: &impl ReadPages) -> Result<u64, IndexError> {
+    let Some(body) = index.body() else {
+        return Ok(0);
     };
-    let geometry = body.base();
-    for block in 1..ordered.block_count() {
-        let mut stragglers = vec![];
-        each_slot(ordered, geometry, block, |id, slot| {
-            if slot.state()? == SlotState::Node && !reached.contains(id) {
-                stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
-            }
-            Ok(())
-        })?;
-        for (id, neighbours) in stragglers {
-            if reached.contains(id) {
-                continue; // by one before it
-            }
-            store.check_interrupts();
-            let from = match neighbours.into_iter().find(|link| reached.contains(*link)) {
-                Some(link) => Some(link),
-                None => link_by_search(body, store, links, id)?,
-            };
-            if let Some(from) = from
-                && links.link_back(body, store, 0, from, id, true)?
-            {
-                spread(body, store, 0, id, reached)?;
-            }
+    let mut count = 0;
+    for (level, entry) in entries(body, store)? {
+        let mut reached = Visited::new();
+        spread_in_order(body, store, level, &[entry], &mut reached)?;
+        for block in 1..store.block_count() {
+            each_slot(store, body.level(level), block, |id, slot| {
+                count += u64::from(slot.state()? == SlotState::Node && !reached.contains(id));
+                Ok(())
+            })?;
         }
     }
-    Ok(())
+    Ok(count)
 }
 
-/// Gives a node whose links lead nowhere the links that an insert would choose. Returns its nearest
-/// neighbour, or `None` if there is none or an insert has changed the list.
-fn link_by_search<S: WritePages>(
+/// Returns the slots of the base that searches can reach, or `None` if there is no entry point. On
+/// each level a search begins at the entry point's slot, or at the slot below any node that it can
+/// reach on the level above.
+pub(super) fn reachable(
     body: &Body,
-    store: &S,
-    links: &mut Links,
-    id: u32,
-) -> Result<Option<u32>, IndexError> {
-    const CANDIDATES: usize = 100;
-    let geometry = body.base();
-    let Some(old) = links.read_node(body, store, 0, id)? else {
-        return Ok(None);
-    };
-    let mut walk = Walk::default();
-    walk.begin(store);
-    let Some(start) = walk.descend_to(body, store, links.node(), &MetaPage::read(store)?, 0)?
-    else {
-        return Ok(None);
-    };
-    walk.beam(store, geometry, links.node(), &[start], CANDIDATES, |_| {
-        Ok(())
-    })?;
-    let found: Vec<u32> = walk
-        .pool
-        .as_slice()
-        .iter()
-        .map(|key| key_id(*key))
-        .filter(|found| *found != id)
-        .collect();
-    let chosen = links.choose_for_node(body, store, 0, &found, max_links(1, body.m))?;
-    let new: Vec<u32> = chosen.iter().map(|(_, id)| *id).collect();
-    let done = change(store, geometry, geometry.block(id), |slots| {
-        let slot = slots.slot(geometry.slot(id))?;
-        // A link that an insert added meanwhile may be the only one to its node.
-        let same = slot.state()? == SlotState::Node && slot.links()?.eq(old.iter().copied());
-        if same {
-            slots.set_links(geometry.slot(id), &new);
+    ordered: &impl ReadPages,
+    store: &impl ReadPages,
+) -> Result<Option<Visited>, IndexError> {
+    let mut reached = None;
+    let mut starts: Vec<u32> = vec![];
+    for (level, entry) in entries(body, store)? {
+        push(&mut starts, entry).map_err(IndexError::of_memory)?;
+        let here = reached.insert(Visited::new());
+        spread_in_order(body, ordered, level, &starts, here)?;
+        starts.clear();
+        if level == 0 {
+            break;
         }
-        Ok(same.then_some(()))
-    })?;
-    Ok(done.and(new.first().copied()))
+        let limit = body.level(level - 1).ids(store.block_count());
+        for block in 1..ordered.block_count() {
+            each_slot(ordered, body.level(level), block, |id, slot| {
+                let leads_down =
+                    slot.state()?.has_code() && here.contains(id) && u64::from(slot.down()) < limit;
+                if leads_down {
+                    push(&mut starts, slot.down()).map_err(IndexError::of_memory)?;
+                }
+                Ok(())
+            })?;
+        }
+    }
+    Ok(reached)
 }

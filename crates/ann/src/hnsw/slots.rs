@@ -34,6 +34,13 @@ pub enum SlotState {
     Overflow = 3,
 }
 
+impl SlotState {
+    /// Returns true if the slot has a code and links.
+    pub fn has_code(self) -> bool {
+        matches!(self, Self::Node | Self::Tombstone)
+    }
+}
+
 /// The state byte has two bits of [`SlotState`], one that is set if the target is a chain, and four
 /// of the level. So a search that follows a link need not read the special space, which would be
 /// another cache line.

@@ -15,10 +15,7 @@ use std::{
 
 use rag_pages::{Block, ReadPages};
 
-use super::{
-    IndexError, MAX_LEVELS, index::Body, layout::NONE, meta::MetaPage, slots::SlotState,
-    walk::read_slot,
-};
+use super::{IndexError, MAX_LEVELS, index::Body, layout::NONE, meta::MetaPage, walk::read_slot};
 use crate::code::{Factors, Query};
 
 /// Number of searches before the first copy. A single search does not need it.
@@ -145,7 +142,7 @@ impl Nodes {
                 store.check_interrupts();
             }
             read_slot(store, geometry, geometry.block(id), id, |slot| {
-                if !matches!(slot.state()?, SlotState::Node | SlotState::Tombstone) {
+                if !slot.state()?.has_code() {
                     return Ok(()); // freed meanwhile
                 }
                 nodes.down.push(slot.down());

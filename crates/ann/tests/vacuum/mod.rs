@@ -2,7 +2,9 @@
 //! is stopped. Work is judged by pages that are touched, never by time.
 #![allow(clippy::unwrap_used)] // all is test
 
+mod beside;
 mod regions;
+mod rounds;
 
 use std::{
     collections::HashSet,

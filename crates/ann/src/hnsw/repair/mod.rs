@@ -4,8 +4,10 @@
 //! region before it finds an answer. So every vacuum frees the tombstones whose links mostly lead
 //! to tombstones ([`SURROUNDED`]). It frees all of them if there are many.
 
+mod bridge;
 mod free;
 mod relink;
+mod stragglers;
 
 use rag_pages::{Block, LockMode, WritePages};
 
@@ -18,7 +20,6 @@ use super::{
     links::Links,
     lost::{self, LinkSet},
     meta::MetaPage,
-    reach,
     slots::SlotState,
     vacuum::Uninterrupted,
     walk::{Walk, each_slot},
@@ -28,6 +29,8 @@ use crate::{
     random,
     visited::Visited,
 };
+use bridge::Heirs;
+use stragglers::attach_stragglers;
 
 /// A tombstone is freed if one in this many of its links leads to a tombstone. If a tenth of all
 /// rows died at random, one in ten thousand tombstones is freed.
@@ -63,6 +66,7 @@ pub fn repair<S: WritePages>(
         tombstones: Visited::new(),
         count: 0,
         dead: vec![],
+        heirs: Heirs::default(),
         links: Links::default(),
         walk: Walk::default(),
     }
@@ -84,6 +88,7 @@ struct Repair<'a, S> {
     count: u64,
     /// Tombstones to be freed, by level.
     dead: Vec<Visited>,
+    heirs: Heirs,
     links: Links,
     walk: Walk,
 }
@@ -110,12 +115,14 @@ impl<S: WritePages> Repair<'_, S> {
         if going > 0 {
             self.find_new_pages()?;
             self.move_entry()?;
+            self.find_heirs()?;
             for level in (0..MAX_LEVELS).rev() {
                 for i in 0..self.blocks[level].len() {
                     self.relink_page(level, self.blocks[level][i])?;
                 }
             }
-            reach::attach_stragglers(self.body, self.ordered, self.store, &mut self.links)?;
+            self.bridge()?;
+            attach_stragglers(self.body, self.ordered, self.store, &mut self.links)?;
             // No node links to a tombstone to be freed any more. Inserts that met one before may
             // still be running: wait again.
             self.fence();

@@ -91,7 +91,8 @@ impl<S: WritePages> Repair<'_, S> {
         Ok(nodes)
     }
 
-    /// Returns the best links among the live neighbours and the live neighbours of the dead ones.
+    /// Returns the best links among the live neighbours, the live neighbours of the dead ones, and
+    /// what the node inherits.
     /// Above the base, and where these are few, a search adds candidates: where most nodes have
     /// died, the others may be more than two links away.
     fn new_links(&mut self, level: usize, node: u32, old: &[u32]) -> Result<Vec<u32>, IndexError> {
@@ -110,6 +111,9 @@ impl<S: WritePages> Repair<'_, S> {
             let block = geometry.block(link);
             read_slot(self.store, geometry, block, link, |slot| {
                 candidates.extend(slot.links()?.filter(|link| !dead.contains(*link)));
+                if level == 0 && self.heirs.of(link) == Some(node) {
+                    candidates.extend(slot.links()?.filter_map(|link| self.heirs.of(link)));
+                }
                 Ok(())
             })?;
         }

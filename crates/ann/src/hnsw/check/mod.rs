@@ -1,5 +1,9 @@
 //! Finds everything in an index that is not as it should be.
 
+mod confirm;
+
+use std::{thread, time::Duration};
+
 use rag_pages::{Block, ReadPages};
 
 use super::{
@@ -17,6 +21,7 @@ use crate::{
     memory::{OutOfMemory, push},
     visited::Visited,
 };
+use confirm::Suspicion;
 
 /// A problem in an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +38,15 @@ pub struct IndexProblem {
 /// themselves.
 const OUT_OF_REACH: f64 = 0.01;
 
+/// Milliseconds of the pauses before the index is read again, if links of chains seem to be lost. A
+/// vacuum that writes chains anew frees some hundred old links together, and inserts fill them at
+/// once.
+const PAUSES: [u64; 4] = [1, 10, 50, 200];
+
 /// Reads the whole index. Calls `report` with each problem and `row` with each heap row.
 ///
-/// While other sessions write, it may report what is being written at that time.
+/// Other sessions may write meanwhile. What looks wrong since they have changed it is looked at
+/// again, and not reported.
 ///
 /// # Errors
 /// There is too little memory.
@@ -88,7 +99,6 @@ struct Check<'a, S> {
 
 impl<S: ReadPages> Check<'_, S> {
     fn run(&mut self, row: &mut dyn FnMut(Tid)) -> Result<(), IndexError> {
-        let meta = MetaPage::read(self.store)?;
         self.slots = (0..MAX_LEVELS).map(|_| Visited::new()).collect();
         let blocks = self.store.block_count();
         let mut nodes = 0;
@@ -108,7 +118,7 @@ impl<S: ReadPages> Check<'_, S> {
             }
         }
         self.check_lost()?;
-        self.check_meta(&meta, nodes);
+        self.check_meta()?;
         self.check_reach(nodes)
     }
 
@@ -166,7 +176,7 @@ impl<S: ReadPages> Check<'_, S> {
                 let (i, slot) = slot?;
                 let state = slot.state()?;
                 used += u16::from(state != SlotState::Free);
-                if matches!(state, SlotState::Node | SlotState::Tombstone) {
+                if state.has_code() {
                     slots[level]
                         .insert(geometry.id(block, i))
                         .map_err(IndexError::of_memory)?;
@@ -198,47 +208,40 @@ impl<S: ReadPages> Check<'_, S> {
         row: &mut dyn FnMut(Tid),
     ) -> Result<(), IndexError> {
         let geometry = self.body.level(level);
-        let mut problems: Vec<(u32, String)> = vec![];
-        let mut chains: Vec<(u32, u32)> = vec![];
+        let mut suspicions: Vec<(u32, Suspicion)> = vec![];
+        let mut chains: Vec<u32> = vec![];
         let known = &self.slots;
         self.store.read(block, |page| {
             for slot in geometry.open(page, block)?.slots() {
                 let (i, slot) = slot?;
                 let id = geometry.id(block, i);
                 let state = slot.state()?;
-                if !matches!(state, SlotState::Node | SlotState::Tombstone) {
+                if !state.has_code() {
                     continue;
                 }
-                let mut problem = |text: String| problems.push((id, text));
-                check_slot(geometry, known, id, &slot, &mut problem)?;
+                let mut suspect = |suspicion| suspicions.push((id, suspicion));
+                check_slot(geometry, known, id, &slot, &mut suspect)?;
                 if level == 0 && slot.has_overflow() {
-                    chains.push((id, slot.down()));
+                    chains.push(id);
                 } else if level == 0 && state == SlotState::Node {
                     match slot.tid().offset {
-                        0 => problem("heap row has no valid offset".to_string()),
+                        0 => suspect("heap row has no valid offset".into()),
                         _ => row(slot.tid()),
                     }
                 }
             }
             Ok(())
         })?;
-        for (id, chain) in chains {
-            let led_to = &mut self.led_to;
-            let mut rows = vec![];
-            let walked = overflow::walk(self.store, geometry, chain, |id, found| {
-                led_to.insert(id)?;
-                for tid in found {
-                    push(&mut rows, tid)?;
-                }
-                Ok(())
-            });
-            match walked {
-                Ok(()) => rows.into_iter().for_each(&mut *row),
-                Err(error) => problems.push((id, error.into_problem()?.1)),
+        for id in chains {
+            match self.rows_of_chain(id) {
+                Ok(rows) => rows.into_iter().for_each(&mut *row),
+                Err(error) => suspicions.push((id, error.into_problem()?.1.into())),
             }
         }
-        for (id, text) in problems {
-            self.problem(level, id, text);
+        for (id, suspicion) in suspicions {
+            if let Some(problem) = self.confirm(level, id, suspicion)? {
+                self.problem(level, id, problem);
+            }
         }
         Ok(())
     }
@@ -247,18 +250,13 @@ impl<S: ReadPages> Check<'_, S> {
     fn check_lost(&mut self) -> Result<(), IndexError> {
         let lost = self.there.without(&self.led_to);
         let mut lost = lost.map_err(IndexError::of_memory)?;
-        if lost.is_empty() {
-            return Ok(());
+        for pause in PAUSES {
+            if lost.is_empty() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(pause));
+            self.leave_out_found(&mut lost)?;
         }
-        // Inserts may have created some of them meanwhile, for nodes that were read before. Read
-        // everything once more.
-        let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
-        for block in 1..self.store.block_count() {
-            self.store.check_interrupts();
-            lost::look(self.body, self.store, block, &mut there, &mut firsts)?;
-            lost::follow(self.body, self.store, &mut firsts, &mut led_to)?;
-        }
-        lost.retain(|id| there.contains(*id) && !led_to.contains(*id));
         for id in lost {
             let (block, slot) = overflow::place_of(self.body.base(), id);
             let problem =
@@ -273,16 +271,31 @@ impl<S: ReadPages> Check<'_, S> {
         Ok(())
     }
 
-    fn check_meta(&mut self, meta: &MetaPage, nodes: u64) {
-        let top = meta.top_level as usize;
-        let wrong = match meta.entry {
-            NONE => (nodes > 0).then(|| "the index has nodes, but no entry point".to_string()),
-            entry => (!self.slots[top].contains(entry))
-                .then(|| format!("the entry point {entry} is not a node")),
-        };
+    /// Leaves out the links that a node leads to now, or that are gone. Inserts may have created
+    /// some of them for nodes that were read before.
+    fn leave_out_found(&self, lost: &mut Vec<u32>) -> Result<(), IndexError> {
+        let (mut there, mut led_to, mut firsts) = (LinkSet::default(), LinkSet::default(), vec![]);
+        for block in 1..self.store.block_count() {
+            self.store.check_interrupts();
+            lost::look(self.body, self.store, block, &mut there, &mut firsts)?;
+            lost::follow(self.body, self.store, &mut firsts, &mut led_to)?;
+        }
+        lost.retain(|id| there.contains(*id) && !led_to.contains(*id));
+        Ok(())
+    }
+
+    /// Checks the first page, which is read now: it leads to nothing that was freed before.
+    fn check_meta(&mut self) -> Result<(), IndexError> {
+        let mut meta = MetaPage::read(self.store)?;
+        let mut wrong = self.wrong_entry(&meta)?;
+        if wrong.is_some() {
+            // Vacuum may have moved the entry point since, or have removed the last node.
+            meta = MetaPage::read(self.store)?;
+            wrong = self.wrong_entry(&meta)?;
+        }
         let mut wrong: Vec<String> = wrong.into_iter().collect();
         for (level, &block) in meta.insert_block.iter().enumerate() {
-            if block != NONE && self.pages.get(block as usize).copied().flatten() != Some(level) {
+            if block != NONE && self.level_of(block)? != Some(level) {
                 wrong.push(format!(
                     "insert page {block} of level {level} does not belong to that level"
                 ));
@@ -290,30 +303,46 @@ impl<S: ReadPages> Check<'_, S> {
         }
         for problem in wrong {
             (self.report)(IndexProblem {
-                level: top,
+                level: meta.top_level as usize,
                 block: 0,
                 slot: None,
                 problem,
             });
         }
+        Ok(())
+    }
+
+    fn wrong_entry(&self, meta: &MetaPage) -> Result<Option<String>, IndexError> {
+        let top = meta.top_level as usize;
+        if meta.entry != NONE {
+            let is_node = self
+                .state(top, meta.entry)?
+                .is_some_and(SlotState::has_code);
+            return Ok((!is_node).then(|| format!("the entry point {} is not a node", meta.entry)));
+        }
+        for id in self.alive.iter() {
+            if self.state(0, id)? == Some(SlotState::Node) {
+                return Ok(Some("the index has nodes, but no entry point".to_string()));
+            }
+        }
+        Ok(None)
     }
 
     fn check_reach(&mut self, nodes: u64) -> Result<(), IndexError> {
-        let levels = match reach::reachable(self.body, self.store, self.store) {
-            Ok(levels) => levels,
+        if self.body.quantizer.metric() == Metric::InnerProduct {
+            return Ok(());
+        }
+        let reached = match reach::reachable(self.body, self.store, self.store) {
+            Ok(Some(reached)) => reached,
+            Ok(None) => return Ok(()),
             Err(error) => return self.report_error(0, error),
         };
-        let Some(reached) = levels
-            .first()
-            .filter(|_| self.body.quantizer.metric() != Metric::InnerProduct)
-        else {
-            return Ok(());
-        };
-        let missing = self
-            .alive
-            .iter()
-            .filter(|id| !reached.contains(*id))
-            .count();
+        let mut missing = 0_u64;
+        for id in self.alive.iter().filter(|id| !reached.contains(*id)) {
+            self.store.check_interrupts();
+            // it may have been freed meanwhile
+            missing += u64::from(self.state(0, id)? == Some(SlotState::Node));
+        }
         if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
             let problem =
                 format!("{missing} of {nodes} nodes cannot be reached from the entry point");
@@ -333,34 +362,31 @@ fn check_slot(
     known: &[Visited],
     id: u32,
     slot: &Slot<'_>,
-    problem: &mut dyn FnMut(String),
+    suspect: &mut dyn FnMut(Suspicion),
 ) -> Result<(), IndexError> {
     let level = usize::from(geometry.level);
     let factors = slot.factors();
     if !factors.scale.is_finite() || !factors.bias.is_finite() {
-        problem("factors are not finite".to_string());
+        suspect("factors are not finite".into());
     }
     if level > 0 && !known[level - 1].contains(slot.down()) {
-        problem(format!(
-            "leads down to {}, which is not a node",
-            slot.down()
-        ));
+        suspect(Suspicion::Down(slot.down()));
     }
     // Tombstones may link to slots that an unfinished repair has freed.
     let is_node = slot.state()? == SlotState::Node;
     let mut links: Vec<u32> = slot.links()?.collect();
     for link in &links {
         if *link == id {
-            problem("links to itself".to_string());
+            suspect("links to itself".into());
         } else if !known[level].contains(*link) && is_node {
-            problem(format!("links to {link}, which is not a node"));
+            suspect(Suspicion::Link(*link));
         }
     }
     let count = links.len();
     links.sort_unstable();
     links.dedup();
     if links.len() < count {
-        problem("links twice to the same node".to_string());
+        suspect("links twice to the same node".into());
     }
     Ok(())
 }
