@@ -11,7 +11,7 @@
 //! The texts are put together and hashed once, by [`Indexer::prepare`]. From then on the keys stand
 //! for them. Vectors are not copied either, until they become parameters of a statement.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use rag_definition::labels::Labels;
 use rag_protocol::{
@@ -35,7 +35,7 @@ use crate::{
         EmbeddingModel,
         cache::{self, CachePlaces},
     },
-    pg::spi::as_owner,
+    pg::spi::{as_owner, forget_plans},
     types::vector::OwnedVector,
 };
 
@@ -193,6 +193,7 @@ impl Indexer {
             collection,
             embedder,
             model,
+            stored: Cell::new(0),
         })
     }
 
@@ -327,6 +328,7 @@ impl Indexer {
         document: &PreparedDocument,
         embeddings: &Embeddings,
     ) -> Result<StoreResult, Error> {
+        self.plan_for_size();
         let chunking = self.chunking();
         let chunks = document.chunks(&chunking, embeddings)?;
         let origin = &document.origin;
@@ -362,6 +364,17 @@ impl Indexer {
             added,
             chunks: count,
         })
+    }
+
+    /// Statements that were planned when the tables were small read them as a whole. So they are
+    /// planned again whenever the number of documents has doubled.
+    fn plan_for_size(&self) {
+        const MANY: u64 = 64;
+        let stored = self.stored.get() + 1;
+        self.stored.set(stored);
+        if stored >= MANY && stored.is_power_of_two() {
+            forget_plans();
+        }
     }
 
     /// Writes a document for a session. A corrupted index is rebuilt.
