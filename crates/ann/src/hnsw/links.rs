@@ -15,14 +15,23 @@ use crate::{
     select::{keep_far, select_diverse},
 };
 
+/// A node that may become a neighbour.
+#[derive(Clone, Copy)]
+struct Candidate {
+    distance: f32,
+    id: u32,
+    /// The place of its code.
+    place: usize,
+}
+
 /// Buffers for choosing links.
 #[derive(Default)]
 pub(super) struct Links {
-    /// Codes of the candidates, one after another.
+    /// Codes of the candidates, one after another, in the order in which they were read.
     codes: Vec<u8>,
     factors: Vec<Factors>,
     /// Candidates that are nodes.
-    candidates: Vec<(f32, u32)>,
+    candidates: Vec<Candidate>,
     /// Codes of the chosen candidates, prepared for comparison.
     chosen: Vec<Query>,
     node: Query,
@@ -82,8 +91,12 @@ impl Links {
             read_slot(store, geometry, block, id, |slot| {
                 if slot.state()? == SlotState::Node {
                     codes.extend_from_slice(slot.code);
+                    candidates.push(Candidate {
+                        distance,
+                        id,
+                        place: factors.len(),
+                    });
                     factors.push(slot.factors());
-                    candidates.push((distance, id));
                 }
                 Ok(())
             })?;
@@ -94,9 +107,13 @@ impl Links {
     /// Chooses among the loaded candidates, which are in order of distance. Returns their places.
     fn choose_loaded(&mut self, body: &Body, limit: usize) -> Vec<usize> {
         let bytes = body.quantizer.code_bytes();
-        let code = |i: usize| &self.codes[i * bytes..(i + 1) * bytes];
+        let code = |i: usize| {
+            let place = self.candidates[i].place;
+            let code = &self.codes[place * bytes..(place + 1) * bytes];
+            (code, self.factors[place])
+        };
         let distances = self.distances();
-        let (chosen, factors) = (&mut self.chosen, &self.factors);
+        let chosen = &mut self.chosen;
         let mut places = vec![None; distances.len()];
         let mut prepared = 0;
         let between = |candidate: usize, selected: usize| {
@@ -105,15 +122,14 @@ impl Links {
                 if chosen.len() == prepared {
                     chosen.push(Query::default());
                 }
-                body.quantizer.prepare_from_code(
-                    code(selected),
-                    factors[selected],
-                    &mut chosen[prepared],
-                );
+                let (code, factors) = code(selected);
+                body.quantizer
+                    .prepare_from_code(code, factors, &mut chosen[prepared]);
                 prepared += 1;
                 prepared - 1
             });
-            chosen[place].distance(code(candidate), factors[candidate])
+            let (code, factors) = code(candidate);
+            chosen[place].distance(code, factors)
         };
         select_diverse(&distances, limit, body.quantizer.metric(), between)
     }
@@ -121,12 +137,16 @@ impl Links {
     fn distances(&self) -> Vec<f32> {
         self.candidates
             .iter()
-            .map(|(distance, _)| *distance)
+            .map(|candidate| candidate.distance)
             .collect()
     }
 
     fn at(&self, places: &[usize]) -> Vec<(f32, u32)> {
-        places.iter().map(|place| self.candidates[*place]).collect()
+        let pair = |candidate: Candidate| (candidate.distance, candidate.id);
+        places
+            .iter()
+            .map(|place| pair(self.candidates[*place]))
+            .collect()
     }
 
     /// Adds a link to `new` (with its distance) to a node's list, if it belongs there or there is
@@ -228,32 +248,19 @@ impl Links {
     ) -> Result<Option<u32>, IndexError> {
         self.load(body, store, level, links.iter().map(|id| (0.0, *id)))?;
         self.sort_loaded(body);
-        Ok(self.candidates.last().map(|(_, id)| *id))
+        Ok(self.candidates.last().map(|candidate| candidate.id))
     }
 
     /// Measures the distances of the loaded candidates to the node, and sorts by them.
     fn sort_loaded(&mut self, body: &Body) {
         let bytes = body.quantizer.code_bytes();
-        let mut order: Vec<(f32, usize)> = (0..self.candidates.len())
-            .map(|i| {
-                (
-                    self.node
-                        .distance(&self.codes[i * bytes..(i + 1) * bytes], self.factors[i]),
-                    i,
-                )
-            })
-            .collect();
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut codes = Vec::with_capacity(self.codes.len());
-        for (_, i) in &order {
-            codes.extend_from_slice(&self.codes[i * bytes..(i + 1) * bytes]);
+        for candidate in &mut self.candidates {
+            let place = candidate.place;
+            let code = &self.codes[place * bytes..(place + 1) * bytes];
+            candidate.distance = self.node.distance(code, self.factors[place]);
         }
-        self.codes = codes;
-        self.factors = order.iter().map(|(_, i)| self.factors[*i]).collect();
-        self.candidates = order
-            .iter()
-            .map(|(distance, i)| (*distance, self.candidates[*i].1))
-            .collect();
+        self.candidates
+            .sort_by(|a, b| a.distance.total_cmp(&b.distance));
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -30,7 +30,7 @@ pub(super) enum Suspicion {
     Problem(String),
     /// A link to a slot that was no node when its page was read.
     Link(u32),
-    /// The same for the slot one level down.
+    /// A slot one level down that was no node when its page was read.
     Down(u32),
 }
 

@@ -11,48 +11,56 @@
 //!   base. The nodes that are on both levels get these links on the base, too, as far as there is
 //!   room.
 
-use std::collections::HashMap;
-
 use rag_pages::{Block, WritePages};
 
 use super::Repair;
 use crate::{
-    hnsw::{IndexError, layout::max_links, links::replace, slots::SlotState, walk::each_slot},
-    memory::{OutOfMemory, Reserve, push},
+    hnsw::{
+        IndexError,
+        layout::{NONE, max_links},
+        links::replace,
+        slots::SlotState,
+        walk::each_slot,
+    },
+    memory::{self, push},
     random,
 };
 
-/// The heirs of freed nodes of the base.
+/// The heirs of freed nodes of the base, by the slot of the freed node.
 #[derive(Default)]
-pub(super) struct Heirs(HashMap<u32, u32>);
+pub(super) struct Heirs(Vec<u32>);
 
 impl Heirs {
     /// Offers a live node as the heir of a freed one. Of all that are offered, a random one becomes
     /// the heir: then no node has many to inherit from.
-    fn offer(&mut self, freed: u32, node: u32) -> Result<(), OutOfMemory> {
+    fn offer(&mut self, freed: u32, node: u32) {
         let lot = |node: u32| random::mix(u64::from(freed) << 32 | u64::from(node));
-        self.0.make_room(1)?;
-        let heir = self.0.entry(freed).or_insert(node);
-        if lot(node) < lot(*heir) {
+        if let Some(heir) = self.0.get_mut(freed as usize)
+            && (*heir == NONE || lot(node) < lot(*heir))
+        {
             *heir = node;
         }
-        Ok(())
     }
 
     pub(super) fn of(&self, freed: u32) -> Option<u32> {
-        self.0.get(&freed).copied()
+        self.0
+            .get(freed as usize)
+            .copied()
+            .filter(|heir| *heir != NONE)
     }
 }
 
 impl<S: WritePages> Repair<'_, S> {
     /// Chooses an heir for each node of the base that will be freed.
     pub(super) fn find_heirs(&mut self) -> Result<(), IndexError> {
+        let slots = self.body.base().ids(self.pages_seen) as usize;
+        self.heirs = Heirs(memory::filled(slots, NONE).map_err(IndexError::of_memory)?);
         let (dead, heirs) = (&self.dead[0], &mut self.heirs);
         for &block in &self.blocks[0] {
             each_slot(self.ordered, self.body.base(), block, |id, slot| {
                 if slot.state()? == SlotState::Node {
                     for link in slot.links()?.filter(|link| dead.contains(*link)) {
-                        heirs.offer(link, id).map_err(IndexError::of_memory)?;
+                        heirs.offer(link, id);
                     }
                 }
                 Ok(())

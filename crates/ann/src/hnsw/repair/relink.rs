@@ -112,7 +112,7 @@ impl<S: WritePages> Repair<'_, S> {
             read_slot(self.store, geometry, block, link, |slot| {
                 candidates.extend(slot.links()?.filter(|link| !dead.contains(*link)));
                 if level == 0 && self.heirs.of(link) == Some(node) {
-                    candidates.extend(slot.links()?.filter_map(|link| self.heirs.of(link)));
+                    candidates.extend(slot.links()?.filter_map(|other| self.heirs.of(other)));
                 }
                 Ok(())
             })?;
