@@ -50,6 +50,9 @@ COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS
 COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS
     'ORDER BY a <=> b, cosine distance';
 
+-- pgvector may be there already.
+DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;
+
 -- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_check_index(index regclass)
     RETURNS TABLE (level integer, block bigint, slot integer, problem text)

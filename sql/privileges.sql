@@ -184,8 +184,8 @@ BEGIN
             ('rag_sync_storage', false,
              'replicates pending changes to the servers that search the vectors of collections'),
             ('rag_pgvector_casts', false,
-             'creates the casts between rag_types.vector and pgvector''s vector; returns false '
-             'if pgvector is not installed')
+             'creates the casts between rag_types.vector and pgvector''s vector, and lets rag_hnsw '
+             'index pgvector''s vector; returns false if pgvector is not installed')
         ) AS c (name, readers, comment)
         JOIN pg_catalog.pg_proc p
             ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace

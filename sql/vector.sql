@@ -285,68 +285,178 @@ CREATE AGGREGATE @extschema@.sum(rag_types.vector) (
 COMMENT ON AGGREGATE @extschema@.avg(rag_types.vector) IS 'element-wise mean';
 COMMENT ON AGGREGATE @extschema@.sum(rag_types.vector) IS 'element-wise sum';
 
+-- pgvector
+-- ----------------------------------------
+
 -- Casts to and from pgvector's type. The layouts are equal, so the casts copy nothing. They are
--- dropped with either extension. If pgvector is installed later, or a dump was restored, which has
--- the casts without these dependencies, users call rag_pgvector_casts().
+-- dropped with either extension.
+--
+-- Operators of pgvector in the operator families of rag_hnsw. A class accepts columns of a type
+-- with an implicit cast that copies nothing, and the index then serves the operators of its family.
+-- These entries are dropped with either extension. A dump does not have them.
 CREATE FUNCTION rag_internal.cast_goes_with("cast" oid, extension oid) RETURNS void
     AS 'MODULE_PATHNAME', 'rag_cast_goes_with_wrapper' LANGUAGE c VOLATILE STRICT;
 REVOKE ALL ON FUNCTION rag_internal.cast_goes_with(oid, oid) FROM PUBLIC;
 COMMENT ON FUNCTION rag_internal.cast_goes_with(oid, oid) IS
     'makes a cast depend on an extension, so that it is dropped with the extension';
 
-CREATE FUNCTION @extschema@.rag_pgvector_casts() RETURNS boolean
+-- Returns the type of pgvector, or NULL if pgvector is not installed.
+CREATE FUNCTION rag_internal.pgvector_type() RETURNS oid
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT t.oid
+    FROM pg_catalog.pg_extension e
+    JOIN pg_catalog.pg_depend d
+        ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.refobjid = e.oid
+       AND d.classid = 'pg_catalog.pg_type'::regclass AND d.deptype = 'e'
+    JOIN pg_catalog.pg_type t ON t.oid = d.objid AND t.typname = 'vector'
+    WHERE e.extname = 'vector'
+$$;
+COMMENT ON FUNCTION rag_internal.pgvector_type() IS 'returns the type vector of pgvector, or NULL';
+
+CREATE FUNCTION rag_internal.create_pgvector_cast(source oid, target oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- pgvector's vectors are accepted as rag_types.vector, but not the other way round. So an
+    -- operator between both types has one meaning.
+    EXECUTE pg_catalog.format('CREATE CAST (%s AS %s) WITHOUT FUNCTION AS %s',
+        source::regtype, target::regtype,
+        CASE WHEN target = 'rag_types.vector'::regtype THEN 'IMPLICIT' ELSE 'ASSIGNMENT' END);
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) IS
+    'creates a cast between rag_types.vector and the type of pgvector';
+
+CREATE FUNCTION rag_internal.keep_pgvector_cast(source oid, target oid) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    pgvector pg_catalog.pg_type;
-    ours CONSTANT oid := 'rag_types.vector'::pg_catalog.regtype;
-    types oid[];
     cast_oid oid;
     extension oid;
 BEGIN
-    SELECT t.* INTO pgvector
-        FROM pg_catalog.pg_extension e
-        JOIN pg_catalog.pg_type t ON t.typnamespace = e.extnamespace AND t.typname = 'vector'
-        WHERE e.extname = 'vector' AND t.oid <> ours;
+    SELECT c.oid INTO cast_oid
+    FROM pg_catalog.pg_cast c WHERE c.castsource = source AND c.casttarget = target;
     IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    -- A cast that CREATE EXTENSION creates is a member of the extension. pgvector could not be
+    -- dropped without this extension.
+    IF EXISTS (SELECT FROM pg_catalog.pg_depend d
+               WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
+                 AND d.deptype = 'e') THEN
+        EXECUTE pg_catalog.format('ALTER EXTENSION rag DROP CAST (%s AS %s)',
+                                  source::regtype, target::regtype);
+    END IF;
+    FOR extension IN
+        SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname IN ('rag', 'vector')
+    LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+                       WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
+                         AND d.refclassid = 'pg_catalog.pg_extension'::regclass
+                         AND d.refobjid = extension) THEN
+            PERFORM rag_internal.cast_goes_with(cast_oid, extension);
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) IS
+    'makes a cast between rag_types.vector and the type of pgvector depend on both extensions';
+
+CREATE FUNCTION rag_internal.add_pgvector_operators(pgvector oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT pg_catalog.format('ALTER OPERATOR FAMILY %I.%I USING rag_hnsw ADD OPERATOR 1 '
+                   '%I.%s (%s, %s) FOR ORDER BY pg_catalog.float_ops',
+                   fn.nspname, f.opfname, n.nspname, o.oprname,
+                   pgvector::regtype, pgvector::regtype)
+        FROM (VALUES ('vector_l2_ops', '<->'), ('vector_ip_ops', '<#>'),
+                     ('vector_cosine_ops', '<=>'), ('vector_l1_ops', '<+>')) AS m (family, name)
+        JOIN pg_catalog.pg_am a ON a.amname = 'rag_hnsw'
+        JOIN pg_catalog.pg_opfamily f ON f.opfmethod = a.oid AND f.opfname = m.family
+        JOIN pg_catalog.pg_namespace fn
+            ON fn.oid = f.opfnamespace AND fn.oid = '@extschema@'::regnamespace
+        JOIN pg_catalog.pg_operator o
+            ON o.oprname = m.name AND o.oprleft = pgvector AND o.oprright = pgvector
+        JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
+        JOIN pg_catalog.pg_depend d
+            ON d.classid = 'pg_catalog.pg_operator'::regclass AND d.objid = o.oid
+           AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
+        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'vector'
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop p
+                          WHERE p.amopfamily = f.oid AND p.amopopr = o.oid)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.add_pgvector_operators(oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.add_pgvector_operators(oid) IS
+    'adds the operators of pgvector to the operator families of rag_hnsw';
+
+CREATE FUNCTION @extschema@.rag_pgvector_casts() RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    pgvector CONSTANT oid := rag_internal.pgvector_type();
+    ours CONSTANT oid := 'rag_types.vector'::pg_catalog.regtype;
+    types oid[];
+BEGIN
+    IF pgvector IS NULL THEN
         RETURN false;
     END IF;
     IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) THEN
         RAISE EXCEPTION 'permission denied to create casts for the type of pgvector'
             USING ERRCODE = 'insufficient_privilege', HINT = 'Must be superuser.';
     END IF;
-    FOREACH types SLICE 1 IN ARRAY ARRAY[[pgvector.oid, ours], [ours, pgvector.oid]] LOOP
+    FOREACH types SLICE 1 IN ARRAY ARRAY[[pgvector, ours], [ours, pgvector]] LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_cast
                        WHERE castsource = types[1] AND casttarget = types[2]) THEN
-            EXECUTE pg_catalog.format('CREATE CAST (%s AS %s) WITHOUT FUNCTION AS ASSIGNMENT',
-                                      types[1]::regtype, types[2]::regtype);
+            PERFORM rag_internal.create_pgvector_cast(types[1], types[2]);
         END IF;
-        SELECT c.oid INTO STRICT cast_oid
-        FROM pg_catalog.pg_cast c WHERE castsource = types[1] AND casttarget = types[2];
-        -- A cast that CREATE EXTENSION creates is a member of the extension. pgvector could not be
-        -- dropped without this extension.
-        IF EXISTS (SELECT FROM pg_catalog.pg_depend d
-                   WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
-                     AND d.deptype = 'e') THEN
-            EXECUTE pg_catalog.format('ALTER EXTENSION rag DROP CAST (%s AS %s)',
-                                      types[1]::regtype, types[2]::regtype);
-        END IF;
-        FOR extension IN
-            SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname IN ('rag', 'vector')
-        LOOP
-            IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-                           WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
-                             AND d.refclassid = 'pg_catalog.pg_extension'::regclass
-                             AND d.refobjid = extension) THEN
-                PERFORM rag_internal.cast_goes_with(cast_oid, extension);
-            END IF;
-        END LOOP;
+        PERFORM rag_internal.keep_pgvector_cast(types[1], types[2]);
     END LOOP;
+    PERFORM rag_internal.add_pgvector_operators(pgvector);
     RETURN true;
 END $$;
 COMMENT ON FUNCTION @extschema@.rag_pgvector_casts() IS
-    'creates the casts between rag_types.vector and pgvector''s vector; returns false if pgvector '
-    'is not installed';
-DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;
+    'creates the casts between rag_types.vector and pgvector''s vector, and lets rag_hnsw index '
+    'pgvector''s vector; returns false if pgvector is not installed';
+
+-- Does the same after CREATE EXTENSION vector. A restore creates the casts itself, then or later.
+-- pg_dump and pg_restore switch check_function_bodies off for all that they restore.
+CREATE FUNCTION rag_internal.after_create() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    pgvector CONSTANT oid := rag_internal.pgvector_type();
+    ours CONSTANT oid := 'rag_types.vector'::pg_catalog.regtype;
+    is_restored CONSTANT boolean :=
+        NOT pg_catalog.current_setting('check_function_bodies')::boolean;
+BEGIN
+    IF pgvector IS NULL THEN
+        RETURN;
+    END IF;
+    IF tg_tag = 'CREATE CAST' THEN
+        IF is_restored THEN
+            PERFORM rag_internal.keep_pgvector_cast(pgvector, ours);
+            PERFORM rag_internal.keep_pgvector_cast(ours, pgvector);
+        END IF;
+    ELSIF EXISTS (SELECT FROM pg_catalog.pg_event_trigger_ddl_commands() c
+                  JOIN pg_catalog.pg_extension e ON e.oid = c.objid AND e.extname = 'vector'
+                  WHERE c.classid = 'pg_catalog.pg_extension'::regclass) THEN
+        IF is_restored THEN
+            PERFORM rag_internal.add_pgvector_operators(pgvector);
+        ELSE
+            PERFORM @extschema@.rag_pgvector_casts();
+        END IF;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.after_create() FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.after_create() IS
+    'lets rag_hnsw index the type of pgvector after CREATE EXTENSION vector';
+CREATE EVENT TRIGGER rag_after_create
+    ON ddl_command_end WHEN TAG IN ('CREATE EXTENSION', 'CREATE CAST')
+    EXECUTE FUNCTION rag_internal.after_create();
+COMMENT ON EVENT TRIGGER rag_after_create IS
+    'lets rag_hnsw index the type of pgvector after CREATE EXTENSION vector';
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

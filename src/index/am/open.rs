@@ -87,6 +87,7 @@ impl OpenIndex {
             JOIN pg_namespace s ON s.oid = t.relnamespace
             JOIN pg_opclass c ON c.oid = i.indclass[0]
             JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amopstrategy = 1
+                AND a.amoplefttype = c.opcintype
             JOIN pg_operator o ON o.oid = a.amopopr
             JOIN pg_namespace n ON n.oid = o.oprnamespace
             WHERE i.indexrelid = $1";

@@ -246,14 +246,15 @@ impl Index<'_> {
 /// Types of values: of indexed ones, and of arguments of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
-    /// `rag_types.vector`
+    /// `rag_types.vector`, or pgvector's type, which has the same layout
     Vector,
     Other(pg_sys::Oid),
 }
 
 impl ValueType {
     pub fn of(id: pg_sys::Oid) -> Self {
-        if id == vector_type() {
+        // SAFETY: looks up a cast.
+        if id == vector_type() || unsafe { pg_sys::IsBinaryCoercible(id, vector_type()) } {
             Self::Vector
         } else {
             Self::Other(id)
