@@ -35,9 +35,10 @@ sub fill
 sub same_rows
 {
 	my ($table, $metric, $path, $name) = @_;
-	my $search = "SELECT string_agg(id::text, ' ' ORDER BY n) FROM (SELECT row_number() OVER () AS n,
-		id FROM (SELECT id FROM $table WHERE embedding IS NOT NULL ORDER BY embedding
-		$operator{$metric} (SELECT embedding FROM $table WHERE id = 7) LIMIT 20) s) s";
+	my $search = "SELECT string_agg(id::text, ' ' ORDER BY n) FROM (
+		SELECT row_number() OVER () AS n, id FROM (
+			SELECT id FROM $table WHERE embedding IS NOT NULL ORDER BY embedding
+			$operator{$metric} (SELECT embedding FROM $table WHERE id = 7) LIMIT 20) s) s";
 	my $settings = "SET search_path = public, $path; SET rag.ef_search = 200;";
 	my $found = $sql->("$settings SET enable_seqscan = off; $search");
 	my $exact = $sql->("$settings SET enable_indexscan = off; $search");
@@ -45,9 +46,11 @@ sub same_rows
 	my $nearest = $metric eq 'l1' ? 3 : 20;
 	my @first = map { join ' ', (split / /)[ 0 .. $nearest - 1 ] } $found, $exact;
 	is($first[0], $first[1], "$name: the index returns the nearest rows in their order");
-	my $plan =
-	  $sql->("$settings SET enable_seqscan = off; EXPLAIN (COSTS off) SELECT id FROM $table
-		ORDER BY embedding $operator{$metric} (SELECT embedding FROM $table WHERE id = 7) LIMIT 20");
+	my $plan = $sql->(
+		"$settings SET enable_seqscan = off; EXPLAIN (COSTS off) SELECT id FROM $table
+		ORDER BY embedding $operator{$metric} (SELECT embedding FROM $table WHERE id = 7)
+		LIMIT 20"
+	);
 	like($plan, qr/Index Scan using ${table}_embedding_idx/,
 		"$name: pgvector's operator uses the index");
 	return;
@@ -199,7 +202,8 @@ $node->safe_psql('owned', "CREATE EXTENSION rag; SET ROLE $creator; CREATE EXTEN
 is( $node->safe_psql(
 		'owned',
 		q{SET ROLE owner; CREATE SCHEMA mine; SET search_path = mine, public;
-			CREATE TABLE items (v vector(3)); CREATE INDEX ON items USING rag_hnsw (v vector_l2_ops);
+			CREATE TABLE items (v vector(3));
+			CREATE INDEX ON items USING rag_hnsw (v vector_l2_ops);
 			INSERT INTO items VALUES ('[1,2,3]'); SET enable_seqscan = off;
 			SELECT v FROM items ORDER BY v <-> '[3,2,1]'}
 	),
