@@ -98,6 +98,8 @@ pub struct Indexer {
     pub collection: Collection,
     pub embedder: EmbeddingModel,
     pub model: ModelInfo,
+    /// Number of documents that were stored.
+    stored: Cell<u64>,
 }
 
 impl Embeddings {
@@ -189,12 +191,17 @@ impl Indexer {
     ) -> Result<Self, Error> {
         let model = embedder.describe(client)?;
         model::check(&collection, &model)?;
-        Ok(Self {
+        Ok(Self::of_model(collection, embedder, model))
+    }
+
+    /// Returns the indexer of a collection whose model is known.
+    pub fn of_model(collection: Collection, embedder: EmbeddingModel, model: ModelInfo) -> Self {
+        Self {
             collection,
             embedder,
             model,
             stored: Cell::new(0),
-        })
+        }
     }
 
     /// Returns the fingerprint of the settings that chunks are made by.
