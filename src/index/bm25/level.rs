@@ -6,11 +6,11 @@
 //! combine several queries, such as UNION, are no searches, nor are those with grouping sets.
 #![allow(unsafe_code)] // nodes of the parser and the planner
 
-use std::ffi::CStr;
+use std::{cell::RefCell, ffi::CStr};
 
 use pgrx::{PgList, is_a, pg_sys};
 
-use super::{Bm25, opclass::Strategy, query::query_type};
+use super::{Bm25, opclass::Strategy};
 use crate::{
     index::am::{AccessMethod, cost::PlannedScan, order},
     pg::lookup,
@@ -27,11 +27,46 @@ pub enum OwnFunction {
     Misses,
 }
 
+/// Functions that are known to be the extension's, of the schema that they are in.
+struct KnownFunctions {
+    schema: pg_sys::Oid,
+    functions: Vec<(pg_sys::Oid, OwnFunction)>,
+}
+
+thread_local! {
+    /// Another extension has another schema.
+    static KNOWN: RefCell<KnownFunctions> = const {
+        RefCell::new(KnownFunctions {
+            schema: pg_sys::InvalidOid,
+            functions: vec![],
+        })
+    };
+}
+
 /// Returns the function of this OID if it is one of the operators.
 pub fn own_function(function: pg_sys::Oid) -> Option<OwnFunction> {
+    let schema = lookup::schema(c"rag_internal")?;
+    KNOWN.with_borrow_mut(|known| {
+        if known.schema != schema {
+            *known = KnownFunctions {
+                schema,
+                functions: vec![],
+            };
+        }
+        let found = known.functions.iter().find(|(id, _)| *id == function);
+        if let Some((_, found)) = found {
+            return Some(*found);
+        }
+        let found = look_up(function, schema)?;
+        known.functions.push((function, found));
+        Some(found)
+    })
+}
+
+fn look_up(function: pg_sys::Oid, schema: pg_sys::Oid) -> Option<OwnFunction> {
     // SAFETY: look-ups; a name is null or a C string.
     unsafe {
-        if lookup::schema(c"rag_internal") != Some(pg_sys::get_func_namespace(function)) {
+        if pg_sys::get_func_namespace(function) != schema {
             return None;
         }
         let name = pg_sys::get_func_name(function);
@@ -86,11 +121,26 @@ pub unsafe fn order_operator(node: *mut pg_sys::Node) -> Option<*mut pg_sys::OpE
     // SAFETY: the caller's promise.
     unsafe {
         let operator = own_operator(node, pg_sys::FLOAT8OID, OwnFunction::Order)?;
-        let is_of_row = !pg_sys::contain_aggs_of_level(node, 0)
-            && !pg_sys::contain_windowfuncs(node)
-            && !pg_sys::expression_returns_set(node)
-            && !pg_sys::contain_volatile_functions(node);
+        let is_of_row = PgList::<pg_sys::Node>::from_pg((*operator).args)
+            .iter_ptr()
+            .all(|argument| is_simple(argument))
+            || !pg_sys::contain_aggs_of_level(node, 0)
+                && !pg_sys::contain_windowfuncs(node)
+                && !pg_sys::expression_returns_set(node)
+                && !pg_sys::contain_volatile_functions(node);
         is_of_row.then_some(operator)
+    }
+}
+
+/// # Safety
+/// A node of the parser's or planner's.
+unsafe fn is_simple(node: *mut pg_sys::Node) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        matches!(
+            (*node).type_,
+            pg_sys::NodeTag::T_Var | pg_sys::NodeTag::T_Const | pg_sys::NodeTag::T_Param
+        )
     }
 }
 
@@ -158,32 +208,46 @@ pub unsafe fn right_argument(operator: *mut pg_sys::OpExpr) -> *mut pg_sys::Node
     unsafe { pg_sys::list_nth((*operator).args, 1).cast() }
 }
 
-/// Returns true if a level's rows come with the score for a query, because the level is a search
-/// for it, or has the condition that belongs to it.
+/// Returns true if the rows of a level come with the value of `column <@> query`, because the level
+/// is a search for the query, or has the condition that belongs to it. It is asked often, so names
+/// are looked up last.
 ///
 /// # Safety
-/// The planner's state, and the right argument of an operator.
-pub unsafe fn has_scores(root: *mut pg_sys::PlannerInfo, query: *mut pg_sys::Node) -> bool {
-    // SAFETY: the caller's promise. Conditions are lists of nodes once the planner has prepared
-    // them.
+/// The planner's state, the function of the operator, and its right argument.
+pub unsafe fn has_scores(
+    root: *mut pg_sys::PlannerInfo,
+    function: pg_sys::Oid,
+    query: *mut pg_sys::Node,
+) -> bool {
+    // SAFETY: the caller's promise; the tags say of which types nodes are. Conditions are lists of
+    // nodes once the planner has prepared them.
     unsafe {
-        let is_same = |operator: *mut pg_sys::OpExpr| {
-            pg_sys::equal(right_argument(operator).cast(), query.cast())
+        let has_query = |node: *mut pg_sys::Node| {
+            is_a(node, pg_sys::NodeTag::T_OpExpr) && {
+                let operator: *mut pg_sys::OpExpr = node.cast();
+                pg_sys::list_length((*operator).args) == 2
+                    && pg_sys::equal(right_argument(operator).cast(), query.cast())
+            }
         };
-        if search_of(root).is_some_and(is_same) {
+        let level = &*(*root).parse;
+        let is_search = may_search(level)
+            && order::sort_keys(level).any(|(key, _)| {
+                has_query(key) && (*key.cast::<pg_sys::OpExpr>()).opfuncid == function
+            });
+        if is_search {
             return true;
         }
-        let level = (*(*root).parse).jointree;
-        if level.is_null()
-            || (*level).quals.is_null()
-            || !is_a((*level).quals, pg_sys::NodeTag::T_List)
+        let conditions = level.jointree;
+        if conditions.is_null()
+            || (*conditions).quals.is_null()
+            || !is_a((*conditions).quals, pg_sys::NodeTag::T_List)
         {
             return false;
         }
-        PgList::<pg_sys::Node>::from_pg((*level).quals.cast())
+        PgList::<pg_sys::Node>::from_pg((*conditions).quals.cast())
             .iter_ptr()
-            .filter_map(|node| own_operator(node, pg_sys::BOOLOID, OwnFunction::Matches))
-            .any(is_same)
+            .filter(|node| has_query(*node))
+            .any(|node| own_operator(node, pg_sys::BOOLOID, OwnFunction::Matches).is_some())
     }
 }
 
@@ -197,8 +261,8 @@ pub unsafe fn condition_of(operator: *mut pg_sys::OpExpr) -> Option<*mut pg_sys:
     unsafe {
         let arguments = PgList::<pg_sys::Node>::from_pg((*operator).args);
         let (left, query) = (arguments.get_ptr(0)?, arguments.get_ptr(1)?);
-        let query_type = query_type();
-        if pg_sys::exprType(query) != query_type {
+        let query_type = pg_sys::exprType(query);
+        if query_type == pg_sys::TEXTOID {
             return None;
         }
         let family = family_of((*operator).opno)?;

@@ -93,9 +93,9 @@ unsafe fn set_cost(request: &mut pg_sys::SupportRequestCost) -> Option<()> {
             _ => return None,
         };
         let query = PgList::<pg_sys::Node>::from_pg(arguments).get_ptr(1)?;
-        let is_known = own_function(request.funcid) == Some(OwnFunction::Order)
+        let is_known = pg_sys::exprType(node) == pg_sys::FLOAT8OID
             && !request.root.is_null()
-            && has_scores(request.root, query);
+            && has_scores(request.root, request.funcid, query);
         let cost = if is_known {
             calls::operator_cost() * KNOWN_SCORE_COST
         } else {

@@ -115,7 +115,9 @@ impl Best {
         Ok(())
     }
 
-    /// Drops all but the best.
+    /// Drops all but the best. It is not inlined, so that [`offer`](Self::offer) is small enough to
+    /// be.
+    #[inline(never)]
     fn cut(&mut self) {
         if self.hits.len() > self.limit {
             let last = self.limit - 1;

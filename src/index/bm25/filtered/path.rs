@@ -47,6 +47,10 @@ pub unsafe fn add(
         let Some(ordered) = ordered_path(relation) else {
             return;
         };
+        let others = other_than((*relation).baserestrictinfo, &*ordered);
+        if others.is_null() {
+            return; // nothing to filter by
+        }
         let Some(bitmap) = bitmap_path(root, relation) else {
             return;
         };
@@ -57,7 +61,8 @@ pub unsafe fn add(
         let Some((startup, total)) = cost else {
             return;
         };
-        let conditions = other_conditions(root, relation, &*ordered);
+        let mut conditions = pg_sys::QualCost::default();
+        pg_sys::cost_qual_eval(&mut conditions, others, root);
         let per_row = pg_sys::cpu_tuple_cost + conditions.per_tuple;
         let target = (*relation).reltarget;
         let before = bitmap_cost + conditions.startup + (*target).cost.startup;
@@ -81,24 +86,6 @@ pub unsafe fn add(
         (*path).custom_private = pg_sys::lappend(std::ptr::null_mut(), ordered.cast());
         (*path).methods = &raw const METHODS.0;
         pg_sys::add_path(relation, path.cast());
-    }
-}
-
-/// Returns the cost of the conditions of a relation that are not those of a path of its index.
-///
-/// # Safety
-/// The planner's state, a relation, and a path of it.
-unsafe fn other_conditions(
-    root: *mut pg_sys::PlannerInfo,
-    relation: *mut pg_sys::RelOptInfo,
-    path: &pg_sys::IndexPath,
-) -> pg_sys::QualCost {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let others = other_than((*relation).baserestrictinfo, path);
-        let mut cost = pg_sys::QualCost::default();
-        pg_sys::cost_qual_eval(&mut cost, others, root);
-        cost
     }
 }
 
