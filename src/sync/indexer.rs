@@ -11,7 +11,7 @@
 //! The texts are put together and hashed once, by [`Indexer::prepare`]. From then on the keys stand
 //! for them. Vectors are not copied either, until they become parameters of a statement.
 
-use std::{cell::Cell, collections::HashMap, rc::Rc};
+use std::{collections::HashMap, ffi::CStr, rc::Rc};
 
 use rag_definition::labels::Labels;
 use rag_protocol::{
@@ -35,7 +35,7 @@ use crate::{
         EmbeddingModel,
         cache::{self, CachePlaces},
     },
-    pg::spi::{as_owner, forget_plans},
+    pg::{guc::with_settings, spi::as_owner},
     types::vector::OwnedVector,
 };
 
@@ -93,13 +93,19 @@ pub struct StoreResult {
     pub chunks: usize,
 }
 
+/// Settings for statements that are planned when the tables may be empty, and run while they grow:
+/// once, and by their keys.
+const PLANNED_ONCE: &[(&CStr, &CStr)] = &[
+    (c"plan_cache_mode", c"force_generic_plan"),
+    (c"enable_seqscan", c"off"),
+    (c"jit", c"off"),
+];
+
 /// What indexes the documents of a collection.
 pub struct Indexer {
     pub collection: Collection,
     pub embedder: EmbeddingModel,
     pub model: ModelInfo,
-    /// Number of documents that were stored.
-    stored: Cell<u64>,
 }
 
 impl Embeddings {
@@ -191,17 +197,11 @@ impl Indexer {
     ) -> Result<Self, Error> {
         let model = embedder.describe(client)?;
         model::check(&collection, &model)?;
-        Ok(Self::of_model(collection, embedder, model))
-    }
-
-    /// Returns the indexer of a collection whose model is known.
-    pub fn of_model(collection: Collection, embedder: EmbeddingModel, model: ModelInfo) -> Self {
-        Self {
+        Ok(Self {
             collection,
             embedder,
             model,
-            stored: Cell::new(0),
-        }
+        })
     }
 
     /// Returns the fingerprint of the settings that chunks are made by.
@@ -335,7 +335,6 @@ impl Indexer {
         document: &PreparedDocument,
         embeddings: &Embeddings,
     ) -> Result<StoreResult, Error> {
-        self.plan_for_size();
         let chunking = self.chunking();
         let chunks = document.chunks(&chunking, embeddings)?;
         let origin = &document.origin;
@@ -363,25 +362,16 @@ impl Indexer {
             chunk_metadata: &document.chunk_metadata,
             chunks,
         };
-        let added = as_owner(|owner| {
-            model::prepare_for(owner, &self.collection, &self.model)?;
-            documents::replace(owner, &stored)
+        let added = with_settings(PLANNED_ONCE, || {
+            as_owner(|owner| {
+                model::prepare_for(owner, &self.collection, &self.model)?;
+                documents::replace(owner, &stored)
+            })
         })?;
         Ok(StoreResult {
             added,
             chunks: count,
         })
-    }
-
-    /// Statements that were planned when the tables were small read them as a whole. So they are
-    /// planned again whenever the number of documents has doubled.
-    fn plan_for_size(&self) {
-        const MANY: u64 = 64;
-        let stored = self.stored.get() + 1;
-        self.stored.set(stored);
-        if stored >= MANY && stored.is_power_of_two() {
-            forget_plans();
-        }
     }
 
     /// Writes a document for a session. A corrupted index is rebuilt.

@@ -19,4 +19,3 @@ pub use rights::{
 };
 pub(super) use row::{ReadRow, collect, read_rows};
 pub use row::{Row, filter_argument, uuid};
-pub use statement::forget_plans;

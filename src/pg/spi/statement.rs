@@ -181,13 +181,6 @@ const MAX_PREPARED: usize = 256;
 /// was created again.
 type Prepared = (Vec<pg_sys::Oid>, Rc<OwnedPreparedStatement>);
 
-/// Makes the session plan all prepared statements again, also those of functions and triggers.
-#[allow(unsafe_code)] // the cache of plans
-pub fn forget_plans() {
-    // SAFETY: marks plans as invalid. One that is being executed stays as it is.
-    unsafe { pg_sys::ResetPlanCache() };
-}
-
 fn prepared(
     statement: &str,
     args: &[DatumWithOid<'_>],

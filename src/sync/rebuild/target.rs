@@ -46,7 +46,11 @@ impl Target {
         let embedder = EmbeddingModel::of_collection(&wanted)?;
         let model = embedder.info_now()?;
         wanted.model = Some(StoredModel::of(&model));
-        let indexer = Indexer::of_model(wanted, embedder, model);
+        let indexer = Indexer {
+            collection: wanted,
+            embedder,
+            model,
+        };
         let (wanted, chunking) = (&indexer.collection, indexer.chunking());
         let description = json!({
             "chunking": chunking,
