@@ -12,7 +12,8 @@ set -eu
 . scripts/server.sh
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
-named_steps="planner rerank remote answers hybrid strategies lifecycle table-trigger hnsw hnsw-growth bm25"
+named_steps="planner rerank remote answers hybrid strategies lifecycle table-trigger"
+named_steps="$named_steps hnsw hnsw-growth bm25"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do

@@ -1,6 +1,6 @@
 # A transaction collects the documents that it inserts, and writes them before it commits. It finds
-# its own rows, whatever it does between, and nobody ever finds a row of a place that was given away.
-# A large transaction leaves no more pages than many small ones.
+# its own rows, whatever it does between. Nobody ever finds a row of a place that was given away. A
+# large transaction leaves no more pages than many small ones.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -78,7 +78,8 @@ leaves_a_correct_index('a trigger at commit', "CREATE FUNCTION add_row() RETURNS
 		FOR EACH ROW EXECUTE FUNCTION add_row();
 	BEGIN; $new; $new; COMMIT; $search", '4');
 leaves_a_correct_index('COPY FREEZE', "BEGIN; TRUNCATE T; COPY T FROM PROGRAM
-	'for i in 1 2 3 4; do printf \"%s\\tnonesuch w1\\n\" \$i; done' (FREEZE); COMMIT; $search", '4');
+	'for i in 1 2 3 4; do printf \"%s\\tnonesuch w1\\n\" \$i; done' (FREEZE); COMMIT; $search",
+	'4');
 leaves_a_correct_index('a prepared transaction', "BEGIN; $insert; $new;
 	PREPARE TRANSACTION 'p'; $search; COMMIT PREPARED 'p'; $search", "0\n1");
 

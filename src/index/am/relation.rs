@@ -253,8 +253,10 @@ pub enum ValueType {
 
 impl ValueType {
     pub fn of(id: pg_sys::Oid) -> Self {
+        let is_text = id == pg_sys::TEXTOID; // told apart without a look-up
         // SAFETY: looks up a cast.
-        if id == vector_type() || unsafe { pg_sys::IsBinaryCoercible(id, vector_type()) } {
+        let is_vector = || unsafe { pg_sys::IsBinaryCoercible(id, vector_type()) };
+        if !is_text && (id == vector_type() || is_vector()) {
             Self::Vector
         } else {
             Self::Other(id)

@@ -32,7 +32,7 @@ impl RelationPages<'_> {
     /// Replaces the pages in some buffers. One record logs all changes.
     ///
     /// # Safety
-    /// The buffers are pinned and locked exclusively. They are different, and at most [`MAX_PAGES`].
+    /// See [`record::replace`].
     unsafe fn replace(&self, changes: &[Change<'_>]) {
         // a build logs all pages at its end
         let is_logged = self.logging == Logging::EachChange && self.relation.needs_wal();

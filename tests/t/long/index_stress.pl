@@ -26,8 +26,8 @@ $node->safe_psql(
 	'postgres', q{
 	CREATE TABLE t (id serial PRIMARY KEY, kind int, body text, v rag_types.vector);
 	CREATE FUNCTION near(kind int) RETURNS rag_types.vector LANGUAGE sql AS $$
-		SELECT ('[' || string_agg((sin(kind * i) + random() * 0.4)::real::text, ',') || ']')::rag_types.vector
-		FROM generate_series(1, 24) i $$;
+		SELECT ('[' || string_agg((sin(kind * i) + random() * 0.4)::real::text, ',') || ']')
+			::rag_types.vector FROM generate_series(1, 24) i $$;
 	CREATE FUNCTION add_rows(count int, words int) RETURNS void LANGUAGE sql AS $$
 		INSERT INTO t (kind, body, v) SELECT k, CASE WHEN i % 19 > 0 THEN sentence(words) END,
 			CASE WHEN i % 17 > 0 THEN near(k) END
