@@ -134,6 +134,22 @@ index_is_correct($node, 'places', 'places of rows that were rolled back, and giv
 is($node->safe_psql('postgres', "SELECT count(*) FROM places WHERE body \@\@\@ 'ghost'"),
 	'0', 'no row is found by words of another one');
 
+# -- serializable transactions
+# ----------------------------------------
+
+table('turns', 500);
+my @sessions = (session($node), session($node));
+for my $turn (@sessions)
+{
+	$turn->query('BEGIN ISOLATION LEVEL SERIALIZABLE');
+	is( $turn->query("SELECT count(*) FROM (SELECT FROM turns ORDER BY body <@> 'mine' LIMIT 1) x"),
+		'0', 'nobody has the turn yet');
+	$turn->query("INSERT INTO turns(body) VALUES ('mine')");
+}
+$_->query('COMMIT') for @sessions;
+is($node->safe_psql('postgres', "SELECT count(*) FROM turns WHERE body \@\@\@ 'mine'"),
+	'1', 'only one of two serializable transactions that have not met commits');
+
 # -- size
 # ----------------------------------------
 

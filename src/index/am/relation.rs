@@ -159,6 +159,26 @@ impl Index<'_> {
         Self(unsafe { Relation::from_raw(raw) })
     }
 
+    /// Notes which serializable transactions have read the index, before this transaction writes to
+    /// it. Raises an ERROR if the transactions cannot be brought into an order.
+    pub fn check_readers(self) {
+        unsafe extern "C-unwind" {
+            /// pgrx has no binding for it.
+            fn CheckForSerializableConflictIn(
+                relation: pg_sys::Relation,
+                row: pg_sys::ItemPointer,
+                block: pg_sys::BlockNumber,
+            );
+        }
+        let (any_row, any_block) = (std::ptr::null_mut(), pg_sys::InvalidBlockNumber);
+        // SAFETY: an open relation; the guard catches ERRORs.
+        unsafe {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                CheckForSerializableConflictIn(self.as_raw(), any_row, any_block);
+            });
+        }
+    }
+
     /// Returns true if it is the parent of the indexes of partitions, without a file.
     pub fn is_partitioned(self) -> bool {
         self.catalog_row().relkind as u8 != pg_sys::RELKIND_INDEX

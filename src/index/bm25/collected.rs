@@ -9,6 +9,9 @@
 //! Until then vacuum does not find the documents. A row whose subtransaction has been rolled back
 //! may have been removed, and its place given to another one. So each row is looked at before its
 //! document is written: the transaction itself must have inserted it.
+//!
+//! Serializable transactions that search the index meanwhile do not meet the rows. So they are
+//! looked for when the documents are written, as PostgreSQL does when a row is inserted.
 
 use std::{
     cell::{Cell, RefCell},
@@ -191,6 +194,7 @@ fn write_documents(batch: &mut Batch) -> Result<bool, Error> {
 
 fn write_to(relations: &LockedIndex, batch: &mut Batch) -> Result<(), Error> {
     let index = relations.index();
+    index.check_readers();
     batch
         .documents
         .retain(heap::inserted_rows(relations.table()))
