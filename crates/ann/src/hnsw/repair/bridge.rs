@@ -13,7 +13,7 @@
 
 use rag_pages::{Block, WritePages};
 
-use super::Repair;
+use super::{Repair, copy};
 use crate::{
     hnsw::{
         IndexError,
@@ -85,8 +85,8 @@ impl<S: WritePages> Repair<'_, S> {
         let mut nodes = vec![];
         each_slot(self.ordered, self.body.level(1), block, |_, slot| {
             if slot.state()? == SlotState::Node {
-                push(&mut nodes, (slot.down(), slot.links()?.collect()))
-                    .map_err(IndexError::of_memory)?;
+                let links = copy(slot.links()?)?;
+                push(&mut nodes, (slot.down(), links)).map_err(IndexError::of_memory)?;
             }
             Ok(())
         })?;
@@ -98,10 +98,13 @@ impl<S: WritePages> Repair<'_, S> {
     fn add_links(&mut self, node: u32, above: &[u32]) -> Result<(), IndexError> {
         let (store, base) = (self.store, self.body.base());
         let old = self.walk.read_slot(store, base, node, |slot| {
-            Ok((slot.state()? == SlotState::Node).then_some(slot.links()?.collect::<Vec<u32>>()))
+            Ok(match slot.state()? {
+                SlotState::Node => Some(copy(slot.links()?)?),
+                _ => None,
+            })
         })?;
         let Some(old) = old else { return Ok(()) };
-        let mut links = old.clone();
+        let mut links = copy(old.iter().copied())?;
         for &other in above {
             if links.len() >= max_links(0, self.body.m) {
                 break;
@@ -112,7 +115,7 @@ impl<S: WritePages> Repair<'_, S> {
                     Ok((slot.state()? == SlotState::Node).then(|| slot.down()))
                 })?;
             if let Some(below) = below.filter(|below| *below != node && !links.contains(below)) {
-                links.push(below);
+                push(&mut links, below).map_err(IndexError::of_memory)?;
             }
         }
         if links.len() > old.len() {

@@ -370,3 +370,8 @@ impl<S: WritePages> Repair<'_, S> {
         })
     }
 }
+
+/// Returns links of a node, or an error if there is no memory for them.
+fn copy(links: impl Iterator<Item = u32>) -> Result<Vec<u32>, IndexError> {
+    memory::collect(links).map_err(IndexError::of_memory)
+}

@@ -2,6 +2,7 @@
 
 use rag_pages::WritePages;
 
+use super::copy;
 use crate::{
     hnsw::{
         IndexError,
@@ -12,6 +13,7 @@ use crate::{
         slots::SlotState,
         walk::{Walk, each_slot},
     },
+    memory::push,
     pool::{key, key_id},
     visited::Visited,
 };
@@ -73,7 +75,8 @@ impl<S: WritePages> Level<'_, S> {
         let mut stragglers = vec![];
         each_slot(ordered, self.geometry, block, |id, slot| {
             if slot.state()? == SlotState::Node && !reached.contains(id) {
-                stragglers.push((id, slot.links()?.collect::<Vec<u32>>()));
+                let links = copy(slot.links()?)?;
+                push(&mut stragglers, (id, links)).map_err(IndexError::of_memory)?;
             }
             Ok(())
         })?;
@@ -83,7 +86,7 @@ impl<S: WritePages> Level<'_, S> {
             }
             self.store.check_interrupts();
             let near = neighbours.into_iter().filter(|id| reached.contains(*id));
-            if self.attach(id, near.collect())? {
+            if self.attach(id, copy(near)?)? {
                 spread(self.body, self.store, self.level, id, reached)?;
             }
         }
@@ -119,7 +122,7 @@ impl<S: WritePages> Level<'_, S> {
         self.walk
             .beam(store, self.geometry, query, &start, CANDIDATES, |_| Ok(()))?;
         let found = self.walk.pool.as_slice().iter();
-        Ok(found.map(|key| key_id(*key)).collect())
+        copy(found.map(|key| key_id(*key)))
     }
 
     /// Adds a link from `node` to `other`, if there is room or it `makes_room`. Returns true if
@@ -136,7 +139,7 @@ impl<S: WritePages> Level<'_, S> {
             if old.contains(&other) {
                 return Ok(true);
             }
-            let mut new = old.clone();
+            let mut new = copy(old.iter().copied())?;
             if old.len() >= self.limit {
                 let farthest = match makes_room {
                     true => self.farthest(node, &old)?,
@@ -150,7 +153,7 @@ impl<S: WritePages> Level<'_, S> {
                 }
                 new.retain(|link| *link != farthest);
             }
-            new.push(other);
+            push(&mut new, other).map_err(IndexError::of_memory)?;
             if replace(self.store, self.geometry, node, &old, &mut new)? {
                 return Ok(true);
             }
@@ -167,9 +170,9 @@ impl<S: WritePages> Level<'_, S> {
         if old.contains(&link) || link == straggler {
             return Ok(true);
         }
-        let mut new = old.clone();
+        let mut new = copy(old.iter().copied())?;
         new.truncate(self.limit - 1);
-        new.push(link);
+        push(&mut new, link).map_err(IndexError::of_memory)?;
         replace(self.store, self.geometry, straggler, &old, &mut new)
     }
 
@@ -186,7 +189,7 @@ impl<S: WritePages> Level<'_, S> {
     fn list(&mut self, id: u32) -> Result<Option<Vec<u32>>, IndexError> {
         self.walk.read_slot(self.store, self.geometry, id, |slot| {
             Ok(match slot.state()? {
-                SlotState::Node => Some(slot.links()?.collect()),
+                SlotState::Node => Some(copy(slot.links()?)?),
                 _ => None,
             })
         })
