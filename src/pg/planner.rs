@@ -184,6 +184,33 @@ unsafe extern "C-unwind" fn add_paths(
     }
 }
 
+/// Returns true if `f` returns true for a node of an expression, or of a list of them.
+///
+/// # Safety
+/// Null, or a node that the planner has prepared. `f` raises no ERROR.
+pub unsafe fn any_node<F: FnMut(*mut pg_sys::Node) -> bool>(
+    node: *mut pg_sys::Node,
+    mut f: F,
+) -> bool {
+    // SAFETY: the caller's promise. The declaration is that of the server. The guard catches its
+    // ERRORs.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(|| visit_any::<F>(node, (&raw mut f).cast())) }
+}
+
+/// Called for each node.
+unsafe extern "C-unwind" fn visit_any<F: FnMut(*mut pg_sys::Node) -> bool>(
+    node: *mut pg_sys::Node,
+    context: *mut c_void,
+) -> bool {
+    // SAFETY: the server passes null or a node, and the context of `any_node`. An ERROR leaps over
+    // this frame, which has nothing to drop.
+    unsafe {
+        !node.is_null()
+            && ((*context.cast::<F>())(node)
+                || expression_tree_walker(node, Some(visit_any::<F>), context))
+    }
+}
+
 /// Calls `f` with each query in the expressions of a query, such as `(SELECT ...)` and
 /// `EXISTS (...)`, but not with those in FROM and WITH.
 ///

@@ -213,6 +213,11 @@ SELECT replace(statement, '#', count), replace(expected, '#', count) FROM (VALUE
      UNION ALL SELECT category, 0 FROM label ORDER BY score, id LIMIT #$$,
      $$SELECT id, score FROM oracle WHERE category < 3
      UNION ALL SELECT category, 0 FROM label ORDER BY score, id LIMIT #$$),
+    ($$SELECT l.category, x.id FROM label l LEFT JOIN (SELECT id, category, body <@> 'rust' AS score
+     FROM doc WHERE id < 150 UNION ALL SELECT id, category, body <@> 'rust' FROM part
+     WHERE id >= 150) x USING (category) ORDER BY score LIMIT #$$,
+     $$SELECT l.category, id FROM oracle JOIN label l USING (category) WHERE score < 0
+     ORDER BY score LIMIT #$$),
     -- several keys: the first with the operator counts
     ($$SELECT id FROM doc ORDER BY category, body <@> 'rust' LIMIT #$$,
      $$SELECT id FROM oracle WHERE score < 0 ORDER BY category, score LIMIT #$$),
@@ -276,6 +281,11 @@ INSERT INTO form (statement, expected) VALUES
      WHERE a.id = b.id$$, $$SELECT count(score) FROM oracle$$),
     ($$SELECT count(*) FROM (SELECT count(*) FROM doc GROUP BY GROUPING SETS ((body <@> 'rust'), ())
      ORDER BY body <@> 'rust') x$$, $$SELECT count(DISTINCT score) + 2 FROM oracle$$),
+    -- a column of an outer level is the same for all rows
+    ($$SELECT count((SELECT l.name FROM label l ORDER BY x.score, l.name LIMIT 1))
+     FROM (SELECT body <@> 'rust' AS score FROM doc OFFSET 0) x$$, $$SELECT count(*) FROM oracle$$),
+    ($$SELECT count((SELECT l.name FROM label l ORDER BY doc.body <@> 'rust', l.name LIMIT 1))
+     FROM doc$$, $$SELECT count(*) FROM oracle$$),
     -- thresholds and conditions
     ($$SELECT count(*) FROM doc WHERE body <@> 'rust' < 0$$, $$SELECT count(*) FROM oracle WHERE
      score < 0$$),
@@ -368,6 +378,9 @@ EXPLAIN (COSTS OFF) SELECT id, body <@> 'rust' AS score FROM doc
 EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' OR id = 7;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' OR body @@@ 'many';
 EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE body @@@ 'go' OR id = 7 ORDER BY body <@> 'rust';
+-- none where rows need their scores
+EXPLAIN (COSTS OFF) SELECT round((body <@> 'many')::numeric, 2) FROM doc
+    WHERE body @@@ 'many' AND category < 2;
 -- rows that must not match
 EXPLAIN (COSTS OFF) SELECT count(*) FROM doc WHERE body @@@ 'rust' AND NOT body @@@ 'go';
 EXPLAIN (COSTS OFF) SELECT id FROM doc WHERE body !@@@ 'go' ORDER BY body <@> 'rust' LIMIT 3;

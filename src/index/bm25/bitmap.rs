@@ -3,12 +3,13 @@
 //! The planner charges the conditions of a bitmap for each row, as if all were checked again. They
 //! are only if `work_mem` is too small for the places of rows. Making words of texts costs more
 //! than all else, so a bitmap of this index would seem to cost a hundred times what it does. A path
-//! without these costs is added. Without it, the planner would also compile small statements.
+//! without these costs is added, unless rows need their score, which only other scans have. Without
+//! it, the planner would also compile small statements.
 #![allow(unsafe_code)] // the planner's nodes
 
 use pgrx::{PgList, is_a, pg_sys};
 
-use super::Bm25;
+use super::{Bm25, level::has_order_operator};
 use crate::index::am::AccessMethod;
 
 /// Adds paths of a relation.
@@ -26,6 +27,16 @@ pub unsafe fn add_paths(root: *mut pg_sys::PlannerInfo, relation: *mut pg_sys::R
                 is_a(node, pg_sys::NodeTag::T_BitmapHeapPath)
             })
             .collect();
+        let targets = (*(*root).parse).targetList;
+        let restrictions = (*relation).baserestrictinfo;
+        if paths.is_empty()
+            || has_order_operator(targets.cast())
+            || PgList::<pg_sys::RestrictInfo>::from_pg(restrictions)
+                .iter_ptr()
+                .any(|restriction| has_order_operator((*restriction).clause.cast()))
+        {
+            return;
+        }
         for path in paths {
             let path = path.cast::<pg_sys::BitmapHeapPath>();
             let mut found = vec![];

@@ -17,7 +17,7 @@ use super::{
     Bm25,
     column::{Followed, follow},
     descending,
-    level::{self, condition_of, order_operator, search_of},
+    level::{self, condition_of, has_column, order_operator, search_of},
     query::query_type,
     union,
 };
@@ -83,7 +83,8 @@ unsafe fn add_condition(
         let query = *levels.last()?;
         let (key, found) = order::sort_keys(&*query).find_map(|(key, _)| {
             let key = without_group(query, key);
-            find_operator(levels, key).map(|found| (key, found))
+            let found = find_operator(levels, key)?;
+            (found.is_of_subquery || has_column(found.operator)).then_some((key, found))
         })?;
         let is_found_later = !found.is_of_subquery
             && !has_outer_join((*query).jointree.cast())
@@ -92,27 +93,33 @@ unsafe fn add_condition(
         if is_found_later {
             return None;
         }
-        let operator = match found.is_negated {
-            false => pg_sys::Oid::from(pg_sys::Float8LessOperator),
-            true => pg_sys::Oid::from(GREATER),
-        };
-        let (size, is_by_value, no_type) = (8, true, pg_sys::InvalidOid);
-        let zero = pg_sys::Datum::from(0.0_f64.to_bits());
-        let zero = pg_sys::makeConst(
-            pg_sys::FLOAT8OID,
-            -1,
-            no_type,
-            size,
-            zero,
-            false,
-            is_by_value,
-        );
-        let key = pg_sys::copyObjectImpl(key.cast());
+        require_match(query, key, found.is_negated);
+        Some(())
+    }
+}
+
+/// Adds the condition that a score, or a negated one, is not 0.
+///
+/// # Safety
+/// A query of the parser's, and an expression of it.
+pub unsafe fn require_match(query: *mut pg_sys::Query, score: *mut pg_sys::Node, is_negated: bool) {
+    let operator = if is_negated {
+        pg_sys::Oid::from(GREATER)
+    } else {
+        pg_sys::Oid::from(pg_sys::Float8LessOperator)
+    };
+    let (size, no_type) = (8, pg_sys::InvalidOid);
+    let zero = pg_sys::Datum::from(0.0_f64.to_bits());
+    // SAFETY: the caller's promise. The expression is copied. Values of double precision are passed
+    // by value.
+    unsafe {
+        let zero = pg_sys::makeConst(pg_sys::FLOAT8OID, -1, no_type, size, zero, false, true);
+        let score = pg_sys::copyObjectImpl(score.cast());
         let condition: *mut pg_sys::OpExpr = pg_sys::make_opclause(
             operator,
             pg_sys::BOOLOID,
             false,
-            key.cast(),
+            score.cast(),
             zero.cast(),
             no_type,
             no_type,
@@ -121,7 +128,6 @@ unsafe fn add_condition(
         (*condition).opfuncid = pg_sys::get_opcode(operator);
         let level = (*query).jointree;
         (*level).quals = pg_sys::make_and_qual((*level).quals, condition.cast());
-        Some(())
     }
 }
 
@@ -200,7 +206,7 @@ unsafe fn may_be_null(node: *mut pg_sys::Node, parameters: pg_sys::ParamListInfo
 pub struct FoundOperator {
     operator: *mut pg_sys::OpExpr,
     /// The expression is the operator's negative.
-    is_negated: bool,
+    pub is_negated: bool,
     is_of_subquery: bool,
 }
 
@@ -216,6 +222,11 @@ pub unsafe fn find_operator(
     let mut inner = levels.to_vec();
     // SAFETY: the caller's promise.
     unsafe {
+        let (column, _) = order::without_sign(node);
+        if is_a(column, pg_sys::NodeTag::T_Var) && (*column.cast::<pg_sys::Var>()).varlevelsup != 0
+        {
+            return None; // it is the same for all rows of the level
+        }
         loop {
             let (unsigned, is_odd) = order::without_sign(node);
             is_negated ^= is_odd;
@@ -286,7 +297,9 @@ pub unsafe fn complete(root: *mut pg_sys::PlannerInfo, relation: *mut pg_sys::Re
                 // the planner would use the order for itself, where no row may be missing
                 None => (*index).amcanorderbyop = false,
                 // rows of a bitmap have no scores
-                Some(search) if is_on(root, index, search) => (*index).amhasgetbitmap = false,
+                Some(search) if level::is_on(root, index, search) => {
+                    (*index).amhasgetbitmap = false
+                }
                 Some(_) => (),
             }
         }
@@ -431,67 +444,5 @@ unsafe fn number(node: *mut pg_sys::Node) -> Option<f64> {
             return None;
         }
         f64::from_datum(constant.constvalue, constant.constisnull)
-    }
-}
-
-/// Returns true if an index has what a search orders by.
-///
-/// # Safety
-/// The planner's state, an index that it knows, and an operator of the level.
-unsafe fn is_on(
-    root: *mut pg_sys::PlannerInfo,
-    index: *mut pg_sys::IndexOptInfo,
-    search: *mut pg_sys::OpExpr,
-) -> bool {
-    // SAFETY: the caller's promise; the tags say of which types nodes are. Each index has a key.
-    unsafe {
-        let mut left: *mut pg_sys::Node = pg_sys::list_nth((*search).args, 0).cast();
-        while is_a(left, pg_sys::NodeTag::T_RelabelType) {
-            left = (*left.cast::<pg_sys::RelabelType>()).arg.cast();
-        }
-        let vars = PgList::<pg_sys::Var>::from_pg(pg_sys::pull_vars_of_level(left, 0));
-        let Some(var) = vars.get_ptr(0) else {
-            return false;
-        };
-        let relid = (*(*index).rel).relid;
-        let Some(column) = column_in(root, relid, &*var) else {
-            return false;
-        };
-        let key = *(*index).indexkeys;
-        if is_a(left, pg_sys::NodeTag::T_Var) {
-            key == i32::from(column)
-        } else {
-            key == 0
-        }
-    }
-}
-
-/// Returns the number that a column has in a table, which may be a partition of the column's.
-///
-/// # Safety
-/// The planner's state, the number of a table of the level, and a column of the level.
-unsafe fn column_in(
-    root: *mut pg_sys::PlannerInfo,
-    relid: pg_sys::Index,
-    var: &pg_sys::Var,
-) -> Option<i16> {
-    if relid as i64 == var.varno as i64 {
-        return Some(var.varattno);
-    }
-    // SAFETY: the caller's promise. The array has a place for each table.
-    unsafe {
-        if (*root).append_rel_array.is_null() {
-            return None;
-        }
-        let parent = *(*root).append_rel_array.add(relid as usize);
-        if parent.is_null() {
-            return None;
-        }
-        let column = column_in(root, (*parent).parent_relid, var)?;
-        let number = usize::try_from(column).ok()?.checked_sub(1)?;
-        let translated = PgList::<pg_sys::Node>::from_pg((*parent).translated_vars);
-        let translated = translated.get_ptr(number)?;
-        is_a(translated, pg_sys::NodeTag::T_Var)
-            .then(|| (*translated.cast::<pg_sys::Var>()).varattno)
     }
 }

@@ -13,7 +13,7 @@ use pgrx::{PgList, is_a, pg_sys};
 use super::{Bm25, opclass::Strategy};
 use crate::{
     index::am::{AccessMethod, cost::PlannedScan, order},
-    pg::lookup,
+    pg::{lookup, planner::any_node},
 };
 
 /// A function of an operator of the extension.
@@ -144,6 +144,32 @@ unsafe fn is_simple(node: *mut pg_sys::Node) -> bool {
     }
 }
 
+/// Returns true if a node, or a part of it, is an operator `<@>`.
+///
+/// # Safety
+/// Null, or a node that the planner has prepared.
+pub unsafe fn has_order_operator(node: *mut pg_sys::Node) -> bool {
+    // SAFETY: the caller's promise. Names are looked up for few nodes.
+    unsafe {
+        any_node(node, |part| {
+            own_operator(part, pg_sys::FLOAT8OID, OwnFunction::Order).is_some()
+        })
+    }
+}
+
+/// Returns true if the left argument of an operator has a column of the operator's level. Otherwise
+/// it is the same for all rows, as a column of an outer level is.
+///
+/// # Safety
+/// An operator with two arguments.
+pub unsafe fn has_column(operator: *mut pg_sys::OpExpr) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let left: *mut pg_sys::Node = pg_sys::list_nth((*operator).args, 0).cast();
+        pg_sys::contain_vars_of_level(left, 0)
+    }
+}
+
 /// Returns true if a query may be a search.
 pub fn may_search(query: &pg_sys::Query) -> bool {
     query.commandType == pg_sys::CmdType::CMD_SELECT
@@ -163,7 +189,9 @@ pub unsafe fn search_of(root: *mut pg_sys::PlannerInfo) -> Option<*mut pg_sys::O
         if !may_search(query) {
             return None;
         }
-        let search = order::sort_keys(query).find_map(|(key, _)| order_operator(key))?;
+        let search = order::sort_keys(query)
+            .filter_map(|(key, _)| order_operator(key))
+            .find(|operator| has_column(*operator))?;
         (!is_of_extreme(root)).then_some(search)
     }
 }
@@ -248,6 +276,68 @@ pub unsafe fn has_scores(
             .iter_ptr()
             .filter(|node| has_query(*node))
             .any(|node| own_operator(node, pg_sys::BOOLOID, OwnFunction::Matches).is_some())
+    }
+}
+
+/// Returns true if an index has what a search orders by.
+///
+/// # Safety
+/// The planner's state, an index that it knows, and an operator of the level.
+pub unsafe fn is_on(
+    root: *mut pg_sys::PlannerInfo,
+    index: *mut pg_sys::IndexOptInfo,
+    search: *mut pg_sys::OpExpr,
+) -> bool {
+    // SAFETY: the caller's promise; the tags say of which types nodes are. Each index has a key.
+    unsafe {
+        let mut left: *mut pg_sys::Node = pg_sys::list_nth((*search).args, 0).cast();
+        while is_a(left, pg_sys::NodeTag::T_RelabelType) {
+            left = (*left.cast::<pg_sys::RelabelType>()).arg.cast();
+        }
+        let vars = PgList::<pg_sys::Var>::from_pg(pg_sys::pull_vars_of_level(left, 0));
+        let Some(var) = vars.get_ptr(0) else {
+            return false;
+        };
+        let relid = (*(*index).rel).relid;
+        let Some(column) = column_in(root, relid, &*var) else {
+            return false;
+        };
+        let key = *(*index).indexkeys;
+        if is_a(left, pg_sys::NodeTag::T_Var) {
+            key == i32::from(column)
+        } else {
+            key == 0
+        }
+    }
+}
+
+/// Returns the number that a column has in a table, which may be a partition of the column's.
+///
+/// # Safety
+/// The planner's state, the number of a table of the level, and a column of the level.
+unsafe fn column_in(
+    root: *mut pg_sys::PlannerInfo,
+    relid: pg_sys::Index,
+    var: &pg_sys::Var,
+) -> Option<i16> {
+    if relid as i64 == var.varno as i64 {
+        return Some(var.varattno);
+    }
+    // SAFETY: the caller's promise. The array has a place for each table.
+    unsafe {
+        if (*root).append_rel_array.is_null() {
+            return None;
+        }
+        let parent = *(*root).append_rel_array.add(relid as usize);
+        if parent.is_null() {
+            return None;
+        }
+        let column = column_in(root, (*parent).parent_relid, var)?;
+        let number = usize::try_from(column).ok()?.checked_sub(1)?;
+        let translated = PgList::<pg_sys::Node>::from_pg((*parent).translated_vars);
+        let translated = translated.get_ptr(number)?;
+        is_a(translated, pg_sys::NodeTag::T_Var)
+            .then(|| (*translated.cast::<pg_sys::Var>()).varattno)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use pgrx::{PgList, is_a, pg_sys};
 
-use super::condition::find_operator;
+use super::condition::{find_operator, require_match};
 
 /// Orders the parts of a query that is to be ordered, or those of a subquery that it is ordered by.
 /// `levels` are the queries around the query, and the query itself.
@@ -23,7 +23,7 @@ pub unsafe fn order_parts(levels: &[*mut pg_sys::Query]) -> Option<()> {
         let clause = clauses.get_ptr(0)?;
         let key = &*pg_sys::get_sortgroupclause_tle(clause, (*query).targetList);
         if !(*query).setOperations.is_null() {
-            return order_all(levels, key.resno, clause);
+            return order_all(levels, key.resno, clause).map(|_| ());
         }
         if !is_a(key.expr.cast(), pg_sys::NodeTag::T_Var) {
             return None;
@@ -42,11 +42,14 @@ pub unsafe fn order_parts(levels: &[*mut pg_sys::Query]) -> Option<()> {
         }
         let mut inner = levels.to_vec();
         inner.push(entry.subquery);
-        order_all(&inner, column.varattno, clause)
+        let is_negated = order_all(&inner, column.varattno, clause)?;
+        // an outer join may add rows
+        require_match(query, key.expr.cast(), is_negated);
+        Some(())
     }
 }
 
-/// Orders all parts of the last level by a column.
+/// Orders all parts of the last level by a column. Returns true if it has negated scores.
 ///
 /// # Safety
 /// Queries of the parser's, and a clause of ORDER BY.
@@ -54,12 +57,13 @@ unsafe fn order_all(
     levels: &[*mut pg_sys::Query],
     column: i16,
     clause: *mut pg_sys::SortGroupClause,
-) -> Option<()> {
+) -> Option<bool> {
     // SAFETY: the caller's promise. The parts are entries of the range table.
     unsafe {
         let query = *levels.last()?;
         let mut parts = vec![];
         add_parts(&mut parts, query, (*query).setOperations)?;
+        let mut signs = vec![];
         for part in &parts {
             let entry = pg_sys::get_tle_by_resno((**part).targetList, column);
             if entry.is_null() || is_limited(&**part) || is_grouped(&**part) {
@@ -67,7 +71,11 @@ unsafe fn order_all(
             }
             let mut inner = levels.to_vec();
             inner.push(*part);
-            find_operator(&inner, (*entry).expr.cast())?;
+            signs.push(find_operator(&inner, (*entry).expr.cast())?.is_negated);
+        }
+        let is_negated = *signs.first()?;
+        if signs.contains(&!is_negated) {
+            return None;
         }
         for part in parts {
             let entry = pg_sys::get_tle_by_resno((*part).targetList, column);
@@ -75,7 +83,7 @@ unsafe fn order_all(
             (*own).tleSortGroupRef = reference_of(entry, (*part).targetList);
             (*part).sortClause = pg_sys::lappend(std::ptr::null_mut(), own.cast());
         }
-        Some(())
+        Some(is_negated)
     }
 }
 
