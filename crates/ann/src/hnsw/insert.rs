@@ -3,7 +3,7 @@
 //! 1. Walk to the place, level by level, and choose the node's neighbours on each. No page is
 //!    changed yet.
 //! 2. Write the node's slots from the base upwards. Nothing leads to them yet.
-//! 3. Link back from each neighbour, one page at a time. From the first link on, searches find the
+//! 3. Link back from the neighbours, one page at a time. From the first link on, searches find the
 //!    node.
 //! 4. If the node is higher than all others, make it the entry point.
 //!
@@ -355,15 +355,9 @@ impl Inserter {
             slots.push(id);
         }
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            // The nearest neighbour that can must link back. Others need not, and without any link
-            // nothing would lead to the node.
-            let mut must = true;
-            for &(_, id) in neighbours {
-                let is_linked = self
-                    .links
-                    .link_back(body, store, level, id, slots[level], must)?;
-                must &= !is_linked;
-            }
+            let neighbours: Vec<u32> = neighbours.iter().map(|(_, id)| *id).collect();
+            self.links
+                .link_back_all(body, store, level, &neighbours, slots[level])?;
         }
         Ok(slots.last().copied().unwrap_or(NONE))
     }

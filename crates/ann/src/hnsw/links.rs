@@ -24,6 +24,21 @@ struct Candidate {
     place: usize,
 }
 
+/// A list of links that is to be replaced.
+struct ChangedList {
+    node: u32,
+    old: Vec<u32>,
+    links: Vec<u32>,
+}
+
+/// What becomes of a node's list that is to get a link.
+enum WithLink {
+    /// The link does not belong there, or the node has died.
+    Refused,
+    There,
+    List(ChangedList),
+}
+
 /// Buffers for choosing links.
 #[derive(Default)]
 pub(super) struct Links {
@@ -149,9 +164,49 @@ impl Links {
             .collect()
     }
 
-    /// Adds a link to `new` (with its distance) to a node's list, if it belongs there or there is
-    /// room. With `must` it is added in any case. Returns true if the list has it now. A node that
-    /// died meanwhile gets none.
+    /// Adds links to `new` to the lists of its `neighbours`, nearest first, where they belong there
+    /// or there is room. The lists of a page are written together. The nearest neighbour that can
+    /// links back in any case: without a link, nothing would lead to the new node.
+    pub fn link_back_all<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        neighbours: &[u32],
+        new: u32,
+    ) -> Result<(), IndexError> {
+        let mut is_linked = false;
+        let mut lists: Vec<ChangedList> = vec![];
+        for &node in neighbours {
+            match self.with_link(body, store, level, node, new, !is_linked)? {
+                WithLink::Refused => {}
+                WithLink::There => is_linked = true,
+                WithLink::List(list) => {
+                    is_linked = true;
+                    lists.push(list);
+                }
+            }
+        }
+        let geometry = body.level(level);
+        let mut written = 0;
+        lists.sort_by_key(|list| geometry.block(list.node));
+        for page in lists.chunk_by_mut(|a, b| geometry.block(a.node) == geometry.block(b.node)) {
+            written += replace_all(store, geometry, page)?;
+        }
+        if written == lists.len() && is_linked {
+            return Ok(());
+        }
+        // Others have changed some of the lists meanwhile.
+        let mut must = true;
+        for &node in neighbours {
+            must &= !self.link_back(body, store, level, node, new, must)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a link to `new` to a node's list, if it belongs there or there is room. With `must` it
+    /// is added in any case. Returns true if the list has it now. A node that died meanwhile gets
+    /// none.
     pub fn link_back<S: WritePages>(
         &mut self,
         body: &Body,
@@ -162,31 +217,48 @@ impl Links {
         must: bool,
     ) -> Result<bool, IndexError> {
         const ATTEMPTS: usize = 10;
-        let geometry = body.level(level);
-        let limit = max_links(level, body.m);
         for _ in 0..ATTEMPTS {
-            let Some(old) = self.read_node(body, store, level, node)? else {
-                return Ok(false);
+            let mut list = match self.with_link(body, store, level, node, new, must)? {
+                WithLink::Refused => return Ok(false),
+                WithLink::There => return Ok(true),
+                WithLink::List(list) => list,
             };
-            if old.contains(&new) {
-                return Ok(true);
-            }
-            let mut links = if old.len() < limit {
-                let mut links = old.clone();
-                links.push(new);
-                links
-            } else {
-                let links = self.pruned(body, store, level, &old, new, limit, must)?;
-                if !links.contains(&new) {
-                    return Ok(false); // it is nearer to others in the list than to the node
-                }
-                links
-            };
-            if replace(store, geometry, node, &old, &mut links)? {
+            if replace_all(store, body.level(level), std::slice::from_mut(&mut list))? == 1 {
                 return Ok(true);
             }
         }
         Ok(false) // others change this list all the time
+    }
+
+    /// Returns the list that a node has with a link to `new`.
+    fn with_link<S: ReadPages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        node: u32,
+        new: u32,
+        must: bool,
+    ) -> Result<WithLink, IndexError> {
+        let limit = max_links(level, body.m);
+        let Some(old) = self.read_node(body, store, level, node)? else {
+            return Ok(WithLink::Refused);
+        };
+        if old.contains(&new) {
+            return Ok(WithLink::There);
+        }
+        let links = if old.len() < limit {
+            let mut links = old.clone();
+            links.push(new);
+            links
+        } else {
+            let links = self.pruned(body, store, level, &old, new, limit, must)?;
+            if !links.contains(&new) {
+                return Ok(WithLink::Refused); // it is nearer to others in the list
+            }
+            links
+        };
+        Ok(WithLink::List(ChangedList { node, old, links }))
     }
 
     /// Returns the links of a node, and prepares its code in `self.node`. Returns `None` if it is
@@ -292,18 +364,37 @@ pub(super) fn replace<S: WritePages>(
     store: &S,
     geometry: &Geometry,
     node: u32,
-    old: &[u32],
-    new: &mut [u32],
+    old: Vec<u32>,
+    links: Vec<u32>,
 ) -> Result<bool, IndexError> {
-    new.sort_unstable();
-    let slot = geometry.slot(node);
-    let done = change(store, geometry, geometry.block(node), |slots| {
-        let now = slots.slot(slot)?;
-        if now.state()? != SlotState::Node || !now.links()?.eq(old.iter().copied()) {
-            return Ok(None);
+    let mut list = ChangedList { node, old, links };
+    Ok(replace_all(store, geometry, std::slice::from_mut(&mut list))? == 1)
+}
+
+/// Replaces the lists of nodes of a page, each if it is still the old one. Returns how many were.
+fn replace_all<S: WritePages>(
+    store: &S,
+    geometry: &Geometry,
+    lists: &mut [ChangedList],
+) -> Result<usize, IndexError> {
+    let Some(first) = lists.first() else {
+        return Ok(0);
+    };
+    let block = geometry.block(first.node);
+    for list in &mut *lists {
+        list.links.sort_unstable();
+    }
+    let replaced = change(store, geometry, block, |slots| {
+        let mut replaced = 0;
+        for list in &*lists {
+            let slot = geometry.slot(list.node);
+            let now = slots.slot(slot)?;
+            if now.state()? == SlotState::Node && now.links()?.eq(list.old.iter().copied()) {
+                slots.set_links(slot, &list.links);
+                replaced += 1;
+            }
         }
-        slots.set_links(slot, new);
-        Ok(Some(()))
+        Ok((replaced > 0).then_some(replaced))
     })?;
-    Ok(done.is_some())
+    Ok(replaced.unwrap_or(0))
 }

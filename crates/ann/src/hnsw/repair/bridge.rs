@@ -119,7 +119,7 @@ impl<S: WritePages> Repair<'_, S> {
             }
         }
         if links.len() > old.len() {
-            replace(store, base, node, &old, &mut links)?;
+            replace(store, base, node, old, links)?;
         }
         Ok(())
     }

@@ -154,7 +154,7 @@ impl<S: WritePages> Level<'_, S> {
                 new.retain(|link| *link != farthest);
             }
             push(&mut new, other).map_err(IndexError::of_memory)?;
-            if replace(self.store, self.geometry, node, &old, &mut new)? {
+            if replace(self.store, self.geometry, node, old, new)? {
                 return Ok(true);
             }
         }
@@ -173,7 +173,7 @@ impl<S: WritePages> Level<'_, S> {
         let mut new = copy(old.iter().copied())?;
         new.truncate(self.limit - 1);
         push(&mut new, link).map_err(IndexError::of_memory)?;
-        replace(self.store, self.geometry, straggler, &old, &mut new)
+        replace(self.store, self.geometry, straggler, old, new)
     }
 
     /// Returns the farthest of a node's neighbours.
