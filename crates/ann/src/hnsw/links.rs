@@ -204,6 +204,45 @@ impl Links {
         Ok(())
     }
 
+    /// Adds links, from the first node of each pair to the second, where they belong or there is
+    /// room. The lists of a page are written together.
+    pub fn link_pairs<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        mut pairs: Vec<(u32, u32)>,
+    ) -> Result<(), IndexError> {
+        let geometry = body.level(level);
+        pairs.sort_unstable();
+        for page in pairs.chunk_by(|a, b| geometry.block(a.0) == geometry.block(b.0)) {
+            let mut waiting = page.to_vec();
+            while !waiting.is_empty() {
+                let mut lists: Vec<ChangedList> = vec![];
+                let mut linked = vec![];
+                // Of the links of a node one after another is added.
+                for (node, new) in std::mem::take(&mut waiting) {
+                    store.check_interrupts();
+                    if lists.last().is_some_and(|list| list.node == node) {
+                        waiting.push((node, new));
+                    } else if let WithLink::List(list) =
+                        self.with_link(body, store, level, node, new, false)?
+                    {
+                        lists.push(list);
+                        linked.push((node, new));
+                    }
+                }
+                if replace_all(store, geometry, &mut lists)? < lists.len() {
+                    // Others have changed some of the lists meanwhile.
+                    for (node, new) in linked {
+                        self.link_back(body, store, level, node, new, false)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a link to `new` to a node's list, if it belongs there or there is room. With `must` it
     /// is added in any case. Returns true if the list has it now. A node that died meanwhile gets
     /// none.

@@ -58,14 +58,13 @@ impl<S: WritePages> Repair<'_, S> {
                 }
                 Ok(changed.then_some(()))
             })?;
-            for (node, new) in relinked {
+            let mut pairs = vec![];
+            for (node, new) in &relinked {
                 let id = geometry.id(block, node.slot);
-                for link in new.into_iter().filter(|link| !node.links.contains(link)) {
-                    self.store.check_interrupts();
-                    self.links
-                        .link_back(self.body, self.store, level, link, id, false)?;
-                }
+                let added = new.iter().filter(|link| !node.links.contains(link));
+                pairs.extend(added.map(|link| (*link, id)));
             }
+            self.links.link_pairs(self.body, self.store, level, pairs)?;
         }
     }
 
