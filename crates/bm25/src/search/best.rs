@@ -100,24 +100,31 @@ impl Best {
     ///
     /// # Errors
     /// Memory runs out.
-    #[inline]
+    #[inline(always)]
     pub fn offer(&mut self, hit: Hit) -> Result<(), OutOfMemory> {
         if self.after.is_some_and(|after| hit >= after) || self.worst.is_some_and(|w| hit <= w) {
             return Ok(());
         }
         push(&mut self.hits, hit)?;
         let count = self.hits.len();
-        if count == self.limit {
-            self.worst = self.hits.iter().min().copied();
-        } else if count > self.limit && count - self.limit > self.limit / SLACK {
-            self.cut();
+        if count == self.limit || count > self.limit.saturating_add(self.limit / SLACK) {
+            self.settle();
         }
         Ok(())
     }
 
-    /// Drops all but the best. It is not inlined, so that [`offer`](Self::offer) is small enough to
-    /// be.
+    /// Finds the worst document, or drops those that are too many. It is not inlined, so that
+    /// [`offer`](Self::offer) is.
     #[inline(never)]
+    fn settle(&mut self) {
+        if self.hits.len() == self.limit {
+            self.worst = self.hits.iter().min().copied();
+        } else {
+            self.cut();
+        }
+    }
+
+    /// Drops all but the best.
     fn cut(&mut self) {
         if self.hits.len() > self.limit {
             let last = self.limit - 1;
