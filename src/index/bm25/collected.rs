@@ -208,11 +208,11 @@ fn write_to(relations: &LockedIndex, batch: &mut Batch) -> Result<(), Error> {
 /// the index.
 fn failed_before(index: pg_sys::Oid) -> Error {
     Error::new(
-        PgSqlErrorCode::ERRCODE_TRANSACTION_ROLLBACK,
+        PgSqlErrorCode::ERRCODE_T_R_SERIALIZATION_FAILURE,
         format!(
             "could not write to index \"{}\" earlier in this transaction",
             relation_name(index)
         ),
     )
-    .hint("Roll back the transaction, and run it again.")
+    .hint("Repeat the transaction.")
 }
