@@ -100,6 +100,18 @@ pub fn push<T>(vec: &mut Vec<T>, element: T) -> Result<(), OutOfMemory> {
     Ok(())
 }
 
+/// Checks that memory is left for small allocations, whose failure is no error: see the module.
+/// Called when all that depends on data has been allocated.
+///
+/// # Errors
+/// Less than a megabyte is left.
+pub fn leave_some() -> Result<(), OutOfMemory> {
+    const SOME: usize = 1 << 20;
+    let some: Vec<u8> = with_room(SOME)?;
+    std::hint::black_box(&some); // or else it would not be allocated at all
+    Ok(())
+}
+
 /// Adds elements at the end.
 ///
 /// # Errors

@@ -55,6 +55,7 @@ impl<S: WritePages> Repair<'_, S> {
     pub(super) fn find_heirs(&mut self) -> Result<(), IndexError> {
         let slots = self.body.base().ids(self.pages_seen) as usize;
         self.heirs = Heirs(memory::filled(slots, NONE).map_err(IndexError::of_memory)?);
+        memory::leave_some().map_err(IndexError::of_memory)?;
         let (dead, heirs) = (&self.dead[0], &mut self.heirs);
         for &block in &self.blocks[0] {
             each_slot(self.ordered, self.body.base(), block, |id, slot| {

@@ -13,7 +13,7 @@ use crate::{
         slots::SlotState,
         walk::{Walk, each_slot},
     },
-    memory::push,
+    memory::{self, push},
     pool::{key, key_id},
     visited::Visited,
 };
@@ -34,6 +34,7 @@ pub(super) fn attach_stragglers<S: WritePages>(
     for (level, entry) in entries(body, store)? {
         let mut reached = Visited::new();
         spread_in_order(body, ordered, level, &[entry], &mut reached)?;
+        memory::leave_some().map_err(IndexError::of_memory)?;
         let mut level = Level {
             body,
             store,
