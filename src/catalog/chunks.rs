@@ -15,7 +15,6 @@ use super::{
 use crate::{
     error::Error,
     pg::{
-        guc::with_settings,
         lookup::{self, lock_relation},
         spi::{OwnerRights, Rights, Row, as_caller, as_owner, uuid},
     },
@@ -228,10 +227,7 @@ fn delete_but(
            AND NOT d.embedding_key = ANY ($3)"
     );
     let args: [DatumWithOid<'_>; 3] = [collection.into(), ids.into(), uuids(kept).into()];
-    // the plan is kept while the tables grow, and must use their keys from the beginning
-    with_settings(&[(c"enable_seqscan", c"off")], || {
-        owner.execute_prepared(&statement, &args, |_| Ok(()))
-    })?;
+    owner.execute_prepared(&statement, &args, |_| Ok(()))?;
     Ok(())
 }
 

@@ -8,10 +8,7 @@ use rag_protocol::identity::DocumentId;
 use super::{documents::StoredDocument, partitions::Partition};
 use crate::{
     error::Error,
-    pg::{
-        guc::with_settings,
-        spi::{OwnerRights, uuid},
-    },
+    pg::spi::{OwnerRights, uuid},
 };
 
 /// Records the digest of a document whose chunks were just stored. `digest` is that of its row.
@@ -48,11 +45,7 @@ pub fn record_stored(
         document.content_hash.into(),
         digest.into(),
     ];
-    // The plan is kept while the partition grows. It must use the key even if the partition is
-    // empty when it is made.
-    with_settings(&[(c"enable_seqscan", c"off")], || {
-        owner.execute_prepared(&statement, &args, |_| Ok(()))
-    })?;
+    owner.execute_prepared(&statement, &args, |_| Ok(()))?;
     Ok(())
 }
 

@@ -12,7 +12,10 @@ use serde_json::{Map, Value};
 use super::{chunks, kept_documents, partitions};
 use crate::{
     error::Error,
-    pg::spi::{OwnerRights, Row, uuid},
+    pg::{
+        guc::with_settings,
+        spi::{OwnerRights, Row, uuid},
+    },
     types::vector::OwnedVector,
 };
 
@@ -189,6 +192,21 @@ pub fn ids_by_collection(
 /// The row of the document is written first. Of two concurrent transactions the second waits for
 /// it, and then sees and deletes the chunks of the first.
 pub fn replace(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
+    planned_once(|| replace_rows(owner, document))
+}
+
+/// Runs statements that are kept while the tables grow, those of triggers included. Their plans are
+/// made once, and use keys even if the tables are empty then.
+fn planned_once<R>(f: impl FnOnce() -> R) -> R {
+    let settings = [
+        (c"plan_cache_mode", c"force_generic_plan"),
+        (c"enable_seqscan", c"off"),
+        (c"jit", c"off"),
+    ];
+    with_settings(&settings, f)
+}
+
+fn replace_rows(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
     partitions::join_writers(document.collection);
     let inserted = owner.execute_prepared(
         "INSERT INTO rag.documents AS d (
@@ -309,7 +327,7 @@ pub fn delete(owner: &OwnerRights, collection: &str, ids: &[DocumentId]) -> Resu
         "DELETE FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)",
         &[collection.into(), rows.into()],
     )?;
-    chunks::delete(owner, collection, ids)?;
+    planned_once(|| chunks::delete(owner, collection, ids))?;
     Ok(deleted)
 }
 

@@ -11,7 +11,7 @@
 //! The texts are put together and hashed once, by [`Indexer::prepare`]. From then on the keys stand
 //! for them. Vectors are not copied either, until they become parameters of a statement.
 
-use std::{collections::HashMap, ffi::CStr, rc::Rc};
+use std::{collections::HashMap, rc::Rc};
 
 use rag_definition::labels::Labels;
 use rag_protocol::{
@@ -35,7 +35,7 @@ use crate::{
         EmbeddingModel,
         cache::{self, CachePlaces},
     },
-    pg::{guc::with_settings, spi::as_owner},
+    pg::spi::as_owner,
     types::vector::OwnedVector,
 };
 
@@ -92,14 +92,6 @@ pub struct StoreResult {
     pub added: bool,
     pub chunks: usize,
 }
-
-/// Settings for statements that are planned when the tables may be empty, and run while they grow:
-/// once, and by their keys.
-const PLANNED_ONCE: &[(&CStr, &CStr)] = &[
-    (c"plan_cache_mode", c"force_generic_plan"),
-    (c"enable_seqscan", c"off"),
-    (c"jit", c"off"),
-];
 
 /// What indexes the documents of a collection.
 pub struct Indexer {
@@ -362,11 +354,9 @@ impl Indexer {
             chunk_metadata: &document.chunk_metadata,
             chunks,
         };
-        let added = with_settings(PLANNED_ONCE, || {
-            as_owner(|owner| {
-                model::prepare_for(owner, &self.collection, &self.model)?;
-                documents::replace(owner, &stored)
-            })
+        let added = as_owner(|owner| {
+            model::prepare_for(owner, &self.collection, &self.model)?;
+            documents::replace(owner, &stored)
         })?;
         Ok(StoreResult {
             added,
