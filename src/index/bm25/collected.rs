@@ -121,7 +121,9 @@ fn too_large(batches: &[Batch]) -> Option<pg_sys::Oid> {
 pub fn write(index: pg_sys::Oid) -> Result<(), Error> {
     let find = |batches: &Vec<Batch>| {
         let mut all = batches.iter();
-        all.position(|batch| batch.index == index && !batch.documents.is_empty())
+        all.position(|batch| {
+            batch.index == index && (batch.is_failed || !batch.documents.is_empty())
+        })
     };
     while let Some(place) = BATCHES.with_borrow(find) {
         write_batch(place)?;
