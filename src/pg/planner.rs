@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use pgrx::{pg_guard, pg_sys};
+use pgrx::{PgList, pg_guard, pg_sys};
 
 /// Changes a statement before it is planned with some parameters.
 pub type ChangeStatement = unsafe fn(query: *mut pg_sys::Query, parameters: pg_sys::ParamListInfo);
@@ -247,5 +247,33 @@ unsafe extern "C-unwind" fn visit<F: FnMut(*mut pg_sys::Query)>(
             return false;
         }
         expression_tree_walker(node, Some(visit::<F>), context)
+    }
+}
+
+/// Asks the planner again for paths of a relation, as if it had other indexes and no joins. Returns
+/// the paths, which may be added to the relation: they refer to it, because the indexes do.
+///
+/// # Safety
+/// The planner's state, a relation that it is making paths for, and a list of indexes of it. The
+/// paths keep pointers to the indexes.
+pub unsafe fn paths_of_indexes(
+    root: *mut pg_sys::PlannerInfo,
+    relation: *mut pg_sys::RelOptInfo,
+    indexes: *mut pg_sys::List,
+) -> PgList<pg_sys::Path> {
+    // SAFETY: the caller's promise. The copy lives as long as the planner's memory context.
+    unsafe {
+        let none: *mut pg_sys::List = std::ptr::null_mut();
+        let copy: *mut pg_sys::RelOptInfo = pg_sys::palloc(size_of::<pg_sys::RelOptInfo>()).cast();
+        std::ptr::copy_nonoverlapping(relation, copy, 1);
+        (*copy).indexlist = indexes;
+        (*copy).pathlist = none;
+        (*copy).partial_pathlist = none;
+        (*copy).ppilist = none;
+        (*copy).joininfo = none;
+        (*copy).has_eclass_joins = false;
+        (*copy).consider_parallel = false;
+        pg_sys::create_index_paths(root, copy);
+        PgList::from_pg((*copy).pathlist)
     }
 }

@@ -9,6 +9,7 @@
 use pgrx::{PgList, is_a, pg_sys};
 
 use super::{AccessMethod, cost::is_possible};
+use crate::pg::planner::paths_of_indexes;
 
 /// Returns the expressions of a query's ORDER BY: without unary minus signs, and true if the order
 /// is that of the negative.
@@ -170,8 +171,7 @@ pub unsafe fn add_paths_of_key<M: AccessMethod>(
     key: *mut pg_sys::PathKey,
     meaning: *mut pg_sys::PathKey,
 ) {
-    // SAFETY: the caller's promise. The planner is asked again, for a copy of the relation and
-    // another order. The paths refer to the relation itself, because the indexes do.
+    // SAFETY: the caller's promise. The planner is asked again, for another order.
     unsafe {
         let none: *mut pg_sys::List = std::ptr::null_mut();
         let mut indexes = none;
@@ -181,20 +181,10 @@ pub unsafe fn add_paths_of_key<M: AccessMethod>(
         if indexes.is_null() {
             return;
         }
-        let copy: *mut pg_sys::RelOptInfo = pg_sys::palloc(size_of::<pg_sys::RelOptInfo>()).cast();
-        std::ptr::copy_nonoverlapping(relation, copy, 1);
-        (*copy).indexlist = indexes;
-        (*copy).pathlist = none;
-        (*copy).partial_pathlist = none;
-        (*copy).ppilist = none;
-        (*copy).joininfo = none;
-        (*copy).has_eclass_joins = false;
-        (*copy).consider_parallel = false;
         let wanted = (*root).query_pathkeys;
         (*root).query_pathkeys = pg_sys::lappend(none, key.cast());
-        pg_sys::create_index_paths(root, copy);
+        let paths = paths_of_indexes(root, relation, indexes);
         (*root).query_pathkeys = wanted;
-        let paths = PgList::<pg_sys::Path>::from_pg((*copy).pathlist);
         for path in paths.iter_ptr() {
             let is_ordered = is_a(path.cast(), pg_sys::NodeTag::T_IndexPath)
                 && !(*path).pathkeys.is_null()

@@ -14,6 +14,7 @@ use crate::{
         },
         bm25::{Bm25, cost::filtered_cost},
     },
+    pg::planner::paths_of_indexes,
     settings,
 };
 
@@ -195,17 +196,7 @@ unsafe fn bitmap_path(
         if indexes.is_null() {
             return None;
         }
-        let copy: *mut pg_sys::RelOptInfo = pg_sys::palloc(size_of::<pg_sys::RelOptInfo>()).cast();
-        std::ptr::copy_nonoverlapping(relation, copy, 1);
-        (*copy).indexlist = indexes;
-        (*copy).pathlist = none;
-        (*copy).partial_pathlist = none;
-        (*copy).ppilist = none;
-        (*copy).joininfo = none;
-        (*copy).has_eclass_joins = false;
-        (*copy).consider_parallel = false;
-        pg_sys::create_index_paths(root, copy);
-        PgList::<pg_sys::Path>::from_pg((*copy).pathlist)
+        paths_of_indexes(root, relation, indexes)
             .iter_ptr()
             .filter(|path| is_a((*path).cast(), pg_sys::NodeTag::T_BitmapHeapPath))
             .filter(|path| (**path).param_info.is_null())
