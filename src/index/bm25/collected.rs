@@ -114,7 +114,7 @@ fn too_large(batches: &[Batch]) -> Option<pg_sys::Oid> {
     largest.filter(|_| bytes > limit).map(|batch| batch.index)
 }
 
-/// Writes the documents of an index. Whoever reads the index calls this before.
+/// Writes the documents of an index. It is called before each read of the index.
 ///
 /// # Errors
 /// The index is corrupted. Memory runs out. Writing has failed before in this transaction.

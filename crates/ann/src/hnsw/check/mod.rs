@@ -38,9 +38,9 @@ pub struct IndexProblem {
 /// themselves.
 const OUT_OF_REACH: f64 = 0.01;
 
-/// Milliseconds of the pauses before the index is read again, if links of chains seem to be lost. A
-/// vacuum that writes chains anew frees some hundred old links together, and inserts fill them at
-/// once.
+/// Milliseconds of the pauses before the index is read again, if links of chains seem to be lost.
+/// VACUUM frees hundreds of links together when it replaces chains, and inserts use the slots again
+/// at once.
 const PAUSES: [u64; 4] = [1, 10, 50, 200];
 
 /// Reads the whole index. Calls `report` with each problem and `row` with each heap row.
@@ -255,6 +255,7 @@ impl<S: ReadPages> Check<'_, S> {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(pause));
+            self.store.check_interrupts();
             self.leave_out_found(&mut lost)?;
         }
         for id in lost {
