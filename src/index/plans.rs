@@ -6,13 +6,14 @@ use pgrx::pg_sys;
 use super::{
     am::order,
     bm25::{self, Bm25},
-    hnsw::Hnsw,
+    hnsw::{self, Hnsw},
 };
 use crate::pg::planner;
 
 /// Registers the functions of this file. Called while the library is loaded.
 pub fn offer() {
     bm25::filtered::register();
+    hnsw::adaptive::register();
     planner::watch_statements(bm25::condition::prepare);
     planner::watch_relations(relation_read);
     planner::watch_paths(paths_made);
@@ -50,5 +51,6 @@ unsafe fn paths_made(
         bm25::descending::add_paths(root, relation);
         bm25::bitmap::add_paths(root, relation);
         bm25::filtered::add_path(root, relation, entry);
+        hnsw::adaptive::add_paths(root, relation, entry);
     }
 }

@@ -70,6 +70,120 @@ pub unsafe fn evaluate(
     }
 }
 
+/// Writes the key of a scan for an operator, without its argument. Returns the argument's
+/// expression.
+///
+/// # Safety
+/// A binary operator of a plan.
+pub unsafe fn initialize_key(
+    key: pg_sys::ScanKey,
+    operator: *mut pg_sys::OpExpr,
+    flags: i32,
+    strategy: u16,
+) -> *mut pg_sys::Expr {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let arguments = PgList::<pg_sys::Expr>::from_pg((*operator).args);
+        let argument = arguments.get_ptr(1).unwrap_or(std::ptr::null_mut());
+        pg_sys::ScanKeyEntryInitialize(
+            key,
+            flags,
+            1,
+            strategy,
+            pg_sys::exprType(argument.cast()),
+            (*operator).inputcollid,
+            pg_sys::get_opcode((*operator).opno),
+            pg_sys::Datum::null(),
+        );
+        argument
+    }
+}
+
+/// Computes the argument of a key. The memory of a context has it until the next one is computed.
+/// An ERROR leaps over this frame.
+///
+/// # Safety
+/// A key and its argument, and a context that has no other values.
+pub unsafe fn compute_key(
+    key: pg_sys::ScanKey,
+    argument: *mut pg_sys::ExprState,
+    context: *mut pg_sys::ExprContext,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut is_null = false;
+        (*key).sk_argument = evaluate(argument, context, &mut is_null);
+        let null = pg_sys::SK_ISNULL as i32;
+        (*key).sk_flags = ((*key).sk_flags & !null) | if is_null { null } else { 0 };
+    }
+}
+
+/// Returns the next row of a node, or null at the end. An ERROR leaps over the caller's frame.
+///
+/// # Safety
+/// A node that has begun.
+#[inline]
+pub unsafe fn next_row(node: *mut pg_sys::PlanState) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the caller's promise. As the inline function ExecProcNode does it.
+    unsafe {
+        if !(*node).chgParam.is_null() {
+            ExecReScan(node);
+        }
+        let slot = match (*node).ExecProcNode {
+            Some(execute) => execute(node),
+            None => std::ptr::null_mut(),
+        };
+        if is_empty(slot) {
+            std::ptr::null_mut()
+        } else {
+            slot
+        }
+    }
+}
+
+/// Returns true if a slot has no row.
+///
+/// # Safety
+/// Null or a slot.
+#[inline]
+pub unsafe fn is_empty(slot: *const pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { slot.is_null() || u32::from((*slot).tts_flags) & pg_sys::TTS_FLAG_EMPTY != 0 }
+}
+
+/// Begins the nodes below a custom scan. They are not read backward.
+///
+/// # Safety
+/// A node that begins, with its plan.
+pub unsafe fn begin_children(
+    node: &mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    flags: i32,
+) {
+    let unsupported = (pg_sys::EXEC_FLAG_BACKWARD | pg_sys::EXEC_FLAG_MARK) as i32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let plan = node.ss.ps.plan.cast::<pg_sys::CustomScan>();
+        for child in PgList::<pg_sys::Plan>::from_pg((*plan).custom_plans).iter_ptr() {
+            let child = pg_sys::ExecInitNode(child, estate, flags & !unsupported);
+            node.custom_ps = pg_sys::lappend(node.custom_ps, child.cast());
+        }
+    }
+}
+
+/// Ends the nodes below a custom scan.
+///
+/// # Safety
+/// A node that has begun, and has not ended.
+pub unsafe fn end_children(node: &pg_sys::CustomScanState) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for child in PgList::<pg_sys::PlanState>::from_pg(node.custom_ps).iter_ptr() {
+            pg_sys::ExecEndNode(child);
+        }
+    }
+}
+
 /// Gives a scan of a table the slot that the table's rows are stored in, and compiles its columns
 /// and conditions again for that. Before PostgreSQL 16 every custom scan has a virtual slot, in
 /// which rows lack their system columns.

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
+//! | [`custom_scan`] | plans of the extension's own |
 //! | [`cursor`] | cursors with the snapshot of the client's statement |
 //! | [`executor`] | functions of the executor that run nodes of a plan |
 //! | [`hooks`] | hooks of the server |
@@ -13,7 +14,7 @@
 //! | [`lock`] | heavyweight locks: all lock tags of the extension, and locks on relations |
 //! | [`lookup`] | the system caches and the relation cache |
 //! | [`memory`] | the allocator |
-//! | [`planner`] | the hook for further paths of a relation |
+//! | [`planner`] | the hooks of the planner, and further paths of a relation |
 //! | [`process`] | this process: variables, settings, signals, exit callbacks, children |
 //! | [`text_search`] | text search configurations, and the lexemes of texts |
 //! | [`transaction`] | transactions, subtransactions, snapshots, callbacks at the end |
@@ -34,6 +35,7 @@
 pub mod calls;
 pub mod compat;
 pub mod cursor;
+pub mod custom_scan;
 pub mod disk_space;
 pub mod executor;
 pub mod explain;

@@ -7,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-use pgrx::{PgList, pg_guard, pg_sys};
+use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
 /// Changes a statement before it is planned with some parameters.
 pub type ChangeStatement = unsafe fn(query: *mut pg_sys::Query, parameters: pg_sys::ParamListInfo);
@@ -242,7 +242,7 @@ unsafe extern "C-unwind" fn visit<F: FnMut(*mut pg_sys::Query)>(
         if node.is_null() {
             return false;
         }
-        if pgrx::is_a(node, pg_sys::NodeTag::T_Query) {
+        if is_a(node, pg_sys::NodeTag::T_Query) {
             pg_sys::panic::pgrx_extern_c_guard(|| (*context.cast::<F>())(node.cast()));
             return false;
         }
@@ -275,5 +275,41 @@ pub unsafe fn paths_of_indexes(
         (*copy).consider_parallel = false;
         pg_sys::create_index_paths(root, copy);
         PgList::from_pg((*copy).pathlist)
+    }
+}
+
+/// Returns the cheapest path that reads the rows that satisfy conditions by bitmaps of indexes.
+///
+/// The planner's own is among its paths only if no other is cheaper. So the planner is asked again,
+/// for a copy of the relation whose indexes can only make bitmaps.
+///
+/// # Safety
+/// The planner's state, and a relation that it is making paths for.
+pub unsafe fn bitmap_path(
+    root: *mut pg_sys::PlannerInfo,
+    relation: *mut pg_sys::RelOptInfo,
+) -> Option<*mut pg_sys::BitmapHeapPath> {
+    // SAFETY: the caller's promise. The paths keep pointers to the copies, which live as long as
+    // the planner's memory context.
+    unsafe {
+        let none: *mut pg_sys::List = std::ptr::null_mut();
+        let mut indexes = none;
+        let known = PgList::<pg_sys::IndexOptInfo>::from_pg((*relation).indexlist);
+        for index in known.iter_ptr().filter(|index| (**index).amhasgetbitmap) {
+            let copy: *mut pg_sys::IndexOptInfo =
+                pg_sys::palloc(size_of::<pg_sys::IndexOptInfo>()).cast();
+            std::ptr::copy_nonoverlapping(index, copy, 1);
+            (*copy).amhasgettuple = false;
+            indexes = pg_sys::lappend(indexes, copy.cast());
+        }
+        if indexes.is_null() {
+            return None;
+        }
+        paths_of_indexes(root, relation, indexes)
+            .iter_ptr()
+            .filter(|path| is_a((*path).cast(), pg_sys::NodeTag::T_BitmapHeapPath))
+            .filter(|path| (**path).param_info.is_null())
+            .min_by(|a, b| (**a).total_cost.total_cmp(&(**b).total_cost))
+            .map(|path| path.cast())
     }
 }

@@ -371,10 +371,10 @@ pub static SETTINGS: [Setting; 35] = [
         value: &Switch(&ENABLE_FILTERED_SCAN),
         set_by: Anybody,
         flags: NONE,
-        summary:
-            c"Enables the planner's use of plans that restrict a keyword search to filtered rows.",
+        summary: c"Enables the planner's use of plans that rank the rows of a filter.",
         details:
-            c"Another index finds the rows that satisfy the filter, and the rag_bm25 index ranks \
-              them.",
+            c"For a keyword search, another index finds the rows that satisfy the filter, and the \
+              rag_bm25 index ranks them. A vector search begins with the rag_hnsw index. If that \
+              does not find enough rows, all rows that satisfy the filter are ranked.",
     },
 ];

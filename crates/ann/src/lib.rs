@@ -4,6 +4,7 @@
 //! * [`distance`]: distances between two `f32` vectors
 //! * [`graph`]: building a graph of neighbours in memory
 //! * [`hnsw`]: the index on pages
+//! * [`ranked`]: rows in the order of their distance, after an index has returned some of them
 //! * [`pool`], [`visited`], [`select`], [`random`]: parts that searches and builds share
 
 pub mod code;
@@ -12,6 +13,7 @@ pub mod graph;
 pub mod hnsw;
 pub mod pool;
 pub mod random;
+pub mod ranked;
 pub mod select;
 pub mod visited;
 

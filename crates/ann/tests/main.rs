@@ -5,6 +5,7 @@ mod distance;
 mod graph;
 mod hnsw;
 mod learning;
+mod ranked;
 mod support;
 mod vacuum;
 #[path = "support/watched.rs"]

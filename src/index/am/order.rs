@@ -132,6 +132,30 @@ pub unsafe fn ordering_indexes<M: AccessMethod>(
     }
 }
 
+/// Returns the planner's paths that have the order of an operator, by an index of an access method.
+///
+/// # Safety
+/// A relation of the planner's.
+pub unsafe fn ordered_paths<M: AccessMethod>(
+    relation: *mut pg_sys::RelOptInfo,
+) -> impl Iterator<Item = *mut pg_sys::IndexPath> {
+    // SAFETY: the caller's promise; the tags say of which types nodes are.
+    unsafe {
+        let paths = PgList::<pg_sys::Path>::from_pg((*relation).pathlist);
+        (0..paths.len())
+            .filter_map(move |number| paths.get_ptr(number))
+            .filter(|path| is_a((*path).cast(), pg_sys::NodeTag::T_IndexPath))
+            .map(|path| path.cast::<pg_sys::IndexPath>())
+            .filter(|path| {
+                let path = &**path;
+                pg_sys::list_length(path.indexorderbys) == 1
+                    && path.path.param_info.is_null()
+                    && is_possible(path.path.startup_cost)
+                    && (*path.indexinfo).relam == pg_sys::get_am_oid(M::NAME.as_ptr(), true)
+            })
+    }
+}
+
 /// Adds paths that have the first key of the order that is wanted, if it has further keys. The
 /// planner sorts the rows that are equal in it. Since PostgreSQL 16 the planner makes these paths
 /// itself.

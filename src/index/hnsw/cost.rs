@@ -25,27 +25,36 @@ use crate::{
 const VISITS_PER_CANDIDATE: f64 = 12.0;
 /// Number of nodes whose distance is estimated on each level above the base, at m = 16.
 const VISITS_PER_LEVEL: f64 = 100.0;
-/// Cost of each further row, in units of `random_page_cost`: some 25 estimated distances and an
-/// exact one, 5 to 9 microseconds. The ratio to a page read, mostly from memory, is measured: with
-/// 100,000 vectors of 384 dimensions, the index and a sort of what a filter's own index finds take
-/// the same time if 3 rows in 100 match. There the planner must change from one to the other. With
-/// a far lower value it would search for rare rows along the graph. With a far higher one it would
-/// sort the whole table for the best thousand.
-const ROW_COST: f64 = 5.0;
+/// Cost of each further row, and of each of its dimensions, in units of `random_page_cost`: some 25
+/// estimated distances and an exact one. Measured in memory: 6 to 12 microseconds with 48 and 384
+/// dimensions, and 27 with 1,536. A unit of the cost of a sequential scan takes 1 microsecond there
+/// if rows are wide, and 6 if they are narrow. This is right for 3.
+const ROW_COST: f64 = 0.45;
+const ROW_DIMENSION_COST: f64 = 0.0011;
 /// Cost of an estimated distance, with the visit of its page, in units of `cpu_operator_cost`
 /// (0.0025).
-const VISIT_COST: f64 = 40.0;
+const VISIT_COST: f64 = 14.0;
 /// Cost of the exact distance of a row of the first search, with the visit of its page, in units of
 /// `cpu_operator_cost`.
-const RERANK_COST: f64 = 120.0;
+const RERANK_COST: f64 = 40.0;
 /// Number of rows whose exact distance is computed before the first row is returned.
 const RERANKED_FIRST: f64 = 16.0;
 
+/// The cost of the scan of the index before the rows of a filter are ranked, as a fraction of that
+/// of ranking them.
+const SEARCH_SHARE: f64 = 0.3;
+/// Cost of keeping a row in order, in units of `cpu_operator_cost`.
+const RANK_COST: f64 = 4.0;
+/// Cost of each row that is returned of those that were ranked, in units of `random_page_cost`: it
+/// is fetched again.
+const RANKED_ROW_COST: f64 = 0.03;
+/// The search is preferred to a plan that costs the same and cannot adapt.
+const PREFERENCE: f64 = 0.97;
+
 /// Cost of reading a vector that is stored out of line, and of each of its pieces, in units of
-/// `random_page_cost`. Measured in memory: with 1,536 dimensions it takes 7 microseconds, while
-/// [`ROW_COST`] is 32.
-const OUT_OF_LINE_COST: f64 = 0.8;
-const PIECE_COST: f64 = 0.06;
+/// `random_page_cost`. Measured in memory: with 1,536 dimensions it takes 5 microseconds.
+const OUT_OF_LINE_COST: f64 = 0.3;
+const PIECE_COST: f64 = 0.025;
 /// Values of rows above this size are moved out of line, in pieces of this size
 /// (TOAST_TUPLE_THRESHOLD, and nearly TOAST_MAX_CHUNK_SIZE).
 const PIECE_BYTES: f64 = 2000.0;
@@ -76,19 +85,66 @@ impl ScanCost {
     }
 }
 
+/// The cost of a search that ranks all rows of a filter if the index does not find enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdaptiveCost {
+    pub startup: f64,
+    /// Until the last row, without what the executor does with each.
+    pub total: f64,
+    /// Number of rows that the index returns before the rows of the filter are ranked.
+    pub index_rows: f64,
+}
+
+/// Returns the cost of a search that begins with a scan of the index. `read_cost` is the cost of
+/// reading the rows that pass the filter, and `distance_cost` that of the distance of one of them.
+///
+/// The planner cannot know how near the filter's rows are to the query. The cost is that of the
+/// scan if they are anywhere, and at most that of ranking. The search may take longer by [`SEARCH_SHARE`].
+pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64) -> AdaptiveCost {
+    let search = search_cost(scan, f64::from(HnswOptions::of(scan.index).m));
+    let matching = scan.matching_rows.max(1.0);
+    let row_cost = (search.total - search.startup) / scan.index_rows.max(1.0);
+    let vector_cost = vector_cost(scan).unwrap_or(0.0);
+    let rank_cost = distance_cost + vector_cost + scan.operator_cost * RANK_COST;
+    let ranking = read_cost + matching * rank_cost;
+
+    let index_rows = ((ranking * SEARCH_SHARE - search.startup) / row_cost).floor();
+    if index_rows < 1.0 {
+        return AdaptiveCost {
+            startup: ranking,
+            total: ranking + matching * RANKED_ROW_COST * scan.random_page_cost,
+            index_rows: 0.0,
+        };
+    }
+    let wanted = scan.wanted_rows();
+    let searched = wanted * scan.table_rows.max(1.0) / matching;
+    let reached = (search.startup + row_cost * searched).min(ranking) * PREFERENCE;
+    let startup = search.startup * PREFERENCE;
+    AdaptiveCost {
+        startup,
+        total: startup + (reached - startup).max(0.0) * (matching / wanted).max(1.0),
+        index_rows,
+    }
+}
+
 pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
     // Without an order there is nothing to search for. The index cannot order by two operators.
     if scan.order_count() != 1 {
         return None;
     }
     let cost = search_cost(scan, f64::from(HnswOptions::of(scan.index).m));
-    let Some(bytes) = bytes_out_of_line(scan.index) else {
+    let Some(vector_cost) = vector_cost(scan) else {
         return Some(cost);
     };
     let matching = scan.matching_rows.max(1.0);
-    let vector_cost = OUT_OF_LINE_COST + PIECE_COST * (bytes / PIECE_BYTES).ceil();
-    let credit = matching * vector_cost * scan.random_page_cost;
-    Some(cost.reduced_by(credit, matching, scan.wanted_rows()))
+    Some(cost.reduced_by(matching * vector_cost, matching, scan.wanted_rows()))
+}
+
+/// Returns the cost of reading a vector if vectors are stored out of line.
+fn vector_cost(scan: &PlannedScan<'_>) -> Option<f64> {
+    let bytes = bytes_out_of_line(scan.index)?;
+    let pieces = (bytes / PIECE_BYTES).ceil();
+    Some((OUT_OF_LINE_COST + PIECE_COST * pieces) * scan.random_page_cost)
 }
 
 /// Returns the cost of a scan, of vectors that are stored in their rows.
@@ -101,9 +157,10 @@ fn search_cost(scan: &PlannedScan<'_>, m: f64) -> ScanCost {
     let visits = visits.min(rows);
     let reranked = RERANKED_FIRST.min(rows);
     let startup = scan.operator_cost * (VISIT_COST * visits + RERANK_COST * reranked);
+    let row_cost = ROW_COST + ROW_DIMENSION_COST * dimensions(scan.index).unwrap_or(0) as f64;
     ScanCost {
         startup,
-        total: startup + rows * ROW_COST * scan.random_page_cost,
+        total: startup + rows * row_cost * scan.random_page_cost,
         pages: visits,
         fetched_fraction: None,
     }
@@ -113,8 +170,7 @@ fn search_cost(scan: &PlannedScan<'_>, m: f64) -> ScanCost {
 /// expression, of which that is not known.
 fn bytes_out_of_line(index: Index<'_>) -> Option<f64> {
     index.column()?;
-    let dimensions = cache::try_open(index).ok()?.graph.dimensions()?;
-    let bytes = (dimensions * size_of::<f32>()) as f64;
+    let bytes = (dimensions(index)? * size_of::<f32>()) as f64;
     // As ANALYZE has found them: what is left in the row is shorter than the vector. Before ANALYZE
     // vectors count as out of line if they do not fit into a row.
     let is_out_of_line = match index.average_width() {
@@ -122,4 +178,9 @@ fn bytes_out_of_line(index: Index<'_>) -> Option<f64> {
         None => bytes > PIECE_BYTES,
     };
     is_out_of_line.then_some(bytes)
+}
+
+/// Returns the dimensions of the vectors of an index that has some and can be read.
+fn dimensions(index: Index<'_>) -> Option<usize> {
+    cache::try_open(index).ok()?.graph.dimensions()
 }

@@ -8,9 +8,11 @@
 //! | [`options`], [`opclass`] | what an index is created with |
 //! | [`build`], [`sample`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`cost`] | the cost of a scan, for the planner |
+//! | [`adaptive`] | a plan that ranks the rows of a filter if the index does not find enough |
 //! | [`cache`] | what a backend keeps of indexes between statements |
 //! | [`info`], [`recall`] | `rag_check_index`, `rag_hnsw_info`, `rag_hnsw_recall` |
 
+pub mod adaptive;
 mod build;
 mod cache;
 mod cost;

@@ -12,6 +12,8 @@ use crate::{
     pg::spi::{Row, as_caller},
 };
 
+/// Strategy of the operator that an index orders by.
+pub const ORDER_STRATEGY: u16 = 1;
 /// Number of the support function that returns the metric.
 const METRIC_FUNCTION: u16 = 1;
 

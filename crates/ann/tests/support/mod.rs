@@ -25,6 +25,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// In 0..limit.
+    pub fn below(&mut self, limit: u32) -> u32 {
+        (self.next() % u64::from(limit)) as u32
+    }
+
     /// In 0..1.
     pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

@@ -21,12 +21,5 @@ use std::ffi::CStr;
 
 const NAME: &CStr = c"RagFilteredScan";
 
-/// A table of functions for the server.
-struct Methods<T>(T);
-
-// SAFETY: constant pointers to functions and texts.
-#[allow(unsafe_code)]
-unsafe impl<T> Sync for Methods<T> {}
-
 pub use node::register;
 pub use path::add as add_path;

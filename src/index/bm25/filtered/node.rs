@@ -7,7 +7,7 @@ use pgrx::{PgList, pg_guard, pg_sys};
 use rag_bm25::GivenRows;
 
 use super::{
-    Methods, NAME,
+    NAME,
     rows::{self, FoundRows},
 };
 use crate::{
@@ -16,7 +16,10 @@ use crate::{
         am::scan::scan_of,
         bm25::{opclass::Strategy, scan::Bm25Scan},
     },
-    pg::executor,
+    pg::{
+        custom_scan::{Methods, explain_number, explain_search},
+        executor,
+    },
 };
 
 static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
@@ -99,11 +102,7 @@ unsafe extern "C-unwind" fn begin(
         let state = &mut *node.cast::<FilteredScan>();
         executor::use_slot_of_table(&raw mut state.node.ss, estate);
         let plan = state.node.ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let unsupported = pg_sys::EXEC_FLAG_BACKWARD | pg_sys::EXEC_FLAG_MARK;
-        for child in PgList::<pg_sys::Plan>::from_pg((*plan).custom_plans).iter_ptr() {
-            let child = pg_sys::ExecInitNode(child, estate, flags & !(unsupported as c_int));
-            state.node.custom_ps = pg_sys::lappend(state.node.custom_ps, child.cast());
-        }
+        executor::begin_children(&mut state.node, estate, flags);
         if flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int != 0 {
             return;
         }
@@ -116,8 +115,6 @@ unsafe extern "C-unwind" fn begin(
         state.arguments = pg_sys::palloc0(size_of::<*mut c_void>() * state.key_count).cast();
         state.key_context = pg_sys::CreateExprContext(estate);
         for (number, operator) in operators.iter_ptr().enumerate() {
-            let arguments = PgList::<pg_sys::Expr>::from_pg((*operator).args);
-            let argument = arguments.get_ptr(1).unwrap_or(std::ptr::null_mut());
             let family = *(*state.index).rd_opfamily;
             let (flags, strategy) = match number {
                 0 => (pg_sys::SK_ORDER_BY, Strategy::Order as c_int),
@@ -126,16 +123,8 @@ unsafe extern "C-unwind" fn begin(
                     pg_sys::get_op_opfamily_strategy((*operator).opno, family),
                 ),
             };
-            pg_sys::ScanKeyEntryInitialize(
-                state.keys.add(number),
-                flags as c_int,
-                1,
-                strategy as pg_sys::StrategyNumber,
-                pg_sys::exprType(argument.cast()),
-                (*operator).inputcollid,
-                pg_sys::get_opcode((*operator).opno),
-                pg_sys::Datum::null(),
-            );
+            let (key, flags) = (state.keys.add(number), flags as c_int);
+            let argument = executor::initialize_key(key, operator, flags, strategy as u16);
             *state.arguments.add(number) =
                 pg_sys::ExecInitExpr(argument, &raw mut state.node.ss.ps);
         }
@@ -224,12 +213,8 @@ unsafe fn compute_keys(state: *mut FilteredScan) {
         let context = (*state).key_context;
         pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
         for number in 0..(*state).key_count {
-            let key = (*state).keys.add(number);
-            let mut is_null = false;
             let argument = *(*state).arguments.add(number);
-            (*key).sk_argument = executor::evaluate(argument, context, &mut is_null);
-            let null = pg_sys::SK_ISNULL as c_int;
-            (*key).sk_flags = ((*key).sk_flags & !null) | if is_null { null } else { 0 };
+            executor::compute_key((*state).keys.add(number), argument, context);
         }
     }
 }
@@ -304,9 +289,7 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
             pg_sys::index_close(state.index, pg_sys::NoLock as pg_sys::LOCKMODE);
             state.index = std::ptr::null_mut();
         }
-        for child in PgList::<pg_sys::PlanState>::from_pg(state.node.custom_ps).iter_ptr() {
-            pg_sys::ExecEndNode(child);
-        }
+        executor::end_children(&state.node);
     }
 }
 
@@ -321,30 +304,11 @@ unsafe extern "C-unwind" fn explain(
     unsafe {
         let state = &*node.cast::<FilteredScan>();
         let plan = state.node.ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let name = pg_sys::get_rel_name(index_of(plan));
-        if !name.is_null() {
-            pg_sys::ExplainPropertyText(c"Index Name".as_ptr(), name, output);
-        }
-        let context =
-            pg_sys::set_deparse_context_plan((*output).deparse_cxt, plan.cast(), ancestors);
-        let with_prefix = pg_sys::list_length((*output).rtable) > 1 || (*output).verbose;
-        let operators = PgList::<pg_sys::Node>::from_pg((*plan).custom_exprs);
-        for (number, operator) in operators.iter_ptr().enumerate() {
-            let label = if number == 0 {
-                c"Order By"
-            } else {
-                c"Index Cond"
-            };
-            let text = pg_sys::deparse_expression(operator, context, with_prefix, false);
-            pg_sys::ExplainPropertyText(label.as_ptr(), text, output);
-        }
+        explain_search(plan, index_of(plan), ancestors, output);
         if (*output).analyze {
-            let no_unit = std::ptr::null();
-            let label = c"Filtered Rows".as_ptr();
-            pg_sys::ExplainPropertyInteger(label, no_unit, state.given_rows, output);
+            explain_number(c"Filtered Rows", state.given_rows, output);
             if state.given_blocks > 0 {
-                let label = c"Lossy Heap Blocks".as_ptr();
-                pg_sys::ExplainPropertyInteger(label, no_unit, state.given_blocks, output);
+                explain_number(c"Lossy Heap Blocks", state.given_blocks, output);
             }
         }
     }

@@ -1,20 +1,18 @@
 //! When the planner is offered the plan, and what it costs.
 #![allow(unsafe_code)] // the planner's nodes
 
-use std::ffi::CStr;
-
 use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
-use super::{Methods, NAME, node};
+use super::{NAME, node};
 use crate::{
     index::{
-        am::{
-            AccessMethod,
-            cost::{is_possible, with_planned_scan},
-        },
+        am::{cost::with_planned_scan, order::ordered_paths},
         bm25::{Bm25, cost::filtered_cost},
     },
-    pg::planner::paths_of_indexes,
+    pg::{
+        custom_scan::{Methods, PathCost, new_path, new_scan},
+        planner::bitmap_path,
+    },
     settings,
 };
 
@@ -45,7 +43,9 @@ pub unsafe fn add(
         {
             return;
         }
-        let Some(ordered) = ordered_path(relation) else {
+        let ordered =
+            ordered_paths::<Bm25>(relation).find(|path| search_operators(&**path).is_some());
+        let Some(ordered) = ordered else {
             return;
         };
         let others = other_than((*relation).baserestrictinfo, &*ordered);
@@ -67,26 +67,20 @@ pub unsafe fn add(
         let per_row = pg_sys::cpu_tuple_cost + conditions.per_tuple;
         let target = (*relation).reltarget;
         let before = bitmap_cost + conditions.startup + (*target).cost.startup;
-        let rows = (*ordered).path.rows;
-
-        let size = size_of::<pg_sys::CustomPath>();
-        let path: *mut pg_sys::CustomPath = pg_sys::palloc0(size).cast();
-        (*path).path.type_ = pg_sys::NodeTag::T_CustomPath;
-        (*path).path.pathtype = pg_sys::NodeTag::T_CustomScan;
-        (*path).path.parent = relation;
-        (*path).path.pathtarget = target;
-        (*path).path.rows = rows;
-        (*path).path.startup_cost = before + startup;
-        (*path).path.total_cost = before + total + (per_row + (*target).cost.per_tuple) * rows;
-        (*path).path.pathkeys = (*ordered).path.pathkeys;
-        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
-        {
-            (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
-        }
-        (*path).custom_paths = pg_sys::lappend(std::ptr::null_mut(), bitmap.cast());
-        (*path).custom_private = pg_sys::lappend(std::ptr::null_mut(), ordered.cast());
-        (*path).methods = &raw const METHODS.0;
-        pg_sys::add_path(relation, path.cast());
+        let per_row = per_row + (*target).cost.per_tuple;
+        let cost = PathCost {
+            startup: before + startup,
+            total: before + total + per_row * (*ordered).path.rows,
+        };
+        let private = pg_sys::lappend(std::ptr::null_mut(), ordered.cast());
+        let path = new_path(
+            &*ordered,
+            cost,
+            bitmap.cast(),
+            private,
+            &raw const METHODS.0,
+        );
+        pg_sys::add_path(relation, path);
     }
 }
 
@@ -108,39 +102,6 @@ unsafe fn other_than(conditions: *mut pg_sys::List, path: &pg_sys::IndexPath) ->
             others = pg_sys::lappend(others, condition.cast());
         }
         others
-    }
-}
-
-/// Returns the planner's own path that is ordered by an index of `rag_bm25`.
-///
-/// # Safety
-/// A relation of the planner's.
-unsafe fn ordered_path(relation: *mut pg_sys::RelOptInfo) -> Option<*mut pg_sys::IndexPath> {
-    // SAFETY: the caller's promise; the tags say of which types nodes are.
-    unsafe {
-        let paths = PgList::<pg_sys::Path>::from_pg((*relation).pathlist);
-        paths
-            .iter_ptr()
-            .filter(|path| is_a((*path).cast(), pg_sys::NodeTag::T_IndexPath))
-            .map(|path| path.cast::<pg_sys::IndexPath>())
-            .find(|path| {
-                let path = &**path;
-                pg_sys::list_length(path.indexorderbys) == 1
-                    && path.path.param_info.is_null()
-                    && is_possible(path.path.startup_cost)
-                    && is_bm25(path.indexinfo)
-                    && search_operators(path).is_some()
-            })
-    }
-}
-
-/// # Safety
-/// An index of the planner's.
-unsafe fn is_bm25(index: *mut pg_sys::IndexOptInfo) -> bool {
-    // SAFETY: the caller's promise; null or a C string.
-    unsafe {
-        let name = pg_sys::get_am_name((*index).relam);
-        !name.is_null() && CStr::from_ptr(name) == Bm25::NAME
     }
 }
 
@@ -169,42 +130,6 @@ unsafe fn search_operators(path: &pg_sys::IndexPath) -> Option<Vec<*mut pg_sys::
     }
 }
 
-/// Returns the cheapest path that reads the rows that satisfy conditions by bitmaps of indexes.
-///
-/// The planner's own is among its paths only if no other is cheaper. So the planner is asked again,
-/// for a copy of the relation whose indexes can only make bitmaps.
-///
-/// # Safety
-/// A relation of the planner's.
-unsafe fn bitmap_path(
-    root: *mut pg_sys::PlannerInfo,
-    relation: *mut pg_sys::RelOptInfo,
-) -> Option<*mut pg_sys::BitmapHeapPath> {
-    // SAFETY: the caller's promise. The paths keep pointers to the copies, which live as long as
-    // the planner's memory context.
-    unsafe {
-        let none: *mut pg_sys::List = std::ptr::null_mut();
-        let mut indexes = none;
-        let known = PgList::<pg_sys::IndexOptInfo>::from_pg((*relation).indexlist);
-        for index in known.iter_ptr().filter(|index| (**index).amhasgetbitmap) {
-            let copy: *mut pg_sys::IndexOptInfo =
-                pg_sys::palloc(size_of::<pg_sys::IndexOptInfo>()).cast();
-            std::ptr::copy_nonoverlapping(index, copy, 1);
-            (*copy).amhasgettuple = false;
-            indexes = pg_sys::lappend(indexes, copy.cast());
-        }
-        if indexes.is_null() {
-            return None;
-        }
-        paths_of_indexes(root, relation, indexes)
-            .iter_ptr()
-            .filter(|path| is_a((*path).cast(), pg_sys::NodeTag::T_BitmapHeapPath))
-            .filter(|path| (**path).param_info.is_null())
-            .min_by(|a, b| (**a).total_cost.total_cmp(&(**b).total_cost))
-            .map(|path| path.cast())
-    }
-}
-
 /// `PlanCustomPath`
 #[pg_guard]
 unsafe extern "C-unwind" fn plan(
@@ -220,14 +145,8 @@ unsafe extern "C-unwind" fn plan(
         let none: *mut pg_sys::List = std::ptr::null_mut();
         let ordered = PgList::<pg_sys::IndexPath>::from_pg((*path).custom_private);
         let ordered = ordered.get_ptr(0).unwrap_or(none.cast());
-        let size = size_of::<pg_sys::CustomScan>();
-        let scan: *mut pg_sys::CustomScan = pg_sys::palloc0(size).cast();
-        (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
-        (*scan).scan.plan.targetlist = columns;
         let others = other_than(clauses, &*ordered);
-        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(others, false);
-        (*scan).scan.scanrelid = (*relation).relid;
-        (*scan).flags = (*path).flags;
+        let scan = new_scan(&*relation, &*path, columns, others, node::scan_methods());
         let heap_scan = PgList::<pg_sys::Plan>::from_pg(children).get_ptr(0);
         (*scan).custom_plans =
             pg_sys::lappend(none, bitmap_of(heap_scan.unwrap_or(none.cast())).cast());
@@ -235,7 +154,6 @@ unsafe extern "C-unwind" fn plan(
             (*scan).custom_exprs = pg_sys::lappend((*scan).custom_exprs, operator.cast());
         }
         (*scan).custom_private = pg_sys::lappend_oid(none, (*(*ordered).indexinfo).indexoid);
-        (*scan).methods = node::scan_methods();
         scan.cast()
     }
 }

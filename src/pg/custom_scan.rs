@@ -1,0 +1,122 @@
+//! Custom scans: plans of the extension's own that the server runs.
+#![allow(unsafe_code)] // nodes of a plan
+
+use std::ffi::CStr;
+
+use pgrx::{PgList, pg_sys};
+
+/// A table of functions for the server.
+pub struct Methods<T>(pub T);
+
+// SAFETY: constant pointers to functions and texts.
+unsafe impl<T> Sync for Methods<T> {}
+
+/// What a path of a relation costs until its first row and until its last.
+#[derive(Debug, Clone, Copy)]
+pub struct PathCost {
+    pub startup: f64,
+    pub total: f64,
+}
+
+/// Makes a path that reads a relation in the order of an index path. `child` is the path that it
+/// reads rows from, and `private` is what the plan is made of.
+///
+/// # Safety
+/// A relation of the planner's, and paths of it.
+pub unsafe fn new_path(
+    ordered: &pg_sys::IndexPath,
+    cost: PathCost,
+    child: *mut pg_sys::Path,
+    private: *mut pg_sys::List,
+    methods: *const pg_sys::CustomPathMethods,
+) -> *mut pg_sys::Path {
+    // SAFETY: the caller's promise. The path lives as long as the planner's memory context.
+    unsafe {
+        let size = size_of::<pg_sys::CustomPath>();
+        let path: *mut pg_sys::CustomPath = pg_sys::palloc0(size).cast();
+        (*path).path.type_ = pg_sys::NodeTag::T_CustomPath;
+        (*path).path.pathtype = pg_sys::NodeTag::T_CustomScan;
+        (*path).path.parent = ordered.path.parent;
+        (*path).path.pathtarget = (*ordered.path.parent).reltarget;
+        (*path).path.rows = ordered.path.rows;
+        (*path).path.startup_cost = cost.startup;
+        (*path).path.total_cost = cost.total;
+        (*path).path.pathkeys = ordered.path.pathkeys;
+        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
+        {
+            (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+        }
+        (*path).custom_paths = pg_sys::lappend(std::ptr::null_mut(), child.cast());
+        (*path).custom_private = private;
+        (*path).methods = methods;
+        path.cast()
+    }
+}
+
+/// Makes the plan of a path: a scan of a relation that returns columns of the rows that satisfy
+/// conditions.
+///
+/// # Safety
+/// What the planner gives to `PlanCustomPath`, and conditions of it.
+pub unsafe fn new_scan(
+    relation: &pg_sys::RelOptInfo,
+    path: &pg_sys::CustomPath,
+    columns: *mut pg_sys::List,
+    conditions: *mut pg_sys::List,
+    methods: *const pg_sys::CustomScanMethods,
+) -> *mut pg_sys::CustomScan {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let size = size_of::<pg_sys::CustomScan>();
+        let scan: *mut pg_sys::CustomScan = pg_sys::palloc0(size).cast();
+        (*scan).scan.plan.type_ = pg_sys::NodeTag::T_CustomScan;
+        (*scan).scan.plan.targetlist = columns;
+        (*scan).scan.plan.qual = pg_sys::extract_actual_clauses(conditions, false);
+        (*scan).scan.scanrelid = relation.relid;
+        (*scan).flags = path.flags;
+        (*scan).methods = methods;
+        scan
+    }
+}
+
+/// Shows the index of a node, the operator that it orders by, and its conditions: the expressions
+/// of its plan.
+///
+/// # Safety
+/// What the server gives to `ExplainCustomScan`.
+pub unsafe fn explain_search(
+    plan: *mut pg_sys::CustomScan,
+    index: pg_sys::Oid,
+    ancestors: *mut pg_sys::List,
+    output: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let name = pg_sys::get_rel_name(index);
+        if !name.is_null() {
+            pg_sys::ExplainPropertyText(c"Index Name".as_ptr(), name, output);
+        }
+        let context =
+            pg_sys::set_deparse_context_plan((*output).deparse_cxt, plan.cast(), ancestors);
+        let with_prefix = pg_sys::list_length((*output).rtable) > 1 || (*output).verbose;
+        let operators = PgList::<pg_sys::Node>::from_pg((*plan).custom_exprs);
+        for (number, operator) in operators.iter_ptr().enumerate() {
+            let label = if number == 0 {
+                c"Order By"
+            } else {
+                c"Index Cond"
+            };
+            let text = pg_sys::deparse_expression(operator, context, with_prefix, false);
+            pg_sys::ExplainPropertyText(label.as_ptr(), text, output);
+        }
+    }
+}
+
+/// Shows a number of a node.
+///
+/// # Safety
+/// What the server gives to `ExplainCustomScan`.
+pub unsafe fn explain_number(label: &CStr, number: i64, output: *mut pg_sys::ExplainState) {
+    // SAFETY: the caller's promise.
+    unsafe { pg_sys::ExplainPropertyInteger(label.as_ptr(), std::ptr::null(), number, output) };
+}

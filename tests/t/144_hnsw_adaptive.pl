@@ -1,0 +1,174 @@
+# Vector searches with a filter that begin with the index and end with ranked rows return each row
+# that passes once: while the table is changed, vacuumed and rebuilt, on a standby and after a
+# crash. Rows that change while a search waits for them are checked again. Searches can be
+# cancelled, and fail without enough memory; other sessions are undisturbed.
+use strict;
+use warnings;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use RagCluster;
+use RagHnsw;
+use RagLoad;
+
+my $node = hnsw_node('adaptive',
+	conf => "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\njit = off\n"
+	  . "max_standby_streaming_delay = -1\ndeadlock_timeout = 100ms\n");
+
+# Rows of kind 10 are the farthest from the searches.
+$node->safe_psql(
+	'postgres', q{
+	CREATE TABLE t (id int PRIMARY KEY, kind int, v rag_types.vector(3));
+	CREATE SEQUENCE t_id;
+	SELECT setseed(0.2);
+	CREATE FUNCTION place(kind int) RETURNS rag_types.vector VOLATILE LANGUAGE sql AS
+		$$ SELECT format('[%s,%s,%s]', kind + random(), random(), random())::rag_types.vector $$;
+	INSERT INTO t SELECT nextval('t_id'), i % 11, place(i % 11) FROM generate_series(1, 16500) i;
+	CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops);
+	CREATE INDEX t_kind ON t (kind);
+	VACUUM ANALYZE t;
+	CREATE FUNCTION found(wanted int, n bigint) RETURNS TABLE (id int, kind int) STABLE
+		LANGUAGE plpgsql SET enable_sort = off SET work_mem = '64kB'
+		SET plan_cache_mode = force_custom_plan AS $$
+	BEGIN RETURN QUERY SELECT t.id, t.kind FROM t WHERE t.kind = wanted
+		ORDER BY v <-> '[0,.5,.5]' LIMIT n; END $$;
+	-- what is wrong with the rows of the searches, or ''
+	CREATE FUNCTION wrong() RETURNS text STABLE LANGUAGE sql AS $$
+		SELECT coalesce(string_agg(format('kind %s: %s rows, %s different, %s of other kinds; %s',
+			w, c, d, o, e), ' '), '')
+		FROM (VALUES (0), (5), (10)) kinds (w),
+			LATERAL (SELECT count(*), count(DISTINCT f.id), count(*) FILTER (WHERE kind <> w)
+				FROM found(w, NULL) f) a (c, d, o),
+			LATERAL (SELECT count(*) FROM t WHERE kind = w) b (e)
+		WHERE (c, d, o) <> (e, e, 0) $$;
+	CREATE FUNCTION ranked(statement text) RETURNS int LANGUAGE plpgsql
+		SET enable_bitmapscan = off AS $$
+	DECLARE line text; BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) ' || statement LOOP
+		IF line ~ 'Ranked Rows' THEN RETURN substring(line FROM '\d+'); END IF; END LOOP;
+	RETURN NULL; END $$});
+
+sub sql { return $node->safe_psql('postgres', @_) }
+
+sub nearest
+{
+	my ($kind, $rest) = @_;
+	return "SELECT id, kind FROM t WHERE kind = $kind ORDER BY v <-> '[0,.5,.5]' $rest";
+}
+
+is(sql("SELECT ranked(\$\$@{[ nearest(0, 'LIMIT 5') ]}\$\$)"), 0, 'near rows come from the index');
+cmp_ok(sql("SELECT ranked(\$\$@{[ nearest(10, 'LIMIT 5') ]}\$\$)"), '>', 1000, 'far rows are ranked');
+is(sql('SELECT wrong()'), '', 'each row that passes comes once');
+my $best = nearest(10, 'LIMIT 1');
+
+# -- rows that change while a search waits for them
+# ----------------------------------------
+
+for my $case (
+	[ 'leaves the filter', 'SET kind = 11', 1 ],
+	[ 'stays in the filter', 'SET id = -id', 0 ],
+	[ 'is deleted', undef, 1 ])
+{
+	my ($what, $change, $skipped) = @$case;
+	my ($first, $second) = map { (split /\|/)[0] } split /\n/, sql(nearest(10, 'LIMIT 2'));
+	my $writer = session($node);
+	my $write = defined $change ? "UPDATE t $change" : 'DELETE FROM t';
+	$writer->query("BEGIN; $write WHERE id = $first");
+	my $search = start_sql($node, "$best FOR UPDATE");
+	$search->await_locked;
+	$writer->query('COMMIT');
+	my $result = $search->finish;
+	my $expected = $skipped ? qr/^$second\|10$/ : qr/^-$first\|10$/;
+	like($result->{out}, $expected, "a search waits for a row that then $what")
+	  or diag($result->{err});
+}
+is(sql('SELECT wrong()'), '', 'each row comes once after these changes');
+
+# -- load
+# ----------------------------------------
+
+my $some = 'SELECT id FROM t OFFSET floor(random() * 15000) LIMIT 2 FOR UPDATE SKIP LOCKED';
+my $kind = '(SELECT floor(random() * 11)::int AS k) AS any_kind';
+my $insert = "INSERT INTO t SELECT nextval('t_id'), k, place(k) FROM $kind";
+run_load(
+	$node, 10,
+	{
+		insert => [ 6, "$insert;" ],
+		delete => [ 3, "DELETE FROM t WHERE id IN ($some);" ],
+		update => [ 3, "UPDATE t SET kind = k, v = place(k) FROM $kind WHERE id IN ($some);" ],
+		search => [ 2, q{DO 'BEGIN ASSERT wrong() = $$$$, wrong(); END';} ]
+	},
+	'VACUUM t',
+	'REINDEX INDEX CONCURRENTLY t_v',
+	'VACUUM t',
+	'REINDEX INDEX CONCURRENTLY t_kind',
+	'DELETE FROM t WHERE id % 10 < 3; VACUUM t');
+is(sql('SELECT wrong()'), '', 'each row comes once after the load');
+
+# -- cancelled, and without memory
+# ----------------------------------------
+
+my $witness = witness($node);
+my $long = 'SELECT count(*) FROM generate_series(1, 100000) g, LATERAL found(10, NULL + g)';
+error_like(run_sql($node, "SET statement_timeout = '300ms'; $long"),
+	'57014', 'statement timeout', undef, 'a search can time out');
+my $session = start_sql($node, $long);
+ask($node, 'SELECT pg_cancel_backend(' . $session->backend . ')');
+error_like($session->finish, '57014', 'user request', undef, 'a search can be cancelled');
+$session = start_sql($node, $long);
+ask($node, 'SELECT pg_terminate_backend(' . $session->backend . ')');
+error_like($session->finish, '57P01', 'administrator command', undef, 'a search can be terminated');
+error_like(
+	run_sql($node, nearest('10 AND 1 / (kind - 10) > 0', 'LIMIT 1')),
+	'22012', 'division by zero', undef, 'a condition can fail');
+
+sql("INSERT INTO t SELECT nextval('t_id'), 10, place(10) FROM generate_series(1, 100000)");
+sql('VACUUM ANALYZE t');
+my ($failed, $wrong) = (0, '');
+for my $try (0 .. 60)
+{
+	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
+	  . (200_000 + $try * 200_000) . '))';
+	my $result = run_sql($node,
+		"LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
+			prlimit --pid \$PPID --as=$now\$\$;
+		\\set ON_ERROR_STOP 0
+		SET enable_sort = off; SET work_mem = '1GB';
+		SELECT count(*) FROM (@{[ nearest(10, 'OFFSET 0') ]}) s;
+		SELECT 'alive'");
+	my $state = $result->{err} =~ /(?:ERROR|FATAL):  (\w+):/ ? $1 : '';
+	$wrong .= "try $try: $result->{out} $result->{err}\n" if $state !~ /^(?:53200)?$/;
+	last if $state eq '';
+	$failed++;
+}
+is($wrong, '', 'a search returns rows, or an error that memory ran out');
+cmp_ok($failed, '<', 60, "$failed searches had not enough memory, and the next one had");
+same_cluster($witness, 'cancelled searches, and those without memory');
+sql('DELETE FROM t WHERE kind = 10 AND id % 10 > 0');
+is(sql('SELECT wrong()'), '', 'each row comes once afterwards');
+
+# -- standby and crash
+# ----------------------------------------
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', 'hot_standby_feedback = on');
+$standby->start;
+for my $step ("$insert, generate_series(1, 1500)", 'DELETE FROM t WHERE id % 3 = 0', 'VACUUM t')
+{
+	sql($step);
+	sql("SELECT pg_logical_emit_message(true, 'all', '')");
+	$node->wait_for_catchup($standby, 'replay', $node->lsn('write'));
+	is($standby->safe_psql('postgres', 'SELECT wrong()'), '', "on a standby after $step");
+	my $answers = 'SELECT * FROM found(10, 100)';
+	is($standby->safe_psql('postgres', $answers),
+		sql($answers), "the standby returns the rows in the same order after $step");
+}
+$standby->stop;
+
+sql("$insert, generate_series(1, 200)");
+crash($node);
+is(sql('SELECT wrong()'), '', 'each row comes once after a crash');
+
+$node->stop;
+done_testing();
