@@ -55,8 +55,10 @@ sub nearest
 	return "SELECT id, kind FROM t WHERE kind = $kind ORDER BY v <-> '[0,.5,.5]' $rest";
 }
 
-is(sql("SELECT ranked(\$\$@{[ nearest(0, 'LIMIT 5') ]}\$\$)"), 0, 'near rows come from the index');
-cmp_ok(sql("SELECT ranked(\$\$@{[ nearest(10, 'LIMIT 5') ]}\$\$)"), '>', 1000, 'far rows are ranked');
+sub ranked { return sql('SELECT ranked($$' . nearest(shift, 'LIMIT 5') . '$$)') }
+
+is(ranked(0), 0, 'near rows come from the index');
+cmp_ok(ranked(10), '>', 1000, 'far rows are ranked');
 is(sql('SELECT wrong()'), '', 'each row that passes comes once');
 my $best = nearest(10, 'LIMIT 1');
 

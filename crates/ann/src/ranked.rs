@@ -45,7 +45,7 @@ pub struct RankedRows {
 }
 
 impl RankedRows {
-    /// Room for a number of rows.
+    /// Bytes of memory that a row takes.
     pub const BYTES_PER_ROW: usize = size_of::<u128>();
 
     /// Forgets all rows. There is room for `room` rows from now on.
@@ -116,7 +116,8 @@ impl RankedRows {
         self.is_cut = true;
     }
 
-    /// Returns the next row, or `None` if no more rows are known ([`needs_rows`](Self::needs_rows)).
+    /// Returns the next row, or `None` if no more rows are known
+    /// ([`needs_rows`](Self::needs_rows)).
     ///
     /// Distances that are not numbers are those of rows that an index does not have, unless no
     /// distance is a number.
@@ -139,8 +140,8 @@ impl RankedRows {
         }
     }
 
-    /// Puts the next rows in order: as many as are in order already, so that all rows take no longer
-    /// than sorting them.
+    /// Puts the next rows in order: as many as are in order already, so that all rows take no
+    /// longer than sorting them.
     fn sort_more(&mut self) {
         let rest = &mut self.ranks[self.sorted..];
         let portion = self.sorted.max(PORTION);

@@ -99,7 +99,8 @@ pub struct AdaptiveCost {
 /// reading the rows that pass the filter, and `distance_cost` that of the distance of one of them.
 ///
 /// The planner cannot know how near the filter's rows are to the query. The cost is that of the
-/// scan if they are anywhere, and at most that of ranking. The search may take longer by [`SEARCH_SHARE`].
+/// scan if they are anywhere, and at most that of ranking. The search may take longer by
+/// [`SEARCH_SHARE`].
 pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64) -> AdaptiveCost {
     let search = search_cost(scan, f64::from(HnswOptions::of(scan.index).m));
     let matching = scan.matching_rows.max(1.0);

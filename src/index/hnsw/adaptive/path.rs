@@ -29,7 +29,8 @@ const NO_FILTER: f64 = 0.99;
 /// search of the index: measured in memory, a microsecond.
 const PAGE_COST: f64 = 0.3;
 
-/// Adds paths of a relation if its rows are filtered, and wanted in the order of a `rag_hnsw` index.
+/// Adds paths of a relation if its rows are filtered, and wanted in the order of a `rag_hnsw`
+/// index.
 ///
 /// # Safety
 /// Called by the planner, for a relation that it has made its own paths for.
@@ -51,7 +52,6 @@ pub unsafe fn add_paths(
         {
             return;
         }
-        // an index scan with a condition of its own has no other rows to return
         let ordered: Vec<_> = ordered_paths::<Hnsw>(relation).collect();
         if ordered.is_empty() || pg_sys::contain_volatile_functions(conditions.cast()) {
             return;
@@ -145,8 +145,8 @@ unsafe fn rows_path(
     }
 }
 
-/// Returns a path by bitmaps of indexes. The planner takes each page for one that is read from disk,
-/// out of order. But here the path is compared with a search that visits as many pages.
+/// Returns a path by bitmaps of indexes. The planner takes each page for one that is read from
+/// disk, out of order. But here the path is compared with a search that visits as many pages.
 ///
 /// # Safety
 /// A relation of the planner's, and its path.
