@@ -27,6 +27,28 @@ END $$;
 COMMENT ON FUNCTION rag_internal.check_parent() IS
     'rejects a row whose column (second argument) does not name a row of a table (first argument)';
 
+-- The same for all rows that a statement has inserted into rag.documents. Many have one parent.
+CREATE FUNCTION rag_internal.check_parents() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found text[];
+BEGIN
+    IF rag_internal.is_restoring() THEN
+        RETURN NULL;
+    END IF;
+    found := ARRAY(SELECT c.name FROM rag_internal.collection c
+                   WHERE c.name IN (SELECT a.collection FROM added a) FOR KEY SHARE OF c);
+    IF EXISTS (SELECT FROM added a WHERE a.collection <> ALL (found)) THEN
+        RAISE foreign_key_violation USING
+            MESSAGE = 'insert or update on table "documents" violates its reference to table '
+                      '"collection"',
+            DETAIL = 'The value of column "collection" is not present in table "collection".';
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION rag_internal.check_parents() IS
+    'rejects documents whose column collection does not name a collection';
+
 CREATE FUNCTION rag_internal.check_children() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -65,10 +87,11 @@ BEGIN
             ('rag_internal.secret_value', 'name', 'secret')
         ) AS r (child, via, parent)
     LOOP
-        EXECUTE format('CREATE TRIGGER %1$I AFTER INSERT OR UPDATE OF %2$I ON %3$s'
+        EXECUTE format('CREATE TRIGGER %1$I AFTER %5$s UPDATE OF %2$I ON %3$s'
                        ' FOR EACH ROW WHEN (NEW.%2$I IS NOT NULL)'
                        ' EXECUTE FUNCTION rag_internal.check_parent(%4$L, %2$L)',
-            'check_' || reference.via, reference.via, reference.child, reference.parent);
+            'check_' || reference.via, reference.via, reference.child, reference.parent,
+            CASE reference.child WHEN 'rag.documents' THEN '' ELSE 'INSERT OR' END);
         EXECUTE format('CREATE TRIGGER %I AFTER DELETE ON rag_internal.%I'
                        ' FOR EACH ROW EXECUTE FUNCTION rag_internal.check_children(%L, %L)',
             format('check_%s_dropped', split_part(reference.child, '.', 2)),
@@ -80,8 +103,11 @@ BEGIN
             reference.parent, reference.child, reference.via);
     END LOOP;
 END $$;
+CREATE TRIGGER check_collections AFTER INSERT ON rag.documents REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION rag_internal.check_parents();
 
-REVOKE ALL ON FUNCTION rag_internal.check_parent(), rag_internal.check_children() FROM PUBLIC;
+REVOKE ALL ON FUNCTION rag_internal.check_parent(), rag_internal.check_parents(),
+    rag_internal.check_children() FROM PUBLIC;
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

@@ -3,20 +3,23 @@
 use std::collections::HashMap;
 
 use pgrx::datum::DatumWithOid;
-use rag_protocol::identity::{DocumentId, EmbeddingKey};
+use rag_protocol::{
+    identity::{DocumentId, EmbeddingKey},
+    ingest::Chunk,
+};
 
 use super::{
     access,
     collections::Collection,
-    digests,
-    documents::StoredDocument,
+    documents::planned_once,
     partitions::{self, Partition},
+    stored_documents::{StoredChunk, StoredDocument, json},
 };
 use crate::{
     error::Error,
     pg::{
         lookup::{self, lock_relation},
-        spi::{OwnerRights, Rights, Row, as_caller, as_owner, uuid},
+        spi::{OwnerRights, Rights, Row, array_literal, as_caller, as_owner, column, uuid},
     },
     types::vector::OwnedVector,
 };
@@ -29,28 +32,53 @@ pub fn stored_embeddings(
     as_owner(|owner| {
         let own = collection.name.as_str();
         partitions::join_writers(own);
-        let partition = partitions::of(own)?;
-        let of_own = partition.map(|partition| (own.to_owned(), partition.name().to_owned()));
-        let mut found = embeddings_in(owner, of_own.into_iter().collect(), keys)?;
+        let mut found = match partitions::of(own)? {
+            Some(partition) => own_embeddings(owner, own, &partition, keys)?,
+            None => HashMap::new(),
+        };
         let missing: Vec<EmbeddingKey> = keys
             .iter()
             .filter(|key| !found.contains_key(key))
             .copied()
             .collect();
         if !missing.is_empty() {
-            let others: Vec<(String, String)> = owner.query(
-                "SELECT DISTINCT c.name, c.partition
-                 FROM rag_internal.embedding_place p JOIN rag_internal.collection c
-                     ON c.name = p.collection
-                 WHERE p.embedding_key = ANY ($1) AND c.name <> $2 AND c.partition IS NOT NULL
-                   AND NOT c.imported",
-                &[uuids(&missing).into(), own.into()],
-                |row| Ok((row.required("name")?, row.required("partition")?)),
-            )?;
+            let others = planned_once(|| {
+                owner.query_prepared(
+                    "SELECT DISTINCT c.name, c.partition
+                     FROM rag_internal.embedding_place p JOIN rag_internal.collection c
+                         ON c.name = p.collection
+                     WHERE p.embedding_key = ANY ($1) AND c.name <> $2
+                       AND c.partition IS NOT NULL AND NOT c.imported",
+                    &[uuids(&missing).into(), own.into()],
+                    |row| Ok((row.required("name")?, row.required("partition")?)),
+                )
+            })?;
             found.extend(embeddings_in(owner, others, &missing)?);
         }
         Ok(found)
     })
+}
+
+/// Returns the embeddings that a collection has in its partition.
+fn own_embeddings(
+    owner: &OwnerRights,
+    collection: &str,
+    partition: &Partition,
+    keys: &[EmbeddingKey],
+) -> Result<HashMap<EmbeddingKey, OwnedVector>, Error> {
+    let statement = format!(
+        "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
+         WHERE {} AND embedding_key = ANY ($1)",
+        partition.rows(collection, "")
+    );
+    let keys = uuids(keys).into();
+    let found = planned_once(|| owner.query_prepared(&statement, &[keys], read_embedding))?;
+    Ok(found.into_iter().collect())
+}
+
+fn read_embedding(row: Row<'_, '_>) -> Result<(EmbeddingKey, OwnedVector), Error> {
+    let key = EmbeddingKey(row.uuid("embedding_key")?);
+    Ok((key, row.required::<OwnedVector>("embedding")?))
 }
 
 /// Returns the embeddings that are stored in some collections, which are given with their
@@ -68,10 +96,7 @@ fn embeddings_in(
         "SELECT DISTINCT ON (embedding_key) embedding_key, embedding FROM rag.chunks
          WHERE partition = ANY ($1) AND collection = ANY ($2) AND embedding_key = ANY ($3)",
         &[partitions.into(), collections.into(), uuids(keys).into()],
-        |row| {
-            let key = EmbeddingKey(row.uuid("embedding_key")?);
-            Ok((key, row.required::<OwnedVector>("embedding")?))
-        },
+        read_embedding,
     )?;
     Ok(found.into_iter().collect())
 }
@@ -84,87 +109,90 @@ const INSERT: &str = "INSERT INTO rag.chunks (
              collection, source, uri, title, document_id, knowledge_id, document_type, category,
              tags, metadata, fetched_at, indexed_at, chunk_id, chunk_index, start_index, content,
              embedding_key, embedding, start_line, end_line, page, heading_path, partition)
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now(), now(),
-                c.id, c.ordinality - 1, c.start_index, c.content, c.key, c.embedding,
-                c.start_line, c.end_line, c.page,
-                (SELECT array_agg(h.heading ORDER BY h.ordinality)
-                 FROM jsonb_array_elements_text(c.headings::jsonb)
-                     WITH ORDINALITY AS h (heading)), $20
-         FROM ROWS FROM (unnest($11), unnest($12), unnest($13), unnest($14), unnest($15),
-                         unnest($16), unnest($17), unnest($18), unnest($19))
-             WITH ORDINALITY AS c (
-                 id, start_index, content, key, embedding, start_line, end_line, page, headings)";
+         SELECT $1, d.source, d.uri, d.title, d.id, d.knowledge_id, d.document_type, d.category,
+                d.tags::text[], d.metadata, now(), now(),
+                c.id, c.chunk_index, c.start_index, c.content, c.key, c.embedding,
+                c.start_line, c.end_line, c.page, c.heading_path::text[], $2
+         FROM ROWS FROM (unnest($12), unnest($13), unnest($14), unnest($15), unnest($16),
+                         unnest($17), unnest($18), unnest($19), unnest($20), unnest($21),
+                         unnest($22))
+             AS c (document, id, chunk_index, start_index, content, key, embedding, start_line,
+                   end_line, page, heading_path)
+         JOIN ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
+                         unnest($9), unnest($10), unnest($11)) WITH ORDINALITY
+             AS d (id, source, uri, title, knowledge_id, document_type, category, tags, metadata,
+                   number)
+             ON d.number = c.document";
 
-/// Replaces the chunks of a document. With the digest of its row, also records the digest of the
-/// whole document. The collection has a partition.
-pub fn replace(
+/// Replaces the chunks of documents of a collection. Returns its partition, which it has.
+pub(super) fn replace(
     owner: &OwnerRights,
-    document: &StoredDocument<'_>,
-    digest: Option<Vec<u8>>,
-) -> Result<(), Error> {
-    let chunks = &document.chunks;
-    let keys: Vec<EmbeddingKey> = chunks.iter().map(|chunk| chunk.key).collect();
-    let partition = partitions::of_writer(owner, document.collection)?
+    collection: &str,
+    documents: &[StoredDocument<'_>],
+) -> Result<Partition, Error> {
+    let partition = partitions::of_writer(owner, collection)?
         .ok_or_else(|| Error::internal("a collection with documents has no partition"))?;
-    let rows = partition.rows(document.collection, "");
-    delete_but(owner, document.collection, &rows, &[document.id], &keys)?;
-    note_places(owner, document.collection, &keys)?;
-    let metadata = pgrx::JsonB(serde_json::Value::Object(document.chunk_metadata.clone()));
-    let arguments: Vec<DatumWithOid> = vec![
-        document.collection.into(),
-        document.source.into(),
-        document.uri.into(),
-        document.title.into(),
-        uuid(document.id.0).into(),
-        document.attributes.knowledge_id.into(),
-        document.document_type.into(),
-        document.attributes.labels.category.as_deref().into(),
-        document.attributes.labels.tags.clone().into(),
-        metadata.into(),
-        chunks
-            .iter()
-            .map(|c| uuid(c.id.0))
-            .collect::<Vec<_>>()
-            .into(),
-        chunks
-            .iter()
-            .map(|c| c.place.start_index as i32)
-            .collect::<Vec<_>>()
-            .into(),
-        chunks.iter().map(|c| c.content).collect::<Vec<_>>().into(),
-        uuids(&keys).into(),
-        chunks
-            .iter()
-            .map(|c| c.embedding)
-            .collect::<Vec<_>>()
-            .into(),
-        chunks
-            .iter()
-            .map(|c| c.place.start_line as i32)
-            .collect::<Vec<_>>()
-            .into(),
-        chunks
-            .iter()
-            .map(|c| c.place.end_line as i32)
-            .collect::<Vec<_>>()
-            .into(),
-        chunks
-            .iter()
-            .map(|c| c.place.page.map(|page| page as i32))
-            .collect::<Vec<_>>()
-            .into(),
-        chunks
-            .iter()
-            .map(|c| serde_json::json!(c.place.heading_path).to_string())
-            .collect::<Vec<_>>()
-            .into(),
+    let rows = partition.rows(collection, "");
+    let ids: Vec<DocumentId> = documents.iter().map(|document| document.id).collect();
+    let chunks: Vec<PlacedChunk<'_>> = placed(documents).collect();
+    let keys: Vec<EmbeddingKey> = chunks.iter().map(|placed| placed.chunk.key).collect();
+    delete_but(owner, collection, &rows, &ids, &keys)?;
+    if chunks.is_empty() {
+        return Ok(partition);
+    }
+    note_places(owner, collection, &keys)?;
+    let arguments: [DatumWithOid<'_>; 22] = [
+        collection.into(),
         partition.name().into(),
+        column(documents, |document| uuid(document.id.0)),
+        column(documents, |document| document.source),
+        column(documents, |document| document.uri),
+        column(documents, |document| document.title),
+        column(documents, |document| document.attributes.knowledge_id),
+        column(documents, |document| document.document_type),
+        column(documents, |document| {
+            document.attributes.labels.category.as_deref()
+        }),
+        column(documents, |document| document.tags()),
+        column(documents, |document| json(document.chunk_metadata)),
+        column(&chunks, |c| c.document as i64 + 1),
+        column(&chunks, |c| uuid(c.chunk.id.0)),
+        column(&chunks, |c| c.index as i32),
+        column(&chunks, |c| c.chunk.place.start_index as i32),
+        column(&chunks, |c| c.chunk.content),
+        uuids(&keys).into(),
+        column(&chunks, |c| c.chunk.embedding),
+        column(&chunks, |c| c.chunk.place.start_line as i32),
+        column(&chunks, |c| c.chunk.place.end_line as i32),
+        column(&chunks, |c| c.chunk.place.page.map(|page| page as i32)),
+        column(&chunks, |c| headings(c.chunk.place)),
     ];
     owner.execute_prepared(INSERT, &arguments, |_| Ok(()))?;
-    match digest {
-        Some(digest) => digests::record_stored(owner, document, &partition, digest),
-        None => Ok(()),
-    }
+    Ok(partition)
+}
+
+/// A chunk, with its number in the document, and that of the document, from 0.
+struct PlacedChunk<'a> {
+    document: usize,
+    index: usize,
+    chunk: &'a StoredChunk<'a>,
+}
+
+fn placed<'a>(documents: &'a [StoredDocument<'a>]) -> impl Iterator<Item = PlacedChunk<'a>> {
+    documents.iter().enumerate().flat_map(|(number, document)| {
+        let chunks = document.chunks.iter().enumerate();
+        chunks.map(move |(index, chunk)| PlacedChunk {
+            document: number,
+            index,
+            chunk,
+        })
+    })
+}
+
+/// Returns the headings above a chunk as a literal of `text[]`.
+fn headings(place: &Chunk) -> Option<String> {
+    let headings = &place.heading_path;
+    (!headings.is_empty()).then(|| array_literal(headings))
 }
 
 /// Records that a collection has these embeddings, unless another collection is recorded. Nobody

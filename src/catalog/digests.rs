@@ -5,45 +5,53 @@
 use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
-use super::{documents::StoredDocument, partitions::Partition};
+use super::{partitions::Partition, stored_documents::StoredDocument};
 use crate::{
     error::Error,
-    pg::spi::{OwnerRights, uuid},
+    pg::spi::{OwnerRights, column, uuid},
 };
 
-/// Records the digest of a document whose chunks were just stored. `digest` is that of its row.
+/// Records the digests of documents whose chunks were just stored. Each comes with that of its row.
 ///
 /// The digests of chunks are computed from the stored rows, in a statement of its own: RETURNING
 /// would need a WITH around the insertion, which cannot be distributed over servers.
 pub fn record_stored(
     owner: &OwnerRights,
-    document: &StoredDocument<'_>,
+    collection: &str,
     partition: &Partition,
-    digest: Vec<u8>,
+    documents: &[(&StoredDocument<'_>, Vec<u8>)],
 ) -> Result<(), Error> {
-    let rows = partition.rows(document.collection, "c.");
+    if documents.is_empty() {
+        return Ok(());
+    }
+    let rows = partition.rows(collection, "c.");
     let statement = format!(
         "INSERT INTO rag_internal.document_digest AS m (
              document_id, collection, source, uri, content_hash, chunk_count, digest)
-         SELECT $1, $2, $3, $4, $5, k.chunk_count, $6 || k.digest
-         FROM (SELECT count(*)::int4 AS chunk_count,
-                      sha256(coalesce(string_agg(
+         SELECT d.id, $1, d.source, d.uri, d.content_hash, coalesce(k.chunk_count, 0),
+                d.digest || sha256(coalesce(k.digests, ''))
+         FROM ROWS FROM (unnest($2), unnest($3), unnest($4), unnest($5), unnest($6))
+             AS d (id, source, uri, content_hash, digest)
+         LEFT JOIN (
+             SELECT c.document_id, count(*)::int4 AS chunk_count,
+                    string_agg(c.digest, '' ORDER BY c.chunk_index, c.chunk_id) AS digests
+             FROM (SELECT c.document_id, c.chunk_index, c.chunk_id,
                           rag_internal.chunk_digest(
                               c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
                               c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
                               c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
-                              c.content, c.fetched_at, c.indexed_at, c.embedding),
-                          '' ORDER BY c.chunk_index, c.chunk_id), '')) AS digest
-               FROM rag.chunks c WHERE {rows} AND c.document_id = $1) k
+                              c.content, c.fetched_at, c.indexed_at, c.embedding) AS digest
+                   FROM rag.chunks c WHERE {rows} AND c.document_id = ANY ($2)) c
+             GROUP BY c.document_id) k ON k.document_id = d.id
          {ON_CONFLICT}"
     );
     let args: [DatumWithOid<'_>; 6] = [
-        uuid(document.id.0).into(),
-        document.collection.into(),
-        document.source.into(),
-        document.uri.into(),
-        document.content_hash.into(),
-        digest.into(),
+        collection.into(),
+        column(documents, |(document, _)| uuid(document.id.0)),
+        column(documents, |(document, _)| document.source),
+        column(documents, |(document, _)| document.uri),
+        column(documents, |(document, _)| document.content_hash),
+        column(documents, |(_, digest)| digest.as_slice()),
     ];
     owner.execute_prepared(&statement, &args, |_| Ok(()))?;
     Ok(())

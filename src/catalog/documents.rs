@@ -3,20 +3,15 @@
 use std::collections::HashMap;
 
 use rag_definition::labels::Labels;
-use rag_protocol::{
-    identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Chunk, KnownVersion},
-};
-use serde_json::{Map, Value};
+use rag_protocol::{identity::DocumentId, ingest::KnownVersion};
 
-use super::{chunks, kept_documents, partitions};
+use super::{chunks, partitions};
 use crate::{
     error::Error,
     pg::{
         guc::with_settings,
         spi::{OwnerRights, Row, uuid},
     },
-    types::vector::OwnedVector,
 };
 
 /// What `rag.documents.chunking` has instead of the settings that the text was split with, if an
@@ -186,72 +181,15 @@ pub fn ids_by_collection(
     Ok(by_collection)
 }
 
-/// Stores a document and its chunks, and replaces what was stored under its id. Returns true if the
-/// document is new.
-///
-/// The row of the document is written first. Of two concurrent transactions the second waits for
-/// it, and then sees and deletes the chunks of the first.
-pub fn replace(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
-    planned_once(|| replace_rows(owner, document))
-}
-
 /// Runs statements that are kept while the tables grow, those of triggers included. Their plans are
 /// made once, and use keys even if the tables are empty then.
-fn planned_once<R>(f: impl FnOnce() -> R) -> R {
+pub(super) fn planned_once<R>(f: impl FnOnce() -> R) -> R {
     let settings = [
         (c"plan_cache_mode", c"force_generic_plan"),
         (c"enable_seqscan", c"off"),
         (c"jit", c"off"),
     ];
     with_settings(&settings, f)
-}
-
-fn replace_rows(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
-    partitions::join_writers(document.collection);
-    let inserted = owner.execute_prepared(
-        "INSERT INTO rag.documents AS d (
-             document_id, collection, source, uri, title, knowledge_id, document_type, category,
-             tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
-             own_title, validator, fetched_at, indexed_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'active', $10, $11, $12, $13, $14, $15,
-                 $16, $17, now(), now())
-         ON CONFLICT (collection, document_id) DO UPDATE SET
-             source = excluded.source, former_source = NULL,
-             uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
-             document_type = excluded.document_type, category = excluded.category,
-             tags = excluded.tags, status = 'active', error = NULL,
-             content_hash = excluded.content_hash, content = excluded.content,
-             chunk_count = excluded.chunk_count, metadata = excluded.metadata,
-             raw_hash = excluded.raw_hash, chunking = excluded.chunking,
-             own_title = excluded.own_title, validator = excluded.validator,
-             fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
-         RETURNING d.xmax = 0 AS is_new,
-             CASE WHEN d.source IS NOT NULL THEN rag_internal.document_digest(d) END AS digest",
-        &[
-            uuid(document.id.0).into(),
-            document.collection.into(),
-            document.source.into(),
-            document.uri.into(),
-            document.title.into(),
-            document.attributes.knowledge_id.into(),
-            document.document_type.into(),
-            document.attributes.labels.category.as_deref().into(),
-            document.attributes.labels.tags.clone().into(),
-            document.content_hash.into(),
-            document.text.into(),
-            (document.chunks.len() as i32).into(),
-            pgrx::JsonB(serde_json::Value::Object(document.metadata.clone())).into(),
-            document.raw_hash.into(),
-            document.chunking.into(),
-            document.own_title.into(),
-            document.validator.into(),
-        ],
-        |row| Ok((row.required("is_new")?, row.get("digest")?)),
-    )?;
-    let (is_new, digest) = inserted.into_iter().next().unwrap_or((false, None));
-    let adopts = document.source.is_some() && kept_documents::remove(owner, document)?;
-    chunks::replace(owner, document, digest)?;
-    Ok(is_new && !adopts)
 }
 
 /// A document that could not be indexed.
@@ -319,7 +257,7 @@ pub fn delete_and_forget(
 }
 
 /// Deletes documents with their chunks, and returns their number. Rows come first, as in
-/// [`replace`].
+/// [`stored_documents::replace`](super::stored_documents::replace).
 pub fn delete(owner: &OwnerRights, collection: &str, ids: &[DocumentId]) -> Result<usize, Error> {
     partitions::join_writers(collection);
     let rows: Vec<pgrx::Uuid> = ids.iter().map(|id| uuid(id.0)).collect();
@@ -433,33 +371,4 @@ pub fn collections_of(owner: &OwnerRights, id: DocumentId) -> Result<Vec<String>
 pub struct DocumentAttributes {
     pub knowledge_id: Option<i64>,
     pub labels: Labels,
-}
-
-/// A document with its chunks, as it is stored.
-pub struct StoredDocument<'a> {
-    pub id: DocumentId,
-    pub collection: &'a str,
-    pub source: Option<&'a str>,
-    pub uri: &'a str,
-    pub title: &'a str,
-    pub own_title: bool,
-    pub document_type: &'static str,
-    pub attributes: &'a DocumentAttributes,
-    pub content_hash: &'a str,
-    pub raw_hash: Option<&'a str>,
-    pub validator: Option<&'a str>,
-    pub chunking: &'a str,
-    pub text: &'a str,
-    pub metadata: &'a Map<String, Value>,
-    pub chunk_metadata: &'a Map<String, Value>,
-    pub chunks: Vec<StoredChunk<'a>>,
-}
-
-pub struct StoredChunk<'a> {
-    pub id: ChunkId,
-    /// The position in the text.
-    pub place: &'a Chunk,
-    pub content: &'a str,
-    pub key: EmbeddingKey,
-    pub embedding: &'a OwnedVector,
 }

@@ -1,10 +1,8 @@
 //! Documents that dropped sources have left: they have no source, and the name of a former one.
 
-use super::{
-    chunks,
-    documents::{StoredDocument, document_id},
-    partitions,
-};
+use std::collections::HashSet;
+
+use super::{chunks, documents::document_id, partitions};
 use crate::{error::Error, pg::spi::OwnerRights};
 
 /// Leaves the chunks of a source in a collection without a source.
@@ -40,19 +38,24 @@ pub fn detach_documents(owner: &OwnerRights, source: &str) -> Result<(), Error> 
     Ok(())
 }
 
-/// Removes documents of the same uri that dropped sources have left: nobody else would. Returns
-/// false if there is none.
-pub fn remove(owner: &OwnerRights, document: &StoredDocument<'_>) -> Result<bool, Error> {
+/// Removes documents of these uris that dropped sources have left: nobody else would. Returns the
+/// uris that there were.
+pub fn remove(
+    owner: &OwnerRights,
+    collection: &str,
+    uris: Vec<&str>,
+) -> Result<HashSet<String>, Error> {
     let kept = owner.execute_prepared(
         "DELETE FROM rag.documents
-         WHERE collection = $1 AND md5(uri) = md5($2) AND uri = $2
-           AND source IS NULL AND former_source IS NOT NULL
-         RETURNING document_id",
-        &[document.collection.into(), document.uri.into()],
-        |row| document_id(&row),
+         WHERE collection = $1 AND md5(uri) = ANY (ARRAY(SELECT md5(u) FROM unnest($2) AS u))
+           AND uri = ANY ($2) AND source IS NULL AND former_source IS NOT NULL
+         RETURNING document_id, uri",
+        &[collection.into(), uris.into()],
+        |row| Ok((document_id(&row)?, row.required("uri")?)),
     )?;
-    if !kept.is_empty() {
-        chunks::delete(owner, document.collection, &kept)?;
+    let (ids, uris): (Vec<_>, HashSet<_>) = kept.into_iter().unzip();
+    if !ids.is_empty() {
+        chunks::delete(owner, collection, &ids)?;
     }
-    Ok(!kept.is_empty())
+    Ok(uris)
 }

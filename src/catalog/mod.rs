@@ -13,6 +13,7 @@
 //! | [`retrievers`] | `rag_internal.retriever` |
 //! | [`partitions`] | the partitions of `rag.chunks` |
 //! | [`documents`], [`document_update`] | `rag.documents`, and changes of their attributes |
+//! | [`stored_documents`] | documents with their chunks, as they are stored |
 //! | [`kept_documents`] | documents that dropped sources have left |
 //! | [`chunks`] | `rag.chunks` |
 //! | [`labels`] | category and tags of documents |
@@ -55,3 +56,4 @@ pub mod runs;
 pub mod secrets;
 pub mod sources;
 pub mod stalls;
+pub mod stored_documents;

@@ -11,7 +11,10 @@
 //! The texts are put together and hashed once, by [`Indexer::prepare`]. From then on the keys stand
 //! for them. Vectors are not copied either, until they become parameters of a statement.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{
+    collections::{HashMap, HashSet},
+    rc::Rc,
+};
 
 use rag_definition::labels::Labels;
 use rag_protocol::{
@@ -26,7 +29,8 @@ use crate::{
     catalog::{
         chunks,
         collections::Collection,
-        documents::{self, DocumentAttributes, StoredChunk, StoredDocument},
+        documents::DocumentAttributes,
+        stored_documents::{self, StoredChunk, StoredDocument},
     },
     collection::{corruption, model},
     engine::client::Client,
@@ -166,6 +170,53 @@ impl PreparedDocument {
             })
             .collect()
     }
+
+    /// Returns the document as it is stored.
+    fn stored<'a>(
+        &'a self,
+        chunking: &'a str,
+        embeddings: &'a Embeddings,
+    ) -> Result<StoredDocument<'a>, Error> {
+        let origin = &self.origin;
+        let labels = Labels::of_metadata(&self.metadata);
+        Ok(StoredDocument {
+            id: self.id,
+            source: origin.source.as_deref(),
+            uri: &origin.uri,
+            title: &self.content.title.text,
+            own_title: self.content.title.own,
+            document_type: self.content.document_type.name(),
+            attributes: DocumentAttributes {
+                knowledge_id: origin.attributes.knowledge_id,
+                labels: origin.attributes.labels.or(labels),
+            },
+            content_hash: &self.content.content_hash,
+            raw_hash: origin.raw_hash.as_deref(),
+            validator: origin.validator.as_deref(),
+            chunking,
+            text: &self.text,
+            metadata: &self.metadata,
+            chunk_metadata: &self.chunk_metadata,
+            chunks: self.chunks(chunking, embeddings)?,
+        })
+    }
+}
+
+/// Divides documents into groups that are stored together: with different ids, and with texts of a
+/// limited size, unless a document alone exceeds it.
+pub fn groups(mut documents: &[PreparedDocument]) -> impl Iterator<Item = &[PreparedDocument]> {
+    const DOCUMENTS: usize = 256;
+    const TEXT_BYTES: usize = 2 << 20;
+    std::iter::from_fn(move || {
+        let (mut ids, mut bytes) = (HashSet::new(), 0);
+        let fitting = documents.iter().take(DOCUMENTS).take_while(|document| {
+            bytes += document.text.len();
+            ids.insert(document.id) && (ids.len() == 1 || bytes <= TEXT_BYTES)
+        });
+        let (group, rest) = documents.split_at(fitting.count());
+        documents = rest;
+        (!group.is_empty()).then_some(group)
+    })
 }
 
 fn piece<'a>(
@@ -318,63 +369,42 @@ impl Indexer {
         Ok(found)
     }
 
-    /// Writes a document and its chunks, in the current transaction.
+    /// Writes documents, which are a [group](groups), and their chunks, in the current transaction.
     ///
     /// # Errors
     /// An embedding is missing, or a statement fails.
     pub fn store(
         &self,
-        document: &PreparedDocument,
+        documents: &[PreparedDocument],
         embeddings: &Embeddings,
-    ) -> Result<StoreResult, Error> {
+    ) -> Result<Vec<StoreResult>, Error> {
         let chunking = self.chunking();
-        let chunks = document.chunks(&chunking, embeddings)?;
-        let origin = &document.origin;
-        let labels = Labels::of_metadata(&document.metadata);
-        let attributes = DocumentAttributes {
-            knowledge_id: origin.attributes.knowledge_id,
-            labels: origin.attributes.labels.or(labels),
-        };
-        let count = chunks.len();
-        let stored = StoredDocument {
-            id: document.id,
-            collection: self.collection.name.as_str(),
-            source: origin.source.as_deref(),
-            uri: &origin.uri,
-            title: &document.content.title.text,
-            own_title: document.content.title.own,
-            document_type: document.content.document_type.name(),
-            attributes: &attributes,
-            content_hash: &document.content.content_hash,
-            raw_hash: origin.raw_hash.as_deref(),
-            validator: origin.validator.as_deref(),
-            chunking: &chunking,
-            text: &document.text,
-            metadata: &document.metadata,
-            chunk_metadata: &document.chunk_metadata,
-            chunks,
-        };
+        let stored = documents.iter();
+        let stored = stored.map(|document| document.stored(&chunking, embeddings));
+        let stored: Vec<StoredDocument<'_>> = stored.collect::<Result<_, _>>()?;
         let added = as_owner(|owner| {
             model::prepare_for(owner, &self.collection, &self.model)?;
-            documents::replace(owner, &stored)
+            stored_documents::replace(owner, self.collection.name.as_str(), &stored)
         })?;
-        Ok(StoreResult {
+        let results = added.into_iter().zip(&stored);
+        let result = |(added, document): (bool, &StoredDocument<'_>)| StoreResult {
             added,
-            chunks: count,
-        })
+            chunks: document.chunks.len(),
+        };
+        Ok(results.map(result).collect())
     }
 
-    /// Writes a document for a session. A corrupted index is rebuilt.
+    /// Writes documents, which are a [group](groups), for a session. A corrupted index is rebuilt.
     ///
     /// # Errors
     /// An embedding is missing, or a statement fails.
     pub fn store_with_repair(
         &mut self,
-        document: &PreparedDocument,
+        documents: &[PreparedDocument],
         embeddings: &Embeddings,
-    ) -> Result<StoreResult, Error> {
+    ) -> Result<Vec<StoreResult>, Error> {
         let stored =
-            corruption::write_with_repair(&self.collection, || self.store(document, embeddings))?;
+            corruption::write_with_repair(&self.collection, || self.store(documents, embeddings))?;
         if self.collection.model.is_none() {
             // the partition exists now
             self.collection = Collection::get(self.collection.name.as_str())?;

@@ -129,6 +129,23 @@ is(document('count(*)', 'twin-1.md'),
 is(ask($node, "SELECT count(*) FROM rag.documents WHERE status <> 'active'"),
 	'0', 'the next complete sync leaves no document with an error');
 
+# -- one of several documents that are stored together is refused
+$node->safe_psql(
+	'postgres', "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN IF new.content LIKE ''%refuse me%'' THEN RAISE ''refused by a trigger''; END IF;
+		RETURN new; END';
+	CREATE TRIGGER refuse BEFORE INSERT ON rag.chunks FOR EACH ROW EXECUTE FUNCTION refuse()");
+write_file("$folder/new-$_.md", "# New\n\nText number $_.\n") for 1, 3;
+write_file("$folder/new-2.md", "# New\n\nPlease refuse me.\n");
+sync_does('docs', '2 0 0 5 1 2 2', 'documents that were stored with a refused one are stored');
+is( document('status, error', 'new-2.md'),
+	'error|refused by a trigger',
+	'the refused one tells why');
+$node->safe_psql('postgres', 'DROP TRIGGER refuse ON rag.chunks');
+sync_does('docs', '0 1 0 7 0 1 0', 'it is stored once nothing refuses it');
+unlink map { "$folder/new-$_.md" } 1 .. 3;
+sync_does('docs', '0 0 3 5 0 0 0', 'they are removed');
+
 # -- another precision of the model
 my $before =
   ask($node, 'SELECT md5(string_agg(embedding::text, chr(10) ORDER BY chunk_id)) FROM rag.chunks');

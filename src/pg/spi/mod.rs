@@ -18,4 +18,4 @@ pub use rights::{
     OwnerRights, Rights, as_caller, as_owner, as_source_owner, as_table_owner, owner_transaction,
 };
 pub(super) use row::{ReadRow, collect, read_rows};
-pub use row::{Row, filter_argument, uuid};
+pub use row::{Row, array_literal, column, filter_argument, uuid};

@@ -75,6 +75,32 @@ pub fn uuid(id: uuid::Uuid) -> pgrx::Uuid {
     pgrx::Uuid::from_bytes(*id.as_bytes())
 }
 
+/// Returns a parameter with one value of each item, as an array.
+pub fn column<'a, I, T>(items: &'a [I], value: impl Fn(&'a I) -> T) -> DatumWithOid<'a>
+where
+    T: IntoDatum,
+{
+    items.iter().map(value).collect::<Vec<T>>().into()
+}
+
+/// Returns the literal of an array of texts, for values that are arrays in a [`column`]: arrays of
+/// PostgreSQL cannot contain arrays of different lengths.
+pub fn array_literal(texts: &[String]) -> String {
+    let mut literal = String::from("{");
+    for (i, text) in texts.iter().enumerate() {
+        literal.push_str(if i == 0 { "\"" } else { ",\"" });
+        for c in text.chars() {
+            if matches!(c, '"' | '\\') {
+                literal.push('\\');
+            }
+            literal.push(c);
+        }
+        literal.push('"');
+    }
+    literal.push('}');
+    literal
+}
+
 /// Returns a filter's parameter. The filter casts each parameter, so a text can stand for another
 /// type.
 pub fn filter_argument(param: rag_filter::Param) -> DatumWithOid<'static> {

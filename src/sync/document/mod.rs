@@ -24,7 +24,7 @@ pub use self::{
     change::{remove, update},
     json::read as read_json,
 };
-use super::indexer::{DocumentOrigin, ExtractedDocument, Indexer, PreparedDocument};
+use super::indexer::{self, DocumentOrigin, ExtractedDocument, Indexer, PreparedDocument};
 use crate::{
     catalog::{
         collections::Collection,
@@ -275,19 +275,23 @@ impl DocumentAdder<'_> {
     }
 
     fn store(&mut self) -> Result<(), Error> {
-        let mut waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.waiting);
         self.chunks = 0;
-        let documents = waiting.iter_mut().map(|(_, document)| document);
-        let embeddings = self.indexer.embed(self.client, documents)?;
-        for (place, document) in waiting {
-            let stored = self.indexer.store_with_repair(&document, &embeddings)?;
-            let added = &mut self.added[place];
-            added.action = if stored.added {
-                AddAction::Added
-            } else {
-                AddAction::Updated
-            };
-            added.chunks = stored.chunks as i32;
+        let (places, mut documents): (Vec<usize>, Vec<PreparedDocument>) =
+            waiting.into_iter().unzip();
+        let embeddings = self.indexer.embed(self.client, &mut documents)?;
+        let mut places = places.into_iter();
+        for group in indexer::groups(&documents) {
+            let stored = self.indexer.store_with_repair(group, &embeddings)?;
+            for (place, stored) in places.by_ref().zip(stored) {
+                let added = &mut self.added[place];
+                added.action = if stored.added {
+                    AddAction::Added
+                } else {
+                    AddAction::Updated
+                };
+                added.chunks = stored.chunks as i32;
+            }
         }
         Ok(())
     }

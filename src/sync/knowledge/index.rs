@@ -278,19 +278,19 @@ impl Reader for KnowledgeIndexer<'_> {
                 labels,
             },
         };
-        let mut prepared = self.indexer.prepare(ExtractedDocument {
+        let mut prepared = [self.indexer.prepare(ExtractedDocument {
             id,
             origin,
             text,
             content,
-        })?;
-        let embeddings = with_client(|client| self.indexer.embed(client, [&mut prepared]))?;
+        })?];
+        let embeddings = with_client(|client| self.indexer.embed(client, &mut prepared))?;
         let stored = self.indexer.store_with_repair(&prepared, &embeddings)?;
         quotas::check(&self.indexer.collection)?;
         self.documents.push(IndexedDocument {
             id,
             hash,
-            chunks: stored.chunks,
+            chunks: stored.iter().map(|stored| stored.chunks).sum(),
         });
         Ok(ControlFlow::Continue(()))
     }

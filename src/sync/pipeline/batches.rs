@@ -16,7 +16,7 @@ use crate::{
     error::Error,
     models::embedding::PendingEmbeddings,
     pg::{spi::as_owner, transaction::transaction},
-    sync::indexer::{Embeddings, KeyedText, PreparedDocument},
+    sync::indexer::{self, Embeddings, KeyedText, PreparedDocument, StoreResult},
     types::vector::OwnedVector,
 };
 
@@ -108,8 +108,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Waits for the embeddings of the oldest batch, and writes each of its documents in its own
-    /// transaction.
+    /// Waits for the embeddings of the oldest batch, and writes its documents.
     fn store_oldest(&mut self) -> Result<(), Error> {
         let Some(batch) = self.queue.in_flight.pop_front() else {
             return Ok(());
@@ -124,9 +123,9 @@ impl Pipeline<'_> {
         }
         let mut embedded: HashSet<EmbeddingKey> = embeddings.keys().collect();
         embeddings.share(&computed);
-        for document in &batch.documents {
-            self.report.current_uri = Some(document.origin.uri.clone());
-            self.store(document, &embeddings, &mut embedded)?;
+        let documents = self.without_refused(batch.documents)?;
+        for group in indexer::groups(&documents) {
+            self.store(group, &embeddings, &mut embedded)?;
             self.report.tick()?;
         }
         self.queue.recent.push_back(computed);
@@ -169,43 +168,46 @@ impl Pipeline<'_> {
         Ok(computed)
     }
 
-    /// Writes one document. An error that concerns only this document is recorded and does not end
-    /// the run. Chunks whose key is not yet in `embedded` count as newly embedded, and their keys
-    /// are added to it.
+    /// Records that documents cannot be indexed whose texts the model's server refuses. Returns the
+    /// others.
+    fn without_refused(
+        &mut self,
+        documents: Vec<PreparedDocument>,
+    ) -> Result<Vec<PreparedDocument>, Error> {
+        let mut others = Vec::with_capacity(documents.len());
+        for document in documents {
+            let mut keys = document.keys.iter();
+            match keys.find_map(|key| self.queue.refused.get(key)) {
+                None => others.push(document),
+                Some(refusal) => {
+                    let (message, hint) = (refusal.message.clone(), refusal.hint.clone());
+                    let uri = document.origin.uri;
+                    self.fail(&Failure::new(uri, Stage::Embed, message, hint))?;
+                }
+            }
+        }
+        Ok(others)
+    }
+
+    /// Writes a [group](indexer::groups) of documents in one transaction. If that fails, writes
+    /// each in its own. An error that concerns only one document is recorded and does not end the
+    /// run. Chunks whose key is not yet in `embedded` count as newly embedded, and their keys are
+    /// added to it.
     fn store(
         &mut self,
-        document: &PreparedDocument,
+        group: &[PreparedDocument],
         embeddings: &Embeddings,
         embedded: &mut HashSet<EmbeddingKey>,
     ) -> Result<(), Error> {
-        let (uri, keys) = (&document.origin.uri, &document.keys);
-        if let Some(refusal) = keys.iter().find_map(|key| self.queue.refused.get(key)) {
-            let (message, hint) = (refusal.message.clone(), refusal.hint.clone());
-            return self.fail(&Failure::new(&**uri, Stage::Embed, message, hint));
-        }
-        let began = Instant::now();
-        let written = self.healing(|| {
-            if !as_owner(|owner| sources::exists(owner, self.source))? {
-                return Err(crate::run::process::source_dropped(&self.source.name));
-            }
-            let stored = self.indexer.store(document, embeddings)?;
-            self.report.warn(uri, &document.content.warnings)?;
-            Ok(stored)
-        });
-        self.report.times.store += began.elapsed().as_secs_f64();
-        match written {
+        let Some(PreparedDocument { origin, .. }) = group.first() else {
+            return Ok(());
+        };
+        self.report.current_uri = Some(origin.uri.clone());
+        match self.write(group, embeddings) {
             Ok(stored) => {
-                let counts = &mut self.report.counts;
-                *(if stored.added {
-                    &mut counts.added
-                } else {
-                    &mut counts.updated
-                }) += 1;
-                counts.with_warnings += i64::from(!document.content.warnings.is_empty());
-                let old = keys.iter().filter(|key| !embedded.insert(**key)).count();
-                counts.chunks_written += stored.chunks as i64;
-                counts.chunks_reused += old as i64;
-                counts.chunks_embedded += (keys.len() - old) as i64;
+                for (document, stored) in group.iter().zip(stored) {
+                    self.count(document, stored, embedded);
+                }
                 if self.indexer.collection.model.is_none() {
                     // the partition exists now
                     self.indexer.collection =
@@ -214,12 +216,58 @@ impl Pipeline<'_> {
                 Ok(())
             }
             Err(error) if error.cause().ends_run() => Err(error),
+            Err(_) if group.len() > 1 => group
+                .iter()
+                .try_for_each(|one| self.store(std::slice::from_ref(one), embeddings, embedded)),
             Err(error) => self.fail(&Failure::new(
-                &**uri,
+                &*origin.uri,
                 Stage::Store,
                 error.message,
                 error.hint,
             )),
         }
+    }
+
+    /// Writes documents and their warnings in one transaction.
+    fn write(
+        &mut self,
+        documents: &[PreparedDocument],
+        embeddings: &Embeddings,
+    ) -> Result<Vec<StoreResult>, Error> {
+        let began = Instant::now();
+        let written = self.healing(|| {
+            if !as_owner(|owner| sources::exists(owner, self.source))? {
+                return Err(crate::run::process::source_dropped(&self.source.name));
+            }
+            let stored = self.indexer.store(documents, embeddings)?;
+            for document in documents {
+                let warnings = &document.content.warnings;
+                self.report.warn(&document.origin.uri, warnings)?;
+            }
+            Ok(stored)
+        });
+        self.report.times.store += began.elapsed().as_secs_f64();
+        written
+    }
+
+    /// Counts a stored document.
+    fn count(
+        &mut self,
+        document: &PreparedDocument,
+        stored: StoreResult,
+        embedded: &mut HashSet<EmbeddingKey>,
+    ) {
+        let counts = &mut self.report.counts;
+        *(if stored.added {
+            &mut counts.added
+        } else {
+            &mut counts.updated
+        }) += 1;
+        counts.with_warnings += i64::from(!document.content.warnings.is_empty());
+        let keys = document.keys.iter();
+        let old = keys.filter(|key| !embedded.insert(**key)).count();
+        counts.chunks_written += stored.chunks as i64;
+        counts.chunks_reused += old as i64;
+        counts.chunks_embedded += (document.keys.len() - old) as i64;
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! feed --events--> batch of documents --texts not stored yet--> rag-engine embed
-//!      --vectors--> a transaction for each document
+//!      --vectors--> a transaction for some documents
 //! ```
 //!
 //! The feed is `rag-engine ingest` ([`ingest`](super::ingest)) or the rows of a table

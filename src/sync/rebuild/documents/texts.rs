@@ -12,10 +12,7 @@ use serde_json::{Map, Value};
 
 use super::{Counts, PendingDocument, Target, embeddings, ids};
 use crate::{
-    catalog::{
-        documents::{StoredChunk, document_id},
-        partitions::Partition,
-    },
+    catalog::{documents::document_id, partitions::Partition, stored_documents::StoredChunk},
     engine::client::with_client,
     error::Error,
     pg::spi::{OwnerRights, uuid},
