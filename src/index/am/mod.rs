@@ -6,6 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`callbacks`] | the functions that PostgreSQL calls, and their arguments as safe types |
 //! | [`scan`] | the functions of a scan |
 //! | [`current`] | the row that a scan has returned last |
@@ -20,6 +21,7 @@
 //! | [`tid`] | conversion of row numbers |
 
 pub mod callbacks;
+pub mod collected;
 pub mod corruption;
 pub mod cost;
 pub mod current;

@@ -7,11 +7,14 @@ use pgrx::pg_sys;
 use rag_bm25::{Description, SegmentCache};
 use rag_pages::IndexError;
 
-use super::{collected, config::ConfigName, index_error};
+use super::{config::ConfigName, index_error};
 use crate::{
     error::Error,
     index::{
-        am::relation::{FileId, Index},
+        am::{
+            collected,
+            relation::{FileId, Index},
+        },
         pages::{BufferHints, RelationPages},
     },
 };

@@ -4,13 +4,13 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::Info;
 use rag_pages::{Block, PAGE_BYTES, ReadPages, Tid};
 
-use super::{Bm25, cache, collected, index_error, options::Bm25Options};
+use super::{Bm25, cache, index_error, options::Bm25Options};
 use crate::{
     error::Error,
     index::{
         IndexProblem,
         am::{
-            AccessMethod,
+            AccessMethod, collected,
             corruption::corrupted_block,
             open::{OpenIndex, query_value},
             relation::{LockedIndex, relation_name, table_of},

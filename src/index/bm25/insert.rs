@@ -1,10 +1,11 @@
 //! Inserting the text of one row.
 
-use super::{cache, collected, tokens};
+use super::{cache, collected, index_error, tokens};
 use crate::{
     error::Error,
     index::am::{
         NewRow,
+        collected::is_collected,
         relation::{Index, Relation, Value},
     },
 };
@@ -16,10 +17,13 @@ pub fn insert(
     row: NewRow,
 ) -> Result<(), Error> {
     let opened = cache::open_to_insert(index)?;
+    if is_collected(table, row) {
+        return collected::add(index, &opened, value, row);
+    }
     let config = opened.config()?;
     let terms = value.with_text(|text| tokens::terms(config, text))?;
     if terms.is_empty() {
         return Ok(());
     }
-    collected::add(table, index, &opened, row, &terms)
+    rag_bm25::insert(&opened.pages(index), row.tid, &terms).map_err(|e| index_error(*index, e))
 }
