@@ -13,7 +13,7 @@ set -eu
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
-named_steps="$named_steps hnsw hnsw-growth bm25"
+named_steps="$named_steps hnsw hnsw-growth bm25 languages"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -50,6 +50,7 @@ measure() { # step
         BENCH_TEXT=$text BENCH_TANTIVY=$bench/tantivy/release/tantivy-peer \
         BENCH_OPENVINO=$pg_libdir/rag/openvino/libopenvino_c.so \
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
+        BENCH_ACCURACY=$target/release/examples/accuracy \
         BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
         tail -n 30 "$scratch/server.log" >&2
         fail "step $1 failed; the end of the server's log is above"
@@ -100,6 +101,7 @@ run_step() ( # in a subshell: the cluster ends with it
     fi
     [ "$1" != bm25 ] || prepare_text
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
+    [ "$1" != languages ] || cargo build --quiet --release -p rag-language --example accuracy
     say "step $1"
     make_scratch "bench-$1"
     # Sources are synced only when a step says so.

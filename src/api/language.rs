@@ -8,6 +8,7 @@ fn rag_detect_language(content: &str) -> &'static str {
 }
 
 #[pg_extern(sql = false, immutable, parallel_safe)]
-fn document_language(title: Option<&str>, content: Option<&str>) -> &'static str {
-    rag_language::of_document(title.unwrap_or_default(), content.unwrap_or_default())
+fn document_language(title: Option<&str>, content: Option<&str>) -> String {
+    let (title, content) = (title.unwrap_or_default(), content.unwrap_or_default());
+    rag_language::of_document(title, content, None)
 }

@@ -43,6 +43,39 @@ pub fn known_versions(
     Ok(found.into_iter().collect())
 }
 
+/// Number of documents whose languages stand for those of a source or a collection.
+const LANGUAGE_SAMPLE: i64 = 200;
+
+/// Returns the languages of some documents of a source, and how many of them have each. Without a
+/// source, or if it has no such documents, it is those of the collection.
+pub fn languages(
+    owner: &OwnerRights,
+    collection: &str,
+    source: Option<&str>,
+) -> Result<HashMap<String, u64>, Error> {
+    let count = |condition: &str| {
+        owner.query(
+            &format!(
+                "SELECT language, count(*) AS documents FROM (
+                     SELECT metadata ->> 'language' AS language FROM rag.documents
+                     WHERE collection = $1 AND {condition}
+                       AND metadata ->> 'language' <> 'und' LIMIT $3) AS d
+                 GROUP BY language"
+            ),
+            &[collection.into(), source.into(), LANGUAGE_SAMPLE.into()],
+            |row| {
+                let documents: i64 = row.required("documents")?;
+                Ok((row.required("language")?, documents.unsigned_abs()))
+            },
+        )
+    };
+    let mut found = count("source = $2")?;
+    if found.is_empty() {
+        found = count("$2 IS NOT DISTINCT FROM $2")?;
+    }
+    Ok(found.into_iter().collect())
+}
+
 /// Returns the hashes of those of some documents that are indexed with `chunking`.
 pub fn raw_hashes(
     owner: &OwnerRights,

@@ -24,7 +24,10 @@ use rag_protocol::{
 };
 use serde_json::{Map, Value};
 
-use super::chunk_metadata::{chunk_metadata, note_language};
+use super::{
+    chunk_metadata::{chunk_metadata, note_language},
+    usual_language::UsualLanguage,
+};
 use crate::{
     catalog::{
         chunks,
@@ -102,6 +105,7 @@ pub struct Indexer {
     pub collection: Collection,
     pub embedder: EmbeddingModel,
     pub model: ModelInfo,
+    pub usual_language: UsualLanguage,
 }
 
 impl Embeddings {
@@ -244,6 +248,7 @@ impl Indexer {
             collection,
             embedder,
             model,
+            usual_language: UsualLanguage::default(),
         })
     }
 
@@ -266,7 +271,7 @@ impl Indexer {
     /// Derives the chunks of a document.
     ///
     /// # Errors
-    /// The engine has split a character.
+    /// The engine has split a character, or a statement fails.
     pub fn prepare(&self, document: ExtractedDocument) -> Result<PreparedDocument, Error> {
         let ExtractedDocument {
             id,
@@ -282,7 +287,13 @@ impl Indexer {
             texts.push(embedded.text);
         }
         let mut metadata = std::mem::take(&mut content.metadata);
-        note_language(&mut metadata, &self.collection, &content.title.text, &text);
+        note_language(
+            &mut metadata,
+            &self.collection,
+            (&content.title.text, &text),
+            &self.usual_language,
+            origin.source.as_deref(),
+        )?;
         Ok(PreparedDocument {
             id,
             origin,

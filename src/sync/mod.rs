@@ -9,6 +9,7 @@
 //! | [`pipeline`] | the work of a run: reading, embedding and storing at the same time |
 //! | [`report`] | the progress of a run |
 //! | [`chunk_metadata`] | the metadata that chunks carry of their document, with its language |
+//! | [`usual_language`] | the language of short texts, from the documents around them |
 //! | [`labels`] | category and tags of documents whose text has not changed |
 //! | [`repair`] | documents that drifted, made new to the run |
 //! | [`document`] | documents that users add by SQL |
@@ -31,3 +32,4 @@ pub mod rebuild;
 pub mod repair;
 pub mod report;
 pub mod table;
+mod usual_language;

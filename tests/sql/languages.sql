@@ -160,3 +160,30 @@ DROP FUNCTION ranked;
 DROP TABLE by_index, by_operator;
 DROP TABLE posts CASCADE;
 SELECT rag_drop_collection('mixed'), rag_drop_collection('one');
+
+-- the script decides before names and codes in Latin letters
+SELECT text, rag_detect_language(text) FROM (VALUES
+    ('アップデート後、AquaPump X200にE-105が表示され、12分後に停止します。'),
+    ('E-117 エラーが出る'), ('AquaPump X200 이 물이 샙니다'), ('AquaPump X200 รั่ว'),
+    ('设备显示错误E-117'), ('北京大学'), ('AquaPump X200')) AS t (text);
+-- short texts have the language of most others
+SELECT rag_create_collection('tickets', text_config => 'auto');
+SELECT uri, action FROM rag_add_documents(jsonb_build_array(
+    jsonb_build_object('uri', 'first', 'content', 'E-117'),
+    jsonb_build_object('uri', 'a', 'content', 'Die Pumpe verliert seit gestern Wasser.'),
+    jsonb_build_object('uri', 'b', 'content', 'Der Motor wird nach einer Stunde zu heiß.'),
+    jsonb_build_object('uri', 'c', 'content', 'Das Gerät zeigt etwas, das ich nicht kenne.')),
+    'tickets') ORDER BY uri COLLATE "C";
+SELECT uri, action FROM rag_add_documents(jsonb_build_array(
+    jsonb_build_object('uri', 'short', 'content', 'AquaPump X200'),
+    jsonb_build_object('uri', 'script', 'content', '北京大学'),
+    jsonb_build_object('uri', 'english', 'content', 'The pump has been leaking since yesterday.')),
+    'tickets') ORDER BY uri COLLATE "C";
+SELECT uri, metadata ->> 'language' AS language FROM rag.documents
+    WHERE collection = 'tickets' ORDER BY uri COLLATE "C";
+-- and those of an application that of their document
+SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000003",
+    "uri": "app", "text": "Sikkerhed"}, {"chunk_id": "00000000-0000-0000-0000-000000000004",
+    "uri": "app", "text": "Hvor er det nærmeste hospital nu, og hvad skal jeg gøre?"}]',
+    'tickets');
+SELECT content, metadata FROM rag.chunks WHERE collection = 'tickets' AND uri = 'app' ORDER BY 1;

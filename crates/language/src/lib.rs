@@ -1,11 +1,15 @@
 //! The language of a text, and the text search configuration for it.
 //!
-//! [`detect`] compares the script and the trigrams of a text with those of 70 languages (crate
-//! `whatlang`). Its answer is stored with the document, so that a later version of the crate does
-//! not change what an index has. [`config_name`] says which of PostgreSQL's configurations makes
-//! words of a language: one with stems and stop words, or `simple`.
+//! [`detect`] looks at the [script](script) first, then at [frequent words](words), and last at
+//! trigrams (crate `whatlang`). Its answer is stored with the document, so that a later version
+//! does not change what an index has. [`config_name`] says which of PostgreSQL's configurations
+//! makes words of a language: one with stems and stop words, or `simple`.
 
-use whatlang::{Lang, detect as guess};
+mod detect;
+mod script;
+mod words;
+
+pub use detect::{detect, most_usual, of_document};
 
 /// The language of a text that is too short, or of no language.
 pub const UNDETERMINED: &str = "und";
@@ -15,12 +19,6 @@ pub const AUTO: &str = "rag.auto";
 pub const KEY: &str = "language";
 /// The configuration of languages that have no other one.
 pub const SIMPLE: &str = "simple";
-/// Number of bytes of a text that are read. More do not change the answer.
-const READ_BYTES: usize = 8 << 10;
-/// Number of letters below which the answer would be a guess.
-const LEAST_LETTERS: usize = 12;
-/// Answers with less confidence are guesses, 0 to 1. For long texts it is 1.
-const LEAST_CONFIDENCE: f64 = 0.1;
 
 /// A language with a configuration: its code of ISO 639-1, and the names that it also has.
 struct Configured {
@@ -74,32 +72,6 @@ const CONFIGURED: [Configured; 28] = [
     of("yi", &["yid"], "yiddish"),
 ];
 
-/// Returns the language of a document. The title counts where the text is short.
-pub fn of_document(title: &str, text: &str) -> &'static str {
-    match detect(text) {
-        UNDETERMINED => detect(&format!("{title}\n{text}")),
-        language => language,
-    }
-}
-
-/// Returns the language of a text: a code of ISO 639-1 such as `de`, one of ISO 639-3 for a
-/// language without, or [`UNDETERMINED`]. Of a text in several languages it is the one that has
-/// the most of the beginning.
-pub fn detect(text: &str) -> &'static str {
-    let text = &text[..text.floor_char_boundary(READ_BYTES)];
-    let letters = text.chars().filter(|c| c.is_alphabetic());
-    match guess(text) {
-        Some(info) if info.script().langs().len() == 1 => code(info.lang()),
-        Some(info)
-            if letters.take(LEAST_LETTERS).count() == LEAST_LETTERS
-                && info.confidence() >= LEAST_CONFIDENCE =>
-        {
-            code(info.lang())
-        }
-        _ => UNDETERMINED,
-    }
-}
-
 /// Returns the text search configuration, in the schema `pg_catalog`, for a language: a code as
 /// [`detect`] returns it, with a region or without (`de-CH`), or the name of the configuration.
 pub fn config_name(language: &str) -> &'static str {
@@ -116,26 +88,6 @@ pub fn config_name(language: &str) -> &'static str {
 pub fn config_names() -> impl Iterator<Item = &'static str> {
     let names = CONFIGURED.iter().map(|configured| configured.config);
     names.chain([SIMPLE])
-}
-
-fn code(language: Lang) -> &'static str {
-    let configured = CONFIGURED
-        .iter()
-        .find(|configured| configured.others.contains(&language.code()));
-    match (configured, language) {
-        (Some(configured), _) => configured.code,
-        (None, Lang::Cmn) => "zh",
-        (None, Lang::Jpn) => "ja",
-        (None, Lang::Kor) => "ko",
-        (None, Lang::Pol) => "pl",
-        (None, Lang::Ces) => "cs",
-        (None, Lang::Ukr) => "uk",
-        (None, Lang::Bul) => "bg",
-        (None, Lang::Heb) => "he",
-        (None, Lang::Tha) => "th",
-        (None, Lang::Vie) => "vi",
-        (None, other) => other.code(),
-    }
 }
 
 #[cfg(test)]
@@ -198,32 +150,12 @@ mod tests {
     ];
 
     #[test]
-    fn languages_are_detected() {
+    fn configurations_belong_to_languages() {
         for (code, config, text) in TEXTS {
             assert_eq!(detect(text), code, "{text}");
             assert_eq!(config_name(code), config);
         }
-    }
-
-    #[test]
-    fn texts_without_a_language_are_undetermined() {
-        for text in ["", " \n", "42", "a", "ok", "¯\\_(ツ)_/¯ 17 %", "https://"] {
-            let language = detect(text);
-            assert!(
-                [UNDETERMINED, "ja"].contains(&language),
-                "{text}: {language}"
-            );
-        }
         assert_eq!(config_name(UNDETERMINED), SIMPLE);
-    }
-
-    #[test]
-    fn the_longer_part_decides() {
-        let german = TEXTS[1].2;
-        let mixed = format!("Summary: houses were sold.\n\n{german} {german} {german}");
-        assert_eq!(detect(&mixed), "de");
-        let far = format!("{}{}", TEXTS[0].2.repeat(200), german.repeat(2000));
-        assert_eq!(detect(&far), "en", "the beginning");
     }
 
     #[test]

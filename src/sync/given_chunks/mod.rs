@@ -277,11 +277,22 @@ impl Upsert<'_> {
         self.indexer.text(&title, "", &chunk.text)
     }
 
-    /// A chunk of an application has a language of its own.
-    fn chunk_metadata(&self, chunk: &GivenChunk) -> Map<String, Value> {
+    /// A chunk of an application has a language of its own. That of a short one is told by the
+    /// chunks of its document that come with it, `around`.
+    fn chunk_metadata(
+        &self,
+        chunk: &GivenChunk,
+        around: &str,
+    ) -> Result<Map<String, Value>, Error> {
         let mut metadata = chunk.metadata.clone();
-        chunk_metadata::note_language(&mut metadata, self.collection, "", &chunk.text);
-        chunk_metadata::chunk_metadata(&metadata, self.collection)
+        chunk_metadata::note_language(
+            &mut metadata,
+            self.collection,
+            (around, &chunk.text),
+            &self.indexer.usual_language,
+            None,
+        )?;
+        Ok(chunk_metadata::chunk_metadata(&metadata, self.collection))
     }
 
     fn store(
@@ -305,6 +316,7 @@ impl Upsert<'_> {
         stored::set_positions(owner, self.collection, &moved)?;
 
         let positions: HashMap<ChunkId, Position> = after.iter().map(|p| (p.id, *p)).collect();
+        let texts = texts_of_documents(new);
         let rows = new.iter().zip(keys).map(|(chunk, key)| {
             let position = positions.get(&chunk.id).copied();
             Ok(GivenRow {
@@ -312,7 +324,10 @@ impl Upsert<'_> {
                 given_id: chunk.given_id.as_deref(),
                 page: chunk.page,
                 content: &chunk.text,
-                metadata: Value::Object(self.chunk_metadata(chunk)).to_string(),
+                metadata: {
+                    let around = texts.get(&chunk.document).map_or("", String::as_str);
+                    Value::Object(self.chunk_metadata(chunk, around)?).to_string()
+                },
                 key: *key,
                 embedding: match &chunk.embedding {
                     Some(embedding) => embedding,
@@ -325,6 +340,22 @@ impl Upsert<'_> {
         stored::finish(owner, self.collection, &ids)?;
         Ok(())
     }
+}
+
+/// Number of bytes of a document's text that tell the language of its short chunks.
+const TEXT_AROUND: usize = 1 << 10;
+
+/// Returns the beginnings of the texts of documents, as far as some chunks have them.
+fn texts_of_documents(chunks: &[&GivenChunk]) -> HashMap<DocumentId, String> {
+    let mut texts: HashMap<DocumentId, String> = HashMap::new();
+    for chunk in chunks {
+        let text = texts.entry(chunk.document).or_default();
+        if text.len() < TEXT_AROUND {
+            text.push_str(&chunk.text[..chunk.text.floor_char_boundary(TEXT_AROUND)]);
+            text.push('\n');
+        }
+    }
+    texts
 }
 
 /// Returns the key of an embedding that an application has computed. It differs from those of

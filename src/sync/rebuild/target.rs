@@ -50,6 +50,7 @@ impl Target {
             collection: wanted,
             embedder,
             model,
+            usual_language: Default::default(),
         };
         let (wanted, chunking) = (&indexer.collection, indexer.chunking());
         let description = json!({
