@@ -1,11 +1,16 @@
-//! `rag-model`: writes the ONNX graphs of an encoder from its `model.safetensors`. See the library.
+//! `rag-model`: fetches models, and writes the ONNX graphs of an encoder from its
+//! `model.safetensors`. See the library.
+
+mod fetch;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use rag_definition::model::Precision;
 use rag_model::convert::{Conversion, convert};
-use rag_protocol::{EngineError, ErrorKind};
+use rag_protocol::{EngineError, ErrorKind, ingest::Network};
+
+use crate::fetch::{DEFAULT_ENDPOINT, Fetch, fetch};
 
 /// Prepares embedding models for rag-engine.
 #[derive(Parser)]
@@ -15,8 +20,8 @@ struct Arguments {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 a file could not be read or written, 2 wrong \
-    usage, \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 a file could not be fetched, read or \
+                          written, 2 wrong usage, \
                           3 the model is damaged, has another checksum, or is of a kind that \
                           cannot be converted.";
 
@@ -38,6 +43,27 @@ enum Command {
         /// Folder to write into; may be the same one.
         out_dir: PathBuf,
     },
+    /// Fetch the files of a published model that convert needs. Files that are there are kept, and
+    /// a file that was broken off is continued.
+    #[command(after_help = EXIT_CODES)]
+    Fetch {
+        /// Branch, tag or commit. The commit is printed; with it the same files are fetched.
+        #[arg(long, default_value = "main")]
+        revision: String,
+        /// Address of the hub.
+        #[arg(long, value_name = "URL", default_value = DEFAULT_ENDPOINT)]
+        endpoint: String,
+        /// Host that is allowed although its address is not public; can be repeated.
+        #[arg(long, value_name = "HOST")]
+        allow_private_host: Vec<String>,
+        /// http://host:port of a proxy.
+        #[arg(long, value_name = "URL")]
+        proxy: Option<String>,
+        /// The model, as owner/name.
+        repository: String,
+        /// Folder to write into.
+        dir: PathBuf,
+    },
 }
 
 fn precision(text: &str) -> Result<Precision, String> {
@@ -49,33 +75,62 @@ fn precision(text: &str) -> Result<Precision, String> {
 }
 
 fn main() -> ExitCode {
-    let Command::Convert {
-        precision,
-        sha256,
-        safetensors_dir,
-        out_dir,
-    } = Arguments::parse().command;
-    let conversion = Conversion {
-        from: &safetensors_dir,
-        to: &out_dir,
-        precisions: &precision,
-        sha256: sha256.as_deref(),
+    let result = match Arguments::parse().command {
+        Command::Convert {
+            precision,
+            sha256,
+            safetensors_dir,
+            out_dir,
+        } => print_written(&Conversion {
+            from: &safetensors_dir,
+            to: &out_dir,
+            precisions: &precision,
+            sha256: sha256.as_deref(),
+        }),
+        Command::Fetch {
+            revision,
+            endpoint,
+            allow_private_host,
+            proxy,
+            repository,
+            dir,
+        } => print_fetched(&Fetch {
+            repository: &repository,
+            revision: &revision,
+            endpoint: &endpoint,
+            to: &dir,
+            network: &Network {
+                allowed_private_hosts: allow_private_host,
+                proxy,
+                silence_seconds: None,
+            },
+        }),
     };
-    match convert(&conversion) {
-        Ok(written) => {
-            for path in written {
-                println!("{}", path.display());
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            report(&error);
-            match error.kind {
-                ErrorKind::InvalidModel | ErrorKind::Unsupported => ExitCode::from(3),
-                _ => ExitCode::FAILURE,
-            }
-        }
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    report(&error);
+    match error.kind {
+        ErrorKind::InvalidModel | ErrorKind::Unsupported => ExitCode::from(3),
+        ErrorKind::InvalidRequest => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
     }
+}
+
+fn print_written(conversion: &Conversion) -> Result<(), EngineError> {
+    for path in convert(conversion)? {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+fn print_fetched(model: &Fetch) -> Result<(), EngineError> {
+    let fetched = fetch(model)?;
+    println!("commit {}", fetched.commit);
+    for (file, is_new) in fetched.files {
+        println!("{} {file}", if is_new { "fetched" } else { "kept" });
+    }
+    Ok(())
 }
 
 fn report(error: &EngineError) {

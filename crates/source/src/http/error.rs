@@ -82,7 +82,7 @@ impl HttpError {
     }
 
     /// Converts an error of reading a body.
-    pub(super) fn of_io(host: &str, error: io::Error) -> Self {
+    pub fn of_io(host: &str, error: io::Error) -> Self {
         error
             .downcast::<Self>()
             .unwrap_or_else(|error| Self::of(host, false, "body", &error))
