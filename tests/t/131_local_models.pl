@@ -91,6 +91,43 @@ like($unranked->{err}, qr/NOTICE: .* the results are not reranked by model "noth
 # -- another family as the embedding model, and the memory of all
 is( ask($node, "SET rag.model_dir = '$embedder'; SELECT cardinality(rag_embed('hello')::real[])"),
 	'24', 'a model of the family ModernBERT embeds');
+# -- a folder needs no settings: its prompts are read before queries and passages
+my $prompted = "$root/layout-e5";
+for my $model ([ folder => '' ], [ given => 'query: ', 'passage: ' ], [ plain => '', '' ])
+{
+	my ($name, $query, $passage) = @$model;
+	my $more = defined $passage
+		? qq{, "queryPrefix": "$query", "passagePrefix": "$passage"} : '';
+	$node->safe_psql('postgres', qq{SELECT rag_create_model('$name', 'embedding', 'local',
+		'{"path": "$prompted"$more}')});
+}
+sub embedded
+{
+	my ($model, $purpose, $text) = @_;
+	return qq{rag_embed('$text', '$model', purpose => '$purpose')::text};
+}
+for my $purpose ('query', 'passage')
+{
+	my $found  = embedded('folder', $purpose, 'red');
+	my @others = (embedded('given', $purpose, 'red'),
+		embedded('plain', $purpose, "$purpose: red"), embedded('plain', $purpose, 'red'));
+	is( ask($node, 'SELECT ' . join(', ', map { "$found = $_" } @others)),
+		't|t|f', "the folder says what is read before a $purpose");
+}
+is( ask($node, q{SELECT count(DISTINCT fingerprint) || ' ' || count(DISTINCT fingerprint)
+		FILTER (WHERE name <> 'plain') FROM rag.models
+		WHERE name IN ('folder', 'given', 'plain')}),
+	'2 1', 'a prompt of the folder and an equal prefix have one fingerprint');
+$node->safe_psql('postgres', q{SELECT rag_create_collection('prompted', model => 'folder');
+	SELECT rag_add_document('The server keeps a red key.', 'red', collection => 'prompted')});
+is( ask($node, q{SELECT embedding::text = rag_embed(content, 'given', purpose => 'passage')::text
+		FROM rag.chunks WHERE collection = 'prompted'}),
+	't', 'documents get the prompt of passages');
+is(ask($node, q{SELECT abs(vector_score - (1 - (c.embedding
+			<=> rag_embed('red', 'given', purpose => 'query')))) < 1e-5
+		FROM rag_search('red', 'prompted', mode => 'vector') s JOIN rag.chunks c USING (chunk_id)}),
+	't', 'and searches that of queries');
+
 configure($node, 'rag.model_memory', '1MB');
 error_like(await_error('54000'),
 	'54000', 'does not fit into memory', 'rag.model_memory', 'a model that is too large');

@@ -104,6 +104,7 @@ impl Client {
     fn embed(&mut self, priority: Priority, texts: &[String]) -> (Vec<Vec<f32>>, Vec<usize>) {
         let task = Task::Embed {
             priority,
+            purpose: None,
             texts: texts.to_vec(),
         };
         frame::write(

@@ -26,6 +26,7 @@ pub fn run(socket: &Path, model: ModelRef, texts: Vec<String>) -> Result<(), Eng
     let mut stream = UnixStream::connect(socket).map_err(|e| broken(&e))?;
     let task = Task::Embed {
         priority: Priority::Query,
+        purpose: None,
         texts: texts.clone(),
     };
     frame::write(&mut stream, &Request { id: 1, model, task }, &[]).map_err(|e| broken(&e))?;

@@ -150,6 +150,7 @@ fn a_model_does_only_what_it_is_for() {
     let scorer = converted("bert-score");
     let task = Task::Embed {
         priority: Priority::Query,
+        purpose: None,
         texts: vec!["a".into()],
     };
     let error = engine.ask(&model(scorer.path(), Precision::Fp32), task);

@@ -213,6 +213,7 @@ fn other_models_and_tasks_are_refused() {
     let embedder = converted("bert");
     let task = Task::Embed {
         priority: Priority::Query,
+        purpose: None,
         texts: vec!["a".into()],
     };
     let late_embedder = late(embedder.path(), Precision::Fp32);

@@ -7,6 +7,7 @@ mod embedding;
 mod families;
 mod ingesting;
 mod late;
+mod layouts;
 mod malformed;
 mod models;
 mod preparing;

@@ -129,7 +129,11 @@ impl Config {
     /// `FileNotFound`; `InvalidModel` if a field is missing or of another type; `Unsupported` for a
     /// model that cannot be converted.
     pub fn read(dir: &Path) -> Result<Self, EngineError> {
-        Self::parse(&Fields::read(dir)?)
+        let fields = Fields::read(dir)?;
+        Self::parse(&fields).map_err(|error| match error.detail {
+            Some(_) => error,
+            None => error.detail(format!("\"{}\" describes it.", fields.path.display())),
+        })
     }
 
     pub(crate) fn parse(fields: &Fields) -> Result<Self, EngineError> {

@@ -31,7 +31,10 @@ pub(crate) fn output(
         return Ok(());
     }
     // rag-engine does the rest
-    if !settings.steps.is_empty() || matches!(settings.pooling, Pooling::Last | Pooling::Max) {
+    if !settings.steps.is_empty()
+        || !settings.normalizes
+        || matches!(settings.pooling, Pooling::Last | Pooling::Max)
+    {
         writer
             .graph
             .node("Identity", &[hidden], &["last_hidden_state"], &[]);

@@ -11,8 +11,8 @@
 //!  1_Pooling/config.json ─ settings ──┘
 //! ```
 //!
-//! * [`settings`]: dimensions, token limit and pooling of a folder, and [`steps`] after it;
-//!   `rag-engine` uses them, too;
+//! * [`settings`]: dimensions, token limit and pooling of a folder, [`steps`] after it, and
+//!   `prompts` before a text; `modules` is their order. `rag-engine` uses them, too;
 //! * [`config`]: the shape of an encoder, whatever its family;
 //! * [`safetensors`]: reads and validates weights;
 //! * [`graph`](mod@graph): the encoder as a graph, in 32-bit floats or 8-bit integers
@@ -33,7 +33,9 @@ pub mod convert;
 pub mod graph;
 mod head;
 pub mod identity;
+mod modules;
 pub mod onnx;
+mod prompts;
 pub mod protobuf;
 pub mod quantize;
 mod relative;

@@ -6,18 +6,21 @@
 //! | `sentence_bert_config.json` | `max_seq_length` | the next line |
 //! | `tokenizer_config.json` | `model_max_length` | the positions, at most 8192; 512 if unknown |
 //! | `1_Pooling/config.json` | how token vectors are combined | the mean |
-//! | `modules.json` | the folder of the pooling, and steps after it | none |
+//! | `modules.json` | the folder of the pooling, and steps after it: see [`crate::modules`] | length 1 |
 //! | `2_Dense/` | a layer after pooling: see [`crate::steps`] | none |
+//! | `config_sentence_transformers.json` | [`crate::prompts`], `truncate_dim` | none |
 
 use std::{io, path::Path};
 
-use rag_protocol::{EngineError, ErrorKind};
+use rag_protocol::{EngineError, ErrorKind, embed::Prompts};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
     config::{Fields, MOST_TOKENS},
     invalid,
+    modules::Modules,
+    prompts::SentenceConfig,
     steps::{DenseStep, MOST_DIMENSIONS, dense_steps},
     unreadable,
 };
@@ -76,6 +79,12 @@ pub struct Settings {
     pub steps: Vec<DenseStep>,
     /// Further steps after pooling, which a graph must include.
     pub further_steps: Vec<String>,
+    /// True if vectors have length 1.
+    pub normalizes: bool,
+    /// Number of the first elements of a vector that are kept, if the folder says so.
+    pub truncated: Option<usize>,
+    /// What is read before queries and passages.
+    pub prompts: Prompts,
 }
 
 impl Settings {
@@ -92,10 +101,13 @@ impl Settings {
         }
         let modules = Modules::read(dir)?;
         let pooling = pooling(dir, &modules.pooling)?;
+        let sentence = SentenceConfig::read(dir)?;
+        sentence.check_pooling(dir, &modules.pooling)?;
         let steps = dense_steps(dir, &modules.dense, hidden_size)?;
+        let dimensions = steps.last().map_or(hidden_size, |step| step.outputs);
         Ok(Self {
             hidden_size,
-            dimensions: steps.last().map_or(hidden_size, |step| step.outputs),
+            dimensions,
             words: fields.words(),
             max_tokens: max_tokens(dir, &fields)?,
             max_positions: fields.most_tokens().unwrap_or(MOST_TOKENS).min(MOST_TOKENS),
@@ -104,6 +116,9 @@ impl Settings {
             pooling_folder: modules.pooling,
             steps,
             further_steps: modules.further,
+            normalizes: modules.normalizes,
+            truncated: sentence.truncated(dimensions)?,
+            prompts: sentence.prompts()?,
         })
     }
 }
@@ -145,49 +160,6 @@ fn max_tokens(dir: &Path, fields: &Fields) -> Result<usize, EngineError> {
     match tokens {
         0..=2 => Err(fields.invalid(format!("it has {tokens} positions"))),
         _ => Ok(tokens),
-    }
-}
-
-/// The steps of `modules.json`.
-struct Modules {
-    pooling: String,
-    dense: Vec<String>,
-    further: Vec<String>,
-}
-
-impl Modules {
-    fn read(dir: &Path) -> Result<Self, EngineError> {
-        #[derive(Deserialize)]
-        struct Module {
-            r#type: String,
-            #[serde(default)]
-            path: String,
-        }
-        let path = dir.join("modules.json");
-        let mut modules = Self {
-            pooling: "1_Pooling".into(),
-            dense: vec![],
-            further: vec![],
-        };
-        for module in optional::<Vec<Module>>(&path)?.unwrap_or_default() {
-            let class = module.r#type.rsplit('.').next().unwrap_or_default();
-            let is_plain = |path: &str| !path.is_empty() && !path.contains(['/', '\\']);
-            if ["Pooling", "Dense"].contains(&class)
-                && (!is_plain(&module.path) || module.path == "..")
-            {
-                return Err(invalid(
-                    &path,
-                    format!("the path \"{}\" is not a folder's name", module.path),
-                ));
-            }
-            match class {
-                "Transformer" | "Normalize" => {}
-                "Pooling" => modules.pooling = module.path,
-                "Dense" => modules.dense.push(module.path),
-                _ => modules.further.push(class.to_owned()),
-            }
-        }
-        Ok(modules)
     }
 }
 

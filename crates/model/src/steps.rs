@@ -27,6 +27,8 @@ pub struct DenseStep {
     pub inputs: usize,
     pub outputs: usize,
     pub has_bias: bool,
+    /// True if its input is scaled to length 1.
+    pub is_normalized: bool,
     pub activation: StepActivation,
 }
 
@@ -36,13 +38,14 @@ pub struct DenseLayer {
     /// A row for each output.
     matrix: Vec<f32>,
     bias: Vec<f32>,
+    is_normalized: bool,
     activation: StepActivation,
 }
 
 /// Reads the settings of dense layers, and checks that they fit each other.
 pub(crate) fn dense_steps(
     dir: &Path,
-    folders: &[String],
+    folders: &[(String, bool)],
     hidden_size: usize,
 ) -> Result<Vec<DenseStep>, EngineError> {
     #[derive(Deserialize)]
@@ -53,13 +56,15 @@ pub(crate) fn dense_steps(
         bias: bool,
         #[serde(default)]
         activation_function: Option<String>,
+        #[serde(default)]
+        module_input_name: Option<String>,
     }
     fn yes() -> bool {
         true
     }
     let mut steps = vec![];
     let mut length = hidden_size;
-    for folder in folders {
+    for (folder, is_normalized) in folders {
         let path = dir.join(folder).join("config.json");
         let dense: Dense = required(&path)?;
         if dense.in_features != length || !(1..=MOST_DIMENSIONS).contains(&dense.out_features) {
@@ -70,6 +75,13 @@ pub(crate) fn dense_steps(
                     dense.out_features, dense.in_features
                 ),
             ));
+        }
+        let input = dense.module_input_name.as_deref();
+        if let Some(other) = input.filter(|input| *input != "sentence_embedding") {
+            return Err(
+                invalid(&path, format!("its input \"{other}\" is not supported"))
+                    .hint("Supported is sentence_embedding, the vector after pooling."),
+            );
         }
         let name = dense.activation_function.unwrap_or_default();
         // the default of the library
@@ -90,6 +102,7 @@ pub(crate) fn dense_steps(
             inputs: dense.in_features,
             outputs: length,
             has_bias: dense.bias,
+            is_normalized: *is_normalized,
             activation,
         });
     }
@@ -116,6 +129,7 @@ impl DenseStep {
             } else {
                 vec![0.0; self.outputs]
             },
+            is_normalized: self.is_normalized,
             activation: self.activation,
         })
     }
@@ -123,10 +137,19 @@ impl DenseStep {
 
 impl DenseLayer {
     pub fn apply(&self, vector: &[f32]) -> Vec<f32> {
+        let length = match self.is_normalized {
+            true => vector
+                .iter()
+                .map(|v| f64::from(*v).powi(2))
+                .sum::<f64>()
+                .sqrt(),
+            false => 1.0,
+        };
+        let scale = if length > 0.0 { 1.0 / length } else { 1.0 };
         let rows = self.matrix.chunks_exact(vector.len().max(1));
         let sums = rows.zip(&self.bias).map(|(row, bias)| {
             let products = row.iter().zip(vector).map(|(a, b)| f64::from(a * b));
-            (products.sum::<f64>() + f64::from(*bias)) as f32
+            (products.sum::<f64>() * scale + f64::from(*bias)) as f32
         });
         sums.map(|sum| match self.activation {
             StepActivation::Identity => sum,
@@ -148,6 +171,7 @@ mod tests {
         let mut layer = DenseLayer {
             matrix: vec![1.0, 2.0, -3.0, 0.5],
             bias: vec![0.5, 1.0],
+            is_normalized: false,
             activation: StepActivation::Identity,
         };
         assert_eq!(layer.apply(&[2.0, 4.0]), [10.5, -3.0]);
@@ -155,6 +179,10 @@ mod tests {
         assert_eq!(layer.apply(&[2.0, 4.0]), [10.5, 0.0]);
         layer.activation = StepActivation::Tanh;
         assert_eq!(layer.apply(&[0.0, 0.0]), [0.5f32.tanh(), 1f32.tanh()]);
+        layer.activation = StepActivation::Identity;
+        layer.is_normalized = true;
+        assert_eq!(layer.apply(&[0.0, 4.0]), [2.5, 1.5]);
+        assert_eq!(layer.apply(&[0.0, 0.0]), [0.5, 1.0]);
     }
 
     #[test]
@@ -163,7 +191,7 @@ mod tests {
         fs::create_dir(dir.path().join("2_Dense")).unwrap();
         let read = |config: &str| {
             fs::write(dir.path().join("2_Dense/config.json"), config).unwrap();
-            dense_steps(dir.path(), &["2_Dense".into()], 8)
+            dense_steps(dir.path(), &[("2_Dense".into(), false)], 8)
         };
         let steps = read(r#"{"in_features": 8, "out_features": 4, "bias": false}"#).unwrap();
         assert_eq!((steps[0].outputs, steps[0].has_bias), (4, false));
@@ -176,6 +204,10 @@ mod tests {
             (
                 r#"{"in_features": 8, "out_features": 4, "activation_function": "a.Softplus"}"#,
                 "the activation \"a.Softplus\" is not supported",
+            ),
+            (
+                r#"{"in_features": 8, "out_features": 4, "module_input_name": "token_embeddings"}"#,
+                "its input \"token_embeddings\" is not supported",
             ),
         ] {
             assert_eq!(read(config).unwrap_err().detail.as_deref(), Some(detail));

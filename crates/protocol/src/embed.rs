@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     EngineError, ErrorKind,
+    call::Purpose,
     ingest::{Content, Splitting, Title},
 };
 
@@ -67,9 +68,29 @@ pub struct TokenRule {
     /// Maximum number of tokens of a text, special tokens included. None: as the folder says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// What the model reads before each chunk.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub prefix: String,
+    /// What the model reads before each chunk. None: as the folder says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+}
+
+/// What a model reads before a text, as its folder says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompts {
+    pub query: String,
+    pub passage: String,
+}
+
+impl Prompts {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn of(&self, purpose: Purpose) -> &str {
+        match purpose {
+            Purpose::Query => &self.query,
+            Purpose::Passage => &self.passage,
+        }
+    }
 }
 
 /// The properties of a loaded model.
@@ -90,6 +111,9 @@ pub struct ModelInfo {
     pub identity: String,
     /// Mean cosine similarity of texts that have nothing to do with each other, 0 to 1.
     pub baseline: f32,
+    /// Not part of the hashes.
+    #[serde(default, skip_serializing_if = "Prompts::is_empty")]
+    pub prompts: Prompts,
 }
 
 /// Queries are answered between two slices of bulk work.
@@ -144,6 +168,9 @@ pub enum Task {
     /// Embeds the texts. The answer is [`Answer::Embeddings`].
     Embed {
         priority: Priority,
+        /// None: the texts are read as they are, without a prompt of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        purpose: Option<Purpose>,
         texts: Vec<String>,
     },
     /// Scores how well documents match a query: by a model that reads both together, or with

@@ -5,7 +5,10 @@
 
 use std::collections::VecDeque;
 
-use rag_protocol::embed::{Answer, MAX_TEXT, ModelInfo, ModelRef, Priority, Task};
+use rag_protocol::{
+    call::Purpose,
+    embed::{Answer, MAX_TEXT, ModelInfo, ModelRef, Priority, Task},
+};
 
 use super::{Client, parts::parts, unexpected};
 use crate::error::Error;
@@ -27,6 +30,8 @@ pub struct Embeddings {
 pub struct EmbeddingTicket {
     model: ModelRef,
     priority: Priority,
+    /// What the engine adds the model's prompt for.
+    purpose: Option<Purpose>,
     /// The ids of the requests whose replies were not taken yet.
     sent: VecDeque<u64>,
     /// The texts of the requests that follow.
@@ -40,9 +45,10 @@ impl Client {
         &mut self,
         model: &ModelRef,
         priority: Priority,
+        purpose: Option<Purpose>,
         texts: Vec<String>,
     ) -> Result<Embeddings, Error> {
-        let ticket = self.start_embedding(model, priority, texts)?;
+        let ticket = self.start_embedding(model, priority, purpose, texts)?;
         self.finish_embedding(ticket, &mut || Ok(()))
     }
 
@@ -54,6 +60,7 @@ impl Client {
         &mut self,
         model: &ModelRef,
         priority: Priority,
+        purpose: Option<Purpose>,
         texts: Vec<String>,
     ) -> Result<EmbeddingTicket, Error> {
         if let Some(text) = texts.iter().find(|text| text.len() > MAX_TEXT) {
@@ -68,6 +75,7 @@ impl Client {
         let mut ticket = EmbeddingTicket {
             model: model.clone(),
             priority,
+            purpose,
             sent: VecDeque::new(),
             unsent: parts(texts).into(),
         };
@@ -79,8 +87,12 @@ impl Client {
         while ticket.sent.len() < REQUESTS_AHEAD
             && let Some(texts) = ticket.unsent.pop_front()
         {
-            let priority = ticket.priority;
-            let request = self.send(&ticket.model, Task::Embed { priority, texts }, &[])?;
+            let task = Task::Embed {
+                priority: ticket.priority,
+                purpose: ticket.purpose,
+                texts,
+            };
+            let request = self.send(&ticket.model, task, &[])?;
             ticket.sent.push_back(request.0);
         }
         Ok(())

@@ -47,8 +47,9 @@ pub struct EmbeddingModel {
     /// Marks what is cached of it.
     tag: u64,
     place: Place,
-    query_prefix: String,
-    passage_prefix: String,
+    /// What is read before texts. None: as the folder says.
+    query_prefix: Option<String>,
+    passage_prefix: Option<String>,
 }
 
 enum Place {
@@ -159,8 +160,8 @@ impl EmbeddingModel {
             name: None,
             tag: cache::tag(None),
             place,
-            query_prefix: String::new(),
-            passage_prefix: String::new(),
+            query_prefix: None,
+            passage_prefix: None,
         }
     }
 
@@ -177,14 +178,14 @@ impl EmbeddingModel {
         let prefix = self.passage_prefix.clone();
         match &self.place {
             Place::Local(model) => TokenSource {
-                rule: (!prefix.is_empty()).then(|| TokenRule {
+                rule: prefix.is_some().then(|| TokenRule {
                     tokenizer: Some(model.dir.clone()),
                     max_tokens: model.options.max_tokens,
                     prefix,
                 }),
                 model: model.clone(),
             },
-            Place::Remote(remote) => remote.token_source(prefix),
+            Place::Remote(remote) => remote.token_source(prefix.unwrap_or_default()),
             Place::Given(_) => TokenSource {
                 // no request with a rule needs a model
                 model: ModelRef {
@@ -207,7 +208,7 @@ impl EmbeddingModel {
         rule.unwrap_or_else(|| TokenRule {
             tokenizer: Some(model.dir),
             max_tokens: model.options.max_tokens,
-            prefix: String::new(),
+            prefix: None,
         })
     }
 
@@ -219,7 +220,7 @@ impl EmbeddingModel {
     pub fn describe(&self, client: &mut Client) -> Result<ModelInfo, Error> {
         match &self.place {
             Place::Local(model) => Ok(self.info(client.describe(model)?)),
-            Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+            Place::Remote(remote) => self.describe_remote(remote),
             Place::Given(dimensions) => Ok(given_info(*dimensions)),
         }
     }
@@ -231,7 +232,7 @@ impl EmbeddingModel {
     pub fn info_now(&self) -> Result<ModelInfo, Error> {
         match &self.place {
             Place::Local(_) => with_client(|client| self.describe(client)),
-            Place::Remote(remote) => remote.describe(&self.query_prefix, &self.passage_prefix),
+            Place::Remote(remote) => self.describe_remote(remote),
             Place::Given(dimensions) => Ok(given_info(*dimensions)),
         }
     }
@@ -246,24 +247,36 @@ impl EmbeddingModel {
 
     /// Replaces what the folder says by what the settings say.
     fn info(&self, info: ModelInfo) -> ModelInfo {
+        let prefix = self.passage_prefix.as_ref();
+        let prefix = prefix.unwrap_or(&info.prompts.passage);
         ModelInfo {
             name: self.name.clone().unwrap_or(info.name),
-            fingerprint: prefixed_fingerprint(&info.fingerprint, &self.passage_prefix),
-            identity: prefixed_fingerprint(&info.identity, &self.passage_prefix),
+            fingerprint: prefixed_fingerprint(&info.fingerprint, prefix),
+            identity: prefixed_fingerprint(&info.identity, prefix),
             ..info
         }
     }
 
-    fn with_prefix(&self, purpose: Purpose, text: String) -> String {
-        let prefix = match purpose {
-            Purpose::Query => &self.query_prefix,
-            Purpose::Passage => &self.passage_prefix,
-        };
-        if prefix.is_empty() {
-            text
-        } else {
-            format!("{prefix}{text}")
+    fn describe_remote(&self, remote: &RemoteModel) -> Result<ModelInfo, Error> {
+        let prefix = |purpose| self.prefix(purpose).unwrap_or_default();
+        remote.describe(prefix(Purpose::Query), prefix(Purpose::Passage))
+    }
+
+    /// Returns the prefix that the settings name, or `None` for the one of the folder.
+    fn prefix(&self, purpose: Purpose) -> Option<&str> {
+        match purpose {
+            Purpose::Query => self.query_prefix.as_deref(),
+            Purpose::Passage => self.passage_prefix.as_deref(),
         }
+    }
+
+    /// Returns texts as they are sent, and the purpose whose prompt the engine adds.
+    fn with_prefix(&self, purpose: Purpose, texts: Vec<String>) -> (Vec<String>, Option<Purpose>) {
+        let Some(prefix) = self.prefix(purpose) else {
+            return (texts, Some(purpose));
+        };
+        let texts = texts.into_iter().map(|text| format!("{prefix}{text}"));
+        (texts.collect(), None)
     }
 
     /// Begins to embed passages. Other requests to `client` may follow before [`Self::finish`].
@@ -277,10 +290,7 @@ impl EmbeddingModel {
         places: CachePlaces,
     ) -> Result<PendingEmbeddings, Error> {
         let (priority, purpose) = (Priority::Bulk, Purpose::Passage);
-        let texts: Vec<String> = texts
-            .into_iter()
-            .map(|text| self.with_prefix(purpose, text))
-            .collect();
+        let (texts, prompt) = self.with_prefix(purpose, texts);
         let mut pending = PendingEmbeddings {
             texts: texts.len(),
             places,
@@ -289,7 +299,7 @@ impl EmbeddingModel {
         if !texts.is_empty() {
             pending.request = Some(match &self.place {
                 Place::Local(model) => {
-                    let ticket = client.start_embedding(model, priority, texts)?;
+                    let ticket = client.start_embedding(model, priority, prompt, texts)?;
                     pending::Request::Local(Box::new(ticket))
                 }
                 Place::Remote(remote) => {
@@ -382,13 +392,10 @@ impl EmbeddingModel {
         purpose: Purpose,
         texts: Vec<String>,
     ) -> Result<Embeddings, Error> {
-        let texts: Vec<String> = texts
-            .into_iter()
-            .map(|text| self.with_prefix(purpose, text))
-            .collect();
+        let (texts, prompt) = self.with_prefix(purpose, texts);
         match &self.place {
             Place::Local(model) => {
-                let answer = with_client(|client| client.embed(model, priority, texts))?;
+                let answer = with_client(|client| client.embed(model, priority, prompt, texts))?;
                 Ok(Embeddings {
                     model: self.info(answer.model),
                     ..answer
@@ -477,6 +484,7 @@ fn given_info(dimensions: usize) -> ModelInfo {
         fingerprint: fingerprint.clone(),
         identity: fingerprint,
         baseline: 0.0,
+        prompts: Default::default(),
         name,
     }
 }

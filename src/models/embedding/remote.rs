@@ -65,7 +65,7 @@ impl RemoteModel {
             spec.model.as_deref().unwrap_or_default(),
             &serde_json::Value::Object(spec.parameters.clone()).to_string(),
             &number(embedding.dimensions),
-            &embedding.passage_prefix,
+            embedding.passage_prefix.as_deref().unwrap_or_default(),
             &embedding.normalize.unwrap_or(true).to_string(),
             &number(embedding.max_tokens),
         ]);
@@ -96,7 +96,7 @@ impl RemoteModel {
             rule: Some(TokenRule {
                 tokenizer,
                 max_tokens: Some(self.max_tokens()),
-                prefix,
+                prefix: Some(prefix),
             }),
         }
     }
@@ -127,6 +127,7 @@ impl RemoteModel {
             fingerprint: self.fingerprint.clone(),
             identity: self.fingerprint.clone(),
             baseline,
+            prompts: Default::default(),
         }
     }
 

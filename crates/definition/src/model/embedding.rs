@@ -42,8 +42,10 @@ const MAX_PREFIX: usize = 1000;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddingSpec {
     pub dimensions: Option<usize>,
-    pub query_prefix: String,
-    pub passage_prefix: String,
+    /// None: as the folder says.
+    pub query_prefix: Option<String>,
+    /// None: as the folder says.
+    pub passage_prefix: Option<String>,
     pub pooling: Option<PoolingMode>,
     pub normalize: Option<bool>,
     pub max_tokens: Option<usize>,
@@ -92,11 +94,12 @@ impl EmbeddingSpec {
     }
 }
 
-fn prefix(spec: &Fields<'_>, key: &str) -> String {
-    let text = spec.text(key).unwrap_or_default();
+/// Reads a prefix. An empty one replaces that of a folder by nothing.
+fn prefix(spec: &Fields<'_>, key: &str) -> Option<String> {
+    let text = spec.any_text(key)?;
     if text.len() > MAX_PREFIX {
         let problem = format!("has {} bytes, and the limit is {MAX_PREFIX}", text.len());
         spec.problem(key, problem);
     }
-    text.to_owned()
+    Some(text.to_owned())
 }

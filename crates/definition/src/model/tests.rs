@@ -139,8 +139,14 @@ fn embedding_models() {
     )
     .expect("valid");
     assert_eq!(spec.path, PathBuf::from("/srv/models/e5"));
-    assert_eq!(spec.embedding.query_prefix, "query: ");
+    assert_eq!(spec.embedding.query_prefix.as_deref(), Some("query: "));
+    assert_eq!(spec.embedding.passage_prefix, None);
     assert_eq!(spec.embedding.pooling, Some(PoolingMode::Mean));
+    // nothing, whatever the folder says
+    let none = json!({"path": "/srv/models/e5", "queryPrefix": "", "passagePrefix": null});
+    let prefixes = check(Provider::Local, none).expect("valid").embedding;
+    assert_eq!(prefixes.query_prefix.as_deref(), Some(""));
+    assert_eq!(prefixes.passage_prefix, None);
     let problems = check(
         Provider::Local,
         json!({"path": "models/e5", "base_url": "https://h", "batch": 4, "normalize": "yes",

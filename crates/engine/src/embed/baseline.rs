@@ -12,15 +12,17 @@ use super::model::Model;
 /// # Errors
 /// The model fails on a text.
 pub fn baseline(model: &Model) -> Result<f32, EngineError> {
-    let embed = |text: &str| -> Result<Vec<f32>, EngineError> {
-        let tokens = model.tokenizer.tokenize(text, &|| false)?;
+    let prompts = &model.info.prompts;
+    let embed = |prompt: &str, text: &str| -> Result<Vec<f32>, EngineError> {
+        let text = format!("{prompt}{text}");
+        let tokens = model.tokenizer.tokenize(&text, &|| false)?;
         model.run(&tokens.iter().collect::<Vec<_>>())
     };
     let mut questions = vec![];
     let mut texts = vec![];
     for (question, text) in TEXTS {
-        questions.push(embed(question)?);
-        texts.push(embed(text)?);
+        questions.push(embed(&prompts.query, question)?);
+        texts.push(embed(&prompts.passage, text)?);
     }
     Ok(mean_similarity(&questions, &texts))
 }

@@ -222,6 +222,7 @@ impl Client {
             )),
             Task::Prepare { .. } | Task::Split { .. } | Task::Count { .. } => {
                 let counter = ChunkCounter::of(Arc::clone(&model.tokenizer));
+                let counter = counter.beside(&model.info.prompts.passage)?;
                 self.count(task, &counter, payload)
             }
             Task::Score {
@@ -242,8 +243,16 @@ impl Client {
                 let texts = self.tokenize(&model, &documents)?;
                 Ok(TaskResult::tokenized(priority, model, Some(query), texts))
             }
-            Task::Embed { priority, texts } => {
+            Task::Embed {
+                priority,
+                purpose,
+                mut texts,
+            } => {
                 model.require(false)?;
+                let prompt = purpose.map_or("", |purpose| model.info.prompts.of(purpose));
+                if !prompt.is_empty() {
+                    texts.iter_mut().for_each(|text| text.insert_str(0, prompt));
+                }
                 let texts = self.tokenize(&model, &texts)?;
                 Ok(TaskResult::tokenized(priority, model, None, texts))
             }

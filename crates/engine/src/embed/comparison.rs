@@ -62,6 +62,7 @@ mod tests {
             identity: String::new(),
             fingerprint: String::new(),
             baseline: 0.0,
+            prompts: Default::default(),
         };
         let expected = [1.0, 0.0, 0.0, 1.0];
         assert_eq!(

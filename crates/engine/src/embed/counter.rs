@@ -42,14 +42,18 @@ impl ChunkCounter {
     pub fn read(rule: &TokenRule) -> Result<Self, EngineError> {
         let Some(dir) = &rule.tokenizer else {
             let limit = rule.max_tokens.unwrap_or(DEFAULT_LIMIT);
-            return Self::estimate(limit).beside(&rule.prefix);
+            return Self::estimate(limit).beside(rule.prefix.as_deref().unwrap_or_default());
         };
-        let limit = match rule.max_tokens {
-            Some(limit) => limit,
-            None => Settings::read(dir)?.max_tokens,
+        let (limit, prefix) = match (rule.max_tokens, rule.prefix.clone()) {
+            (Some(limit), Some(prefix)) => (limit, prefix),
+            (limit, prefix) => {
+                let settings = Settings::read(dir)?;
+                let prefix = prefix.unwrap_or(settings.prompts.passage);
+                (limit.unwrap_or(settings.max_tokens), prefix)
+            }
         };
         let tokenizer = ModelTokenizer::read_with_limit(dir, limit)?;
-        Self::of(Arc::new(tokenizer)).beside(&rule.prefix)
+        Self::of(Arc::new(tokenizer)).beside(&prefix)
     }
 
     pub fn of(tokenizer: Arc<ModelTokenizer>) -> Self {
@@ -146,11 +150,11 @@ pub struct Counters(Mutex<Vec<KeptCounter>>);
 #[derive(Debug)]
 struct KeptCounter {
     rule: TokenRule,
-    stamp: Option<Stamp>,
+    stamp: [Option<Stamp>; 2],
     counter: ChunkCounter,
 }
 
-/// Identifies a state of `tokenizer.json` without reading it.
+/// Identifies a state of a file without reading it.
 type Stamp = (u64, u64, i64, i64);
 
 impl Counters {
@@ -188,10 +192,12 @@ impl Counters {
     }
 }
 
-fn stamp(rule: &TokenRule) -> Option<Stamp> {
-    let path = rule.tokenizer.as_ref()?.join("tokenizer.json");
-    let file = fs::metadata(path).ok()?;
-    Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+fn stamp(rule: &TokenRule) -> [Option<Stamp>; 2] {
+    ["tokenizer.json", "config_sentence_transformers.json"].map(|name| {
+        let path = rule.tokenizer.as_ref()?.join(name);
+        let file = fs::metadata(path).ok()?;
+        Some((file.ino(), file.size(), file.mtime(), file.mtime_nsec()))
+    })
 }
 
 fn estimated(text: &str) -> usize {
@@ -216,7 +222,7 @@ mod tests {
         TokenRule {
             tokenizer: None,
             max_tokens: Some(max_tokens),
-            prefix: prefix.into(),
+            prefix: Some(prefix.into()),
         }
     }
 

@@ -53,7 +53,7 @@ pub fn fingerprint(
     hasher.update(&(tokenizer_json.len() as u64).to_le_bytes());
     hasher.update(format!("{} {}", settings.pooling.name(), settings.max_tokens).as_bytes());
     hasher.update(&steps(dir, settings)?);
-    hasher.update(options::of_vectors(options).as_bytes());
+    hasher.update(options::of_vectors(options, settings).as_bytes());
     Ok(hasher.finalize().to_hex().to_string())
 }
 
@@ -77,7 +77,7 @@ pub fn identity(
     hasher.update(tokenizer_json);
     hasher.update(settings.pooling.name().as_bytes());
     hasher.update(&steps(dir, settings)?);
-    hasher.update(options::of_vectors(options).as_bytes());
+    hasher.update(options::of_vectors(options, settings).as_bytes());
     Ok(hasher.finalize().to_hex().to_string())
 }
 
@@ -93,6 +93,12 @@ fn steps(dir: &Path, settings: &Settings) -> Result<Vec<u8>, EngineError> {
             Err(e) => return Err(unreadable(&path, &e)),
         }
         content.extend(format!(" {:?} {}", step.activation, step.outputs).into_bytes());
+        content.extend(
+            step.is_normalized
+                .then_some(" normalized")
+                .unwrap_or_default()
+                .bytes(),
+        );
     }
     Ok(content)
 }
@@ -117,6 +123,7 @@ impl Stamp {
             "sentence_bert_config.json",
             "tokenizer_config.json",
             "modules.json",
+            "config_sentence_transformers.json",
             "1_Pooling/config.json",
             "2_Dense/model.safetensors",
         ];

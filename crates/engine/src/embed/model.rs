@@ -99,7 +99,7 @@ impl Model {
         );
         let info = ModelInfo {
             name,
-            dimensions: reference.options.dimensions.unwrap_or(settings.dimensions),
+            dimensions: options::dimensions(&reference.options, &settings),
             max_tokens: settings.max_tokens,
             precision: Some(reference.precision),
             identity: identity(
@@ -112,18 +112,20 @@ impl Model {
             )?,
             fingerprint,
             baseline: 0.0,
+            prompts: settings.prompts.clone(),
         };
         // A graph without a mask cannot read texts of several lengths. Comparisons of tokens use
         // each number of a run.
         let is_batched =
             runtime.takes_batches(reference.precision) && inputs.has_mask && !compares_tokens;
         let batch = if is_batched { SLICE } else { 1 };
+        let normalizes = options::normalizes(&reference.options, &settings);
         let mut model = Self {
             info,
             stamp,
             tokenizer: Arc::new(tokenizer),
             settings,
-            normalizes: reference.options.normalize.unwrap_or(true),
+            normalizes,
             layers,
             inputs,
             output,

@@ -34,11 +34,23 @@ pub fn apply(
     }
 }
 
-/// Returns the options that change vectors and are no settings of the folder, for hashes.
-pub fn of_vectors(options: &ModelOptions) -> String {
-    let dimensions = options.dimensions.map(|n| format!(" dimensions {n}"));
-    let raw = (options.normalize == Some(false)).then_some(" raw");
+/// Returns what changes vectors after the steps of the folder, for hashes.
+pub fn of_vectors(options: &ModelOptions, settings: &Settings) -> String {
+    let dimensions = options.dimensions.or(settings.truncated);
+    let dimensions = dimensions.map(|n| format!(" dimensions {n}"));
+    let raw = (!normalizes(options, settings)).then_some(" raw");
     dimensions.unwrap_or_default() + raw.unwrap_or_default()
+}
+
+/// Returns true if vectors have length 1.
+pub fn normalizes(options: &ModelOptions, settings: &Settings) -> bool {
+    options.normalize.unwrap_or(settings.normalizes)
+}
+
+/// Returns the number of elements of a vector.
+pub fn dimensions(options: &ModelOptions, settings: &Settings) -> usize {
+    let given = options.dimensions.or(settings.truncated);
+    given.unwrap_or(settings.dimensions)
 }
 
 fn pooling(mode: PoolingMode) -> Pooling {
@@ -117,6 +129,9 @@ mod tests {
             pooling_folder: "1_Pooling".into(),
             steps: vec![],
             further_steps: vec![],
+            normalizes: true,
+            truncated: None,
+            prompts: Default::default(),
         }
     }
 
@@ -151,6 +166,31 @@ mod tests {
             ..ModelOptions::default()
         };
         assert!(applied(more, r#"{"is_matryoshka": true}"#).is_err());
+    }
+
+    #[test]
+    fn the_folder_says_what_options_do_not() {
+        let folder = Settings {
+            normalizes: false,
+            truncated: Some(4),
+            ..settings()
+        };
+        let none = ModelOptions::default();
+        assert_eq!(
+            (dimensions(&none, &folder), normalizes(&none, &folder)),
+            (4, false)
+        );
+        assert_eq!(of_vectors(&none, &folder), " dimensions 4 raw");
+        assert_eq!(of_vectors(&none, &settings()), "");
+        let all = ModelOptions {
+            dimensions: Some(8),
+            normalize: Some(true),
+            ..ModelOptions::default()
+        };
+        assert_eq!(
+            (dimensions(&all, &folder), normalizes(&all, &folder)),
+            (8, true)
+        );
     }
 
     #[test]

@@ -271,6 +271,7 @@ fn peek(stream: &UnixStream, byte: &mut [u8; 1]) -> io::Result<usize> {
 pub fn embed(priority: Priority, texts: &[impl AsRef<str>]) -> Task {
     Task::Embed {
         priority,
+        purpose: None,
         texts: texts.iter().map(|t| t.as_ref().to_owned()).collect(),
     }
 }

@@ -99,3 +99,30 @@ fn one_label_makes_a_model_that_scores() {
     });
     assert_eq!(purpose(one), Purpose::Score);
 }
+
+#[test]
+fn a_refusal_names_the_file_and_what_is_supported() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.json");
+    for config in [
+        json!({"model_type": "new", "hidden_size": 12}),
+        json!({"architectures": ["T5EncoderModel"], "model_type": "t5"}),
+        json!({}),
+    ] {
+        std::fs::write(&path, config.to_string()).unwrap();
+        let error = Config::read(dir.path()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unsupported, "{config}");
+        assert!(error.detail.unwrap().contains(path.to_str().unwrap()));
+        let hint = error.hint.unwrap();
+        for family in [
+            "BERT",
+            "XLM-R",
+            "MPNet",
+            "DistilBERT",
+            "NomicBERT",
+            "ModernBERT",
+        ] {
+            assert!(hint.contains(family), "{hint}");
+        }
+    }
+}

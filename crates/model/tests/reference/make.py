@@ -3,7 +3,8 @@
 
 Each has random weights, a tokenizer that was trained on a few sentences, and `expected.json`: the
 texts, their token ids, and the vectors or scores. Tests of rag-engine convert the models and
-compare. They need no Python.
+compare. They need no Python. The folders `layout-*` have the files of published models of that
+family: prompts, layers and pooling come from them.
 
     pip install torch transformers sentence-transformers
     python make.py [NAME ...]
@@ -205,6 +206,10 @@ def config(kind, tokenizer, **more):
     return kind(**{**SIZE, "vocab_size": tokenizer.get_vocab_size(), **more})
 
 
+def small(kind, tokenizer, **more):
+    return config(kind, tokenizer, **{"hidden_size": 16, "intermediate_size": 24, **more})
+
+
 def distil(tokenizer, **more):
     return tf.DistilBertConfig(vocab_size=tokenizer.get_vocab_size(), dim=24, n_layers=2, n_heads=2,
                                hidden_dim=32, max_position_embeddings=64, **more)
@@ -229,6 +234,68 @@ def nomic(name):
         "rotary_scaling_factor": 2, "qkv_proj_bias": False, "mlp_fc1_bias": False,
         "mlp_fc2_bias": False, "prenorm": False, "use_rms_norm": False, "parallel_block": False,
         "causal": False, "type_vocab_size": 2, "vocab_size": tokenizer.get_vocab_size()})
+
+
+QUERIES = ["red", "How do I rotate the signing keys of the server?"]
+INSTRUCTION = "Represent this sentence for searching relevant passages: "
+
+
+def layout(name, model, tokenizer, pooling, tokens, *, dense=None, normalizes=True, prompts=None,
+           more=None, config=None, dtype=torch.float16):
+    """A folder as it is published, and what sentence-transformers makes of queries and passages
+    without any settings: `prompts`, `dense` layers (inputs, outputs, activation), and `more` keys
+    of `config_sentence_transformers.json`."""
+    model = randomize(model)
+    path = start(name, model, tokenizer, dtype)
+    hidden = model.config.hidden_size
+    keys = {"mean": "mean_tokens", "cls": "cls_token"}
+    write(path / "1_Pooling/config.json", {
+        "word_embedding_dimension": hidden, "include_prompt": True,
+        **{f"pooling_mode_{key}": mode == pooling for mode, key in keys.items()}})
+    steps = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    torch.manual_seed(19)
+    for inputs, outputs, activation in dense or []:
+        layer = torch.nn.Linear(inputs, outputs)
+        folder = path / f"{len(steps)}_Dense"
+        write(folder / "config.json", {
+            "in_features": inputs, "out_features": outputs, "bias": True,
+            "activation_function": f"torch.nn.modules.{activation}"})
+        save_file({"linear.weight": layer.weight.data, "linear.bias": layer.bias.data},
+                  folder / "model.safetensors")
+        steps.append((folder.name, "Dense"))
+    if normalizes:
+        steps.append((f"{len(steps)}_Normalize", "Normalize"))
+    write(path / "modules.json", [
+        {"idx": n, "name": str(n), "path": folder, "type": f"sentence_transformers.models.{kind}"}
+        for n, (folder, kind) in enumerate(steps)])
+    write(path / "sentence_bert_config.json", {"max_seq_length": tokens, "do_lower_case": False})
+    names = {key: token for key in ("pad_token", "unk_token", "cls_token", "sep_token")
+             for token in (f"[{key[:3].upper()}]", {"pad_token": "<pad>", "unk_token": "<unk>",
+                           "cls_token": "<s>", "sep_token": "</s>"}[key])
+             if tokenizer.token_to_id(token) is not None}
+    write(path / "tokenizer_config.json", {
+        "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": tokens, **names})
+    if prompts is not None or more:
+        write(path / "config_sentence_transformers.json", {
+            "__version__": {"sentence_transformers": "5.0.0"}, "default_prompt_name": None,
+            "similarity_fn_name": "cosine", "prompts": prompts or {}, **(more or {})})
+    if config:
+        file = path / "config.json"
+        write(file, {**json.loads(file.read_text()), **config})
+    from sentence_transformers import SentenceTransformer
+    sentences = SentenceTransformer(str(path), device="cpu", model_kwargs={"dtype": "float32"})
+    # encode_document would prefer its own empty "document" to a "passage" of the folder, and both
+    # functions theirs to the default
+    given = {key: text for key, text in (prompts or {}).items() if text is not None}
+    default = given.get((more or {}).get("default_prompt_name"), "")
+    vectors = {}
+    for kind, names, texts in (("queries", ["query"], QUERIES),
+                               ("passages", ["document", "passage", "corpus"], TEXTS)):
+        prompt = next((given[name] for name in names if name in given), default)
+        found = sentences.encode(texts, prompt=prompt)
+        vectors[kind] = [rounded(vector.tolist()) for vector in found]
+    write(path / "expected.json", {
+        "texts": {"queries": QUERIES, "passages": TEXTS}, "vectors": vectors})
 
 
 def main(names):
@@ -256,6 +323,27 @@ def main(names):
             n, tf.DistilBertModel(distil(w)), w, "max", 64),
         "nomic-bert": nomic,
         "modernbert": lambda n: embedding(n, tf.ModernBertModel(modern(mb)), mb, "mean", 160),
+        "layout-leaf-ir": lambda n: layout(n, tf.BertModel(
+            small(tf.BertConfig, w, max_position_embeddings=128), False), w, "mean", 128,
+            dense=[(16, 32, "linear.Identity")], prompts={"query": INSTRUCTION, "document": ""},
+            config={"matryoshka_dimensions": [8, 16]}),
+        "layout-granite-r2": lambda n: layout(n, tf.ModernBertModel(
+            small(tf.ModernBertConfig, mb, num_hidden_layers=4, max_position_embeddings=160,
+                  local_attention=16, pad_token_id=1, bos_token_id=0, eos_token_id=2,
+                  cls_token_id=0, sep_token_id=2)), mb, "cls", 160, prompts={},
+            dtype=torch.bfloat16),
+        "layout-arctic": lambda n: layout(n, tf.BertModel(
+            small(tf.BertConfig, w, max_position_embeddings=128), False), w, "cls", 128,
+            prompts={"query": INSTRUCTION}, more={"truncate_dim": 8}),
+        "layout-bge": lambda n: layout(n, tf.BertModel(
+            small(tf.BertConfig, w, max_position_embeddings=128), False), w, "cls", 128),
+        "layout-e5": lambda n: layout(n, tf.XLMRobertaModel(small(
+            tf.XLMRobertaConfig, u, **{**roberta, "max_position_embeddings": 130}), False),
+            u, "mean", 128, prompts={"query": "query: ", "passage": "passage: "}),
+        "layout-gte": lambda n: layout(n, tf.BertModel(
+            small(tf.BertConfig, w, max_position_embeddings=128), False), w, "mean", 128,
+            dense=[(16, 24, "activation.Tanh"), (24, 12, "activation.ReLU")], normalizes=False,
+            prompts={"any": "text: "}, more={"default_prompt_name": "any"}),
         "bert-score": lambda n: scoring(n, tf.BertForSequenceClassification(
             config(tf.BertConfig, w, max_position_embeddings=64, **one)), w, 64, True),
         "xlm-roberta-score": lambda n: scoring(n, tf.XLMRobertaForSequenceClassification(
