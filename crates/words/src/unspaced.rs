@@ -1,0 +1,144 @@
+//! Scripts without blanks between words.
+//!
+//! Chinese, Japanese and Korean words are found by pairs of neighbouring characters. A dictionary
+//! may divide a word in a query otherwise than in a text, and it lacks new words and names. Then a
+//! word that is there is not found. A pair is the same in both.
+//!
+//! Thai, Lao, Burmese and Khmer have alphabets, in which pairs of letters say little. So words are
+//! found by the models that ICU has for them. They, too, divide a word otherwise in a query than
+//! in a text. So pairs of letters with their marks are parts.
+
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed, options::WordBreakInvariantOptions};
+use rag_pages::memory::OutOfMemory;
+
+use crate::{
+    Purpose,
+    class::{Class, class_at, is_mark_at},
+    tokens::{Kind, Token, Tokens, Weight},
+};
+
+/// Longer pieces are cut. The model needs memory for each letter.
+const MAX_PIECE_BYTES: usize = 3000;
+
+/// Adds the pairs of characters of a run, which begins at a place of the text. A character alone is
+/// a word itself.
+///
+/// A text also has its Chinese characters one by one, and the first syllable of each Korean word,
+/// which particles follow. They count as parts. A query of one character finds them. Queries of
+/// more leave out pairs of hiragana, which are mostly grammar, if there are other pairs.
+pub fn pairs(
+    run: &str,
+    at: usize,
+    class: Class,
+    purpose: Purpose,
+    tokens: &mut Tokens,
+) -> Result<(), OutOfMemory> {
+    let mut push = |start: usize, end: usize, weight| {
+        tokens.push(Token {
+            text: &run[start..end],
+            kind: Kind::Term,
+            weight,
+            is_compound: true,
+            is_stem: false,
+            at: at + start,
+        })
+    };
+    let drops_grammar =
+        purpose == Purpose::Query && characters(run).any(|(_, _, class)| class != Class::Hiragana);
+    let mut before: Option<(usize, Class)> = None;
+    let mut pairs = 0;
+    for (start, end, own) in characters(run) {
+        if let Some((first, of_first)) = before {
+            let is_grammar = (of_first, own) == (Class::Hiragana, Class::Hiragana);
+            if !(drops_grammar && is_grammar) {
+                push(first, end, Weight::Whole)?;
+            }
+            pairs += 1;
+        }
+        let is_whole = start == 0 && end == run.len();
+        if is_whole {
+            push(start, end, Weight::Whole)?;
+        } else if purpose == Purpose::Text
+            && (own == Class::Han || (class == Class::Hangul && pairs == 0))
+        {
+            push(start, end, Weight::Part)?;
+        }
+        before = Some((start, own));
+    }
+    Ok(())
+}
+
+/// Calls `f` with where each pair of characters begins and ends.
+fn pairs_of(
+    run: &str,
+    mut f: impl FnMut(usize, usize) -> Result<(), OutOfMemory>,
+) -> Result<(), OutOfMemory> {
+    let mut before = None;
+    characters(run).try_for_each(|(start, end, _)| {
+        let first = before.replace(start);
+        first.map_or(Ok(()), |first| f(first, end))
+    })
+}
+
+/// Returns the characters of a run with their marks: where each begins and ends, and its class.
+fn characters(run: &str) -> impl Iterator<Item = (usize, usize, Class)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (class, bytes) = class_at(run, at);
+        if bytes == 0 {
+            return None;
+        }
+        let start = at;
+        at += bytes;
+        while is_mark_at(run, at) {
+            at += class_at(run, at).1;
+        }
+        Some((start, at, class))
+    })
+}
+
+/// Finds words of Thai, Lao, Burmese and Khmer. The models are loaded when they are needed first.
+#[derive(Default)]
+pub struct Southeast(Option<WordSegmenterBorrowed<'static>>);
+
+impl Southeast {
+    /// Adds the words of a run, which begins at a place of the text.
+    pub fn words(&mut self, run: &str, at: usize, tokens: &mut Tokens) -> Result<(), OutOfMemory> {
+        let segmenter = self
+            .0
+            .get_or_insert_with(|| WordSegmenter::new_lstm(WordBreakInvariantOptions::default()));
+        let (mut rest, mut at) = (run, at);
+        while !rest.is_empty() {
+            let mut end = rest.len().min(MAX_PIECE_BYTES);
+            while !rest.is_char_boundary(end) {
+                end -= 1;
+            }
+            let (piece, others) = rest.split_at(end);
+            let mut start = 0;
+            for end in segmenter.segment_str(piece).filter(|end| *end > 0) {
+                tokens.push(Token {
+                    text: &piece[start..end],
+                    kind: Kind::Letters,
+                    weight: Weight::Whole,
+                    is_compound: true,
+                    is_stem: false,
+                    at: at + start,
+                })?;
+                start = end;
+            }
+            pairs_of(piece, |start, end| {
+                tokens.push(Token {
+                    text: &piece[start..end],
+                    kind: Kind::Term,
+                    weight: Weight::Part,
+                    is_compound: true,
+                    is_stem: false,
+                    at: at + start,
+                })
+            })?;
+            at += piece.len();
+            rest = others;
+        }
+        Ok(())
+    }
+}
