@@ -116,17 +116,18 @@ COMMENT ON OPERATOR CLASS @extschema@.text_bm25_ops USING rag_bm25 IS
 -- functions
 -- ----------------------------------------
 
-CREATE FUNCTION rag_internal.bm25_has_words(config oid, value text) RETURNS boolean
+CREATE FUNCTION rag_internal.bm25_has_words(config oid, analysis text, value text) RETURNS boolean
     AS 'MODULE_PATHNAME', 'bm25_has_words_wrapper' LANGUAGE c STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text) IS
-    'whether a rag_bm25 index with this text search configuration stores a text';
+COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text, text) IS
+    'whether a rag_bm25 index with this text search configuration and analysis stores a text';
 
 -- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_bm25_query(query text, index regclass)
     RETURNS rag.bm25_query
     AS 'MODULE_PATHNAME', 'bm25_query_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION @extschema@.rag_bm25_info(index regclass)
-    RETURNS TABLE (text_config text, k1 double precision, b double precision, documents bigint,
+    RETURNS TABLE (text_config text, analysis text, accents text, k1 double precision,
+        b double precision, documents bigint,
         deleted bigint, average_length double precision, segments integer,
         pending_documents bigint, pending_pages bigint, pages bigint, bytes bigint,
         free_pages bigint, in_flight_pages bigint, hint text)

@@ -23,6 +23,8 @@ fn rag_bm25_info(
         'static,
         (
             name!(text_config, String),
+            name!(analysis, String),
+            name!(accents, String),
             name!(k1, f64),
             name!(b, f64),
             name!(documents, i64),
@@ -46,9 +48,16 @@ fn rag_bm25_info(
     let all = info.documents + info.dead;
     let average_length = (all > 0).then(|| info.total_length as f64 / all as f64);
     let free = info.free_blocks + u64::from(info.spare);
+    let accents = if described.folds_accents {
+        "fold"
+    } else {
+        "keep"
+    };
     let unused = described.pages - i64::from(info.high_water);
     Ok(TableIterator::once((
         described.text_config,
+        described.analysis.name().to_owned(),
+        accents.to_owned(),
         shortest(info.parameters.k1),
         shortest(info.parameters.b),
         info.documents as i64,

@@ -1,4 +1,7 @@
-//! The lexemes of many texts: what the dictionaries make of a word is remembered.
+//! The words of many texts: what the dictionaries make of a word is remembered.
+//!
+//! Words are those of [`rag_words`]. For the analysis `exact`, and for configurations with another
+//! parser than PostgreSQL's, they are those of the parser.
 #![allow(unsafe_code)] // the text search functions of the server
 
 use std::{
@@ -8,6 +11,7 @@ use std::{
 
 use pgrx::pg_sys;
 use rag_pages::memory::{OutOfMemory, Reserve, append, push, with_room};
+use rag_words::{Analysis, Kind, Purpose, Splitter, Token, Weight, fold_accents};
 
 use super::{
     memory::{OwnedContext, with_error_reserve},
@@ -22,20 +26,62 @@ const KNOWN_BYTES: usize = 8 << 20;
 /// What an entry takes besides its word and its lexemes, about.
 const ENTRY_BYTES: usize = 96;
 
-/// Does what [`each_lexeme`] does, for a configuration that does not change meanwhile. Dictionaries
-/// are asked once for each word.
+/// `pg_catalog.default`, whose types of words [`token_type`] knows.
+const DEFAULT_PARSER: u32 = 3722;
+
+/// How texts become terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Analyzer {
+    /// The text search configuration, whose dictionaries are asked.
+    pub config: pg_sys::Oid,
+    pub analysis: Analysis,
+    pub folds_accents: bool,
+}
+
+impl Analyzer {
+    /// Returns this with another configuration.
+    pub fn with_config(self, config: pg_sys::Oid) -> Self {
+        Self { config, ..self }
+    }
+
+    /// Returns true if terms have weights, because some are parts of compounds.
+    pub fn has_parts(self) -> bool {
+        self.analysis != Analysis::Exact
+    }
+
+    /// Calls `f` with each term of a text, in the order of the text. Stop words are left out.
+    ///
+    /// # Errors
+    /// Those of `f`, or memory runs out.
+    pub fn each_term(
+        self,
+        text: &[u8],
+        purpose: Purpose,
+        mut f: impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        if self.has_parts() || self.folds_accents {
+            Words::new(self).each_term(text, purpose, f)
+        } else {
+            each_lexeme(self.config, text, |lexeme| f(lexeme, Weight::Whole))
+        }
+    }
+}
+
+/// Does what [`Analyzer::each_term`] does, for a configuration that does not change meanwhile.
+/// Dictionaries are asked once for each word.
 ///
-/// Some dictionaries read several words at once, as a thesaurus does. With them nothing is
-/// remembered.
+/// Some dictionaries read several words at once, as a thesaurus does. A piece of a text with such
+/// words has those that PostgreSQL's parser finds, together with compounds and their parts.
 pub struct Words {
-    config: pg_sys::Oid,
+    analyzer: Analyzer,
+    splitter: Splitter,
     known: HashMap<Vec<u8>, Lexemes>,
     /// Lexemes, each with a zero at its end: the known ones, then those of the piece at hand.
     lexemes: Vec<u8>,
     known_lexemes: usize,
     known_bytes: usize,
     /// The words of the piece at hand.
-    found: Vec<Lexemes>,
+    found: Vec<(Found, Weight)>,
     /// Key of a word: its type, and its bytes.
     key: Vec<u8>,
     /// A dictionary wants several words at once.
@@ -47,6 +93,15 @@ pub struct Words {
 struct Lexemes {
     start: usize,
     end: usize,
+}
+
+/// A word of the piece at hand.
+#[derive(Clone, Copy)]
+enum Found {
+    /// What the dictionaries made of it.
+    Lexemes(Lexemes),
+    /// The number of a token that is a term itself.
+    Token(usize),
 }
 
 /// Why a piece was not read to its end.
@@ -62,9 +117,10 @@ impl From<OutOfMemory> for Stop {
 }
 
 impl Words {
-    pub fn new(config: pg_sys::Oid) -> Self {
+    pub fn new(analyzer: Analyzer) -> Self {
         Self {
-            config,
+            analyzer,
+            splitter: Splitter::default(),
             known: HashMap::new(),
             lexemes: vec![],
             known_lexemes: 0,
@@ -75,44 +131,140 @@ impl Words {
         }
     }
 
-    /// Calls `f` with each lexeme of a text. See [`each_lexeme`].
+    /// Calls `f` with each term of a text. See [`Analyzer::each_term`].
     ///
     /// # Errors
     /// Those of `f`, or memory runs out.
-    pub fn each_lexeme(
+    pub fn each_term(
         &mut self,
         text: &[u8],
-        mut f: impl FnMut(&[u8]) -> Result<(), OutOfMemory>,
+        purpose: Purpose,
+        mut f: impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
         each_piece(text, |piece, memory| {
             if !self.has_phrases {
-                match self.read(piece, memory) {
+                match self.read(piece, purpose, memory) {
                     Ok(()) => return self.found(&mut f),
                     Err(Stop::OutOfMemory) => return Err(OutOfMemory),
-                    Err(Stop::Phrases) => self.has_phrases = true,
+                    // Which words a text has must not depend on the texts before it. The words
+                    // of the parser are the same either way.
+                    Err(Stop::Phrases) => self.has_phrases = !self.is_split(),
                 }
             }
-            each_lexeme(self.config, piece, &mut f)
+            self.parsed(piece, purpose, &mut f)
         })
     }
 
     fn found(
         &self,
-        f: &mut impl FnMut(&[u8]) -> Result<(), OutOfMemory>,
+        f: &mut impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        self.found.iter().try_for_each(|of| {
+        self.found.iter().try_for_each(|(found, weight)| {
+            let of = match found {
+                Found::Lexemes(of) => of,
+                Found::Token(number) => {
+                    return f(self.splitter.token(*number).text.as_bytes(), *weight);
+                }
+            };
             let lexemes = &self.lexemes[of.start..of.end];
             let mut each = lexemes.split_inclusive(|byte| *byte == 0);
-            each.try_for_each(|lexeme| f(&lexeme[..lexeme.len() - 1]))
+            each.try_for_each(|lexeme| f(&lexeme[..lexeme.len() - 1], *weight))
         })
     }
 
+    /// Calls `f` with the lexemes that PostgreSQL's parser and dictionaries make of a piece, and
+    /// those of the compounds in it.
+    fn parsed(
+        &mut self,
+        piece: &[u8],
+        purpose: Purpose,
+        f: &mut impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let (config, folds) = (self.analyzer.config, self.analyzer.folds_accents);
+        let mut lexemes_of = |text: &[u8], weight| {
+            each_lexeme(config, text, |lexeme| match std::str::from_utf8(lexeme) {
+                Ok(lexeme) if folds => f(fold_accents(lexeme).as_bytes(), weight),
+                _ => f(lexeme, weight),
+            })
+        };
+        lexemes_of(piece, Weight::Whole)?;
+        if !self.is_split() {
+            return Ok(());
+        }
+        self.split(piece, purpose)?;
+        let compounds = self.splitter.iter().filter(|token| token.is_compound);
+        compounds
+            .filter(|token| !token.is_stem)
+            .try_for_each(|token| lexemes_of(token.text.as_bytes(), token.weight))
+    }
+
+    /// Returns true if this module finds the words itself.
+    fn is_split(&self) -> bool {
+        self.analyzer.has_parts() && has_default_parser(self.analyzer.config)
+    }
+
+    fn split(&mut self, piece: &[u8], purpose: Purpose) -> Result<(), OutOfMemory> {
+        let text = String::from_utf8_lossy(piece);
+        self.splitter.split(&text, self.analyzer.analysis, purpose)
+    }
+
     /// Finds the words of a piece of a text. Allocates in `memory`.
-    fn read(&mut self, piece: &[u8], memory: &OwnedContext) -> Result<(), Stop> {
+    fn read(&mut self, piece: &[u8], purpose: Purpose, memory: &OwnedContext) -> Result<(), Stop> {
         self.found.clear();
         self.lexemes.truncate(self.known_lexemes);
-        // SAFETY: what `parse` owns is in `self`, which an ERROR leaves whole.
-        unsafe { with_error_reserve(memory, || self.parse(piece)) }
+        if !self.is_split() {
+            // SAFETY: what `parse` owns is in `self`, which an ERROR leaves whole.
+            return unsafe { with_error_reserve(memory, || self.parse(piece)) };
+        }
+        self.split(piece, purpose)?;
+        let splitter = std::mem::take(&mut self.splitter);
+        // SAFETY: as above.
+        let done = unsafe { with_error_reserve(memory, || self.look_up(&splitter)) };
+        self.splitter = splitter;
+        done
+    }
+
+    /// Asks the dictionaries for each token of the splitter.
+    ///
+    /// # Safety
+    /// See [`with_error_reserve`].
+    unsafe fn look_up(&mut self, splitter: &Splitter) -> Result<(), Stop> {
+        // SAFETY: the entry of the cache lives as long as the session.
+        let config = unsafe { &*raw::lookup_ts_config_cache(self.analyzer.config) };
+        for (number, token) in splitter.iter().enumerate() {
+            match token_type(token.kind) {
+                None => push(&mut self.found, (Found::Token(number), token.weight))?,
+                // SAFETY: the caller's promise.
+                Some(kind) => unsafe { self.look_up_token(config, kind, token)? },
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// See [`with_error_reserve`].
+    unsafe fn look_up_token(
+        &mut self,
+        config: &pg_sys::TSConfigCacheEntry,
+        kind: c_int,
+        token: Token<'_>,
+    ) -> Result<(), Stop> {
+        if kind >= config.lenmap {
+            return Ok(());
+        }
+        // SAFETY: the map has `lenmap` entries.
+        let dictionaries = unsafe { &*config.map.add(kind as usize) };
+        if dictionaries.len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        let lexemes = unsafe { self.lexemes_of(kind, token.text.as_bytes(), dictionaries)? };
+        let found = &self.lexemes[lexemes.start..lexemes.end];
+        let is_same = found.strip_suffix(&[0]) == Some(token.text.as_bytes());
+        if !(token.is_stem && is_same) {
+            push(&mut self.found, (Found::Lexemes(lexemes), token.weight))?;
+        }
+        Ok(())
     }
 
     /// Does what `parsetext` does.
@@ -124,7 +276,7 @@ impl Words {
         // SAFETY: the entries of the caches live as long as the session. The parser returns words
         // within the piece or in its own memory, which are valid until it is asked for the next.
         unsafe {
-            let config = &*raw::lookup_ts_config_cache(self.config);
+            let config = &*raw::lookup_ts_config_cache(self.analyzer.config);
             let parser = raw::lookup_ts_parser_cache(config.prsId);
             let state = raw::FunctionCall2Coll(
                 &raw mut (*parser).prsstart,
@@ -153,7 +305,7 @@ impl Words {
                 if dictionaries.len > 0 {
                     let word = std::slice::from_raw_parts(word.cast::<u8>(), bytes as usize);
                     let lexemes = self.lexemes_of(kind, word, dictionaries)?;
-                    push(&mut self.found, lexemes)?;
+                    push(&mut self.found, (Found::Lexemes(lexemes), Weight::Whole))?;
                 }
             }
             raw::FunctionCall1Coll(&raw mut (*parser).prsend, none, state);
@@ -178,6 +330,9 @@ impl Words {
         let start = self.lexemes.len();
         // SAFETY: the caller's promise.
         unsafe { self.ask(word, dictionaries)? };
+        if self.analyzer.folds_accents {
+            self.fold(start)?;
+        }
         let end = self.lexemes.len();
         let lexemes = Lexemes { start, end };
         self.remember(lexemes)?;
@@ -197,6 +352,17 @@ impl Words {
             self.known_lexemes = lexemes.end;
         }
         Ok(())
+    }
+
+    /// Folds the accents of the lexemes that begin at a place.
+    fn fold(&mut self, start: usize) -> Result<(), OutOfMemory> {
+        if self.lexemes[start..].is_ascii() {
+            return Ok(());
+        }
+        let lexemes = String::from_utf8_lossy(&self.lexemes[start..]);
+        let folded = fold_accents(&lexemes).into_owned();
+        self.lexemes.truncate(start);
+        append(&mut self.lexemes, folded.as_bytes())
     }
 
     /// Appends the lexemes that the dictionaries make of a word.
@@ -243,6 +409,26 @@ impl Words {
         }
         Ok(())
     }
+}
+
+/// Returns the number that PostgreSQL's default parser has for words of a kind, or `None` for those
+/// that no dictionary is asked for.
+fn token_type(kind: Kind) -> Option<c_int> {
+    match kind {
+        Kind::Ascii => Some(1),    // asciiword
+        Kind::Letters => Some(2),  // word
+        Kind::Mixed => Some(3),    // numword
+        Kind::Version => Some(8),  // version
+        Kind::Decimal => Some(20), // float
+        Kind::Integer => Some(22), // uint
+        Kind::Term => None,
+    }
+}
+
+fn has_default_parser(config: pg_sys::Oid) -> bool {
+    // SAFETY: the entry of the cache lives as long as the session.
+    let parser = unsafe { (*pg_sys::lookup_ts_config_cache(config)).prsId };
+    parser.to_u32() == DEFAULT_PARSER
 }
 
 /// Functions that are called without pgrx's guard, within [`with_error_reserve`].

@@ -38,7 +38,9 @@ CREATE INDEX ON article USING rag_bm25 (body DESC) WITH (text_config = 'english'
 SELECT id FROM article ORDER BY body <@> 'log'; :sqlstate
 SELECT id FROM article WHERE body @@@ 'log'; :sqlstate
 
-CREATE INDEX article_body ON article USING rag_bm25 (body) WITH (text_config = 'english');
+-- the words of to_tsvector, with which scores are compared
+CREATE INDEX article_body ON article USING rag_bm25 (body)
+    WITH (text_config = 'english', analysis = 'exact');
 SELECT opcname, amvalidate(oid) FROM pg_opclass WHERE opcmethod = (SELECT oid FROM pg_am
     WHERE amname = 'rag_bm25') ORDER BY 1;
 SELECT p AS property, pg_index_column_has_property('article_body', 1, p)

@@ -44,6 +44,7 @@ fn main() {
         parameters: Parameters::default(),
         identity: 1,
         label: b"",
+        variant: 0,
     };
     let start = Instant::now();
     let mut builder = Builder::new(&pages, &creation, 1 << 30);

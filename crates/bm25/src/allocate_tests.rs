@@ -19,6 +19,7 @@ fn new_index() -> MemoryPages {
         parameters: Parameters::default(),
         identity: 1,
         label: b"",
+        variant: 0,
     };
     create(&pages, &creation);
     pages.leave_alone();

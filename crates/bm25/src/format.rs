@@ -106,7 +106,11 @@ pub struct MetaBytes {
     pub spare_count: [u8; 2],
     pub dropped_count: [u8; 2],
     pub segment_count: [u8; 2],
-    pub unused: [u8; 6],
+    /// 1 if documents have parts of compounds, or else 0.
+    pub has_parts: u8,
+    /// What the caller stores beside the label.
+    pub variant: u8,
+    pub unused: [u8; 4],
     /// A random number of this index.
     pub identity: [u8; 8],
     /// What the caller stores, padded with zeros.

@@ -58,6 +58,8 @@ pub struct Creation<'a> {
     /// What the caller wants to know later, at most [`LABEL_BYTES`] bytes. More are cut off.
     /// Zeros at its end are lost.
     pub label: &'a [u8],
+    /// Another thing that the caller wants to know later, 0 in indexes of older versions.
+    pub variant: u8,
 }
 
 /// What an index was created with.
@@ -67,6 +69,7 @@ pub struct Description {
     pub identity: u64,
     /// Without zeros at the end.
     pub label: Vec<u8>,
+    pub variant: u8,
 }
 
 /// The contents of the meta page.
@@ -75,6 +78,7 @@ pub struct Meta {
     pub parameters: Parameters,
     pub identity: u64,
     pub label: [u8; LABEL_BYTES],
+    pub variant: u8,
     /// The number that the next segment or pending list gets.
     pub next_number: u64,
     /// The first block that was never used.
@@ -105,6 +109,7 @@ pub fn create(pages: &impl ReusePages, creation: &Creation<'_>) {
         parameters: creation.parameters,
         identity: creation.identity,
         label,
+        variant: creation.variant,
         next_number: 2,
         high_water: 1,
         pending: PageList {
@@ -140,6 +145,7 @@ pub fn describe(pages: &impl ReadPages) -> Result<Description, IndexError> {
             parameters: decode_parameters(b)?,
             identity: u64_at(b, at!(identity)),
             label: label[..length].to_vec(),
+            variant: b[at!(variant)],
         })
     })
 }
@@ -341,6 +347,7 @@ impl Meta {
             parameters: decode_parameters(b)?,
             identity: u64_at(b, at!(identity)),
             label: decode_label(b),
+            variant: b[at!(variant)],
             next_number: u64_at(b, at!(next_number)),
             high_water,
             pending: decode_list(b, at!(pending), high_water)?,
@@ -367,6 +374,8 @@ impl Meta {
         put(b, at!(version), VERSION.to_le_bytes());
         put(b, at!(k1), self.parameters.k1.to_le_bytes());
         put(b, at!(b), self.parameters.b.to_le_bytes());
+        put(b, at!(has_parts), [u8::from(self.parameters.has_parts)]);
+        put(b, at!(variant), [self.variant]);
         put(b, at!(identity), self.identity.to_le_bytes());
         put(b, at!(label), self.label);
         put(b, at!(next_number), self.next_number.to_le_bytes());
@@ -414,9 +423,13 @@ fn corrupted(problem: &str) -> IndexError {
 }
 
 fn decode_parameters(b: &[u8]) -> Result<Parameters, IndexError> {
-    let (k1, b) = (f32_at(b, at!(k1)), f32_at(b, at!(b)));
-    if (0.0..=10.0).contains(&k1) && (0.0..=1.0).contains(&b) {
-        Ok(Parameters { k1, b })
+    let (k1, length) = (f32_at(b, at!(k1)), f32_at(b, at!(b)));
+    if (0.0..=10.0).contains(&k1) && (0.0..=1.0).contains(&length) {
+        Ok(Parameters {
+            k1,
+            b: length,
+            has_parts: b[at!(has_parts)] != 0,
+        })
     } else {
         Err(corrupted("a parameter in the meta page is out of range"))
     }

@@ -7,6 +7,7 @@ fn creation() -> Creation<'static> {
         parameters: Parameters::default(),
         identity: 99,
         label: b"a\0b",
+        variant: 3,
     }
 }
 
@@ -33,9 +34,14 @@ fn full() -> Meta {
         pages: 6,
     };
     Meta {
-        parameters: Parameters { k1: 0.9, b: 0.4 },
+        parameters: Parameters {
+            k1: 0.9,
+            b: 0.4,
+            has_parts: true,
+        },
         identity: 5 << 60,
         label: [7; LABEL_BYTES],
+        variant: 3,
         next_number: u64::MAX,
         high_water: 1000,
         pending: list(1 << 33),
@@ -56,6 +62,7 @@ fn all_fields_are_read_as_they_were_written() {
         parameters: Parameters::default(),
         identity: 99,
         label: b"a\0b".to_vec(),
+        variant: 3,
     };
     assert_eq!(describe(&pages), Ok(description));
     Meta::update(&pages, |meta| {

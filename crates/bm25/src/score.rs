@@ -4,7 +4,10 @@
 //! rounded down to a multiple of a unit that is a power of two. So sums do not depend on the order
 //! of the terms, and searches, operators and tests agree in every bit.
 
-use crate::{norm, terms::Terms};
+use crate::{
+    norm,
+    terms::{PART, Terms},
+};
 
 /// The parameters of BM25.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -13,11 +16,18 @@ pub struct Parameters {
     pub k1: f32,
     /// How much long documents lose, 0 (nothing) to 1. Lucene's default is 0.75.
     pub b: f32,
+    /// Documents have parts of compounds, which count half. Frequencies of documents are those of
+    /// [`Terms::finish_halves`], and frequencies of queries are halves.
+    pub has_parts: bool,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { k1: 1.2, b: 0.75 }
+        Self {
+            k1: 1.2,
+            b: 0.75,
+            has_parts: false,
+        }
     }
 }
 
@@ -70,15 +80,21 @@ const SUM_LIMIT: f32 = (1_u32 << 31) as f32;
 pub struct TermWeight {
     /// Units that a document approaches if the term is repeated without end.
     limit: f32,
+    /// The stored frequency of a part, or infinity if there are no parts. Higher ones are stored as
+    /// 1 more than they are.
+    part: f32,
 }
+
+/// The frequency of a term that is only part of a compound in a document.
+const PART_FREQUENCY: f32 = 0.5;
 
 impl TermWeight {
     /// Returns the units that a document with this frequency of the term gets, at least 1.
     /// `damping` is that of its length, of [`Scorer::damping`].
     ///
-    /// A higher frequency or a shorter document never gives less: each operation rounds
-    /// monotonically. So the highest frequency and the shortest length of a block of postings bound
-    /// what each of its documents gets.
+    /// A shorter document never gives less, and a higher frequency neither, but for a part: each
+    /// operation rounds monotonically. So the highest frequency and the shortest length of a block
+    /// of postings [bound](TermScores::bound) what each of its documents gets.
     #[inline]
     pub fn units(self, frequency: u32, damping: f32) -> u32 {
         (self.exact(frequency, damping) as i32).max(1) as u32
@@ -96,6 +112,12 @@ impl TermWeight {
         // Numbers with a sign are converted by one instruction, and several at once. No document
         // has 2^31 terms.
         let frequency = (frequency & i32::MAX as u32) as i32 as f32;
+        let excess = if frequency > self.part { 1.0 } else { 0.0 };
+        let frequency = if frequency == self.part {
+            PART_FREQUENCY
+        } else {
+            frequency - excess
+        };
         self.limit / (1.0 + damping / frequency)
     }
 }
@@ -141,6 +163,14 @@ impl TermScores<'_> {
             .units(frequency, self.damping[usize::from(norm)])
     }
 
+    /// Returns the most units that documents get whose stored frequencies and lengths are at most
+    /// and at least these.
+    pub fn bound(&self, max_frequency: u32, min_norm: u8) -> u32 {
+        // a part has the higher stored frequency, and a word the higher score
+        let least = self.units(max_frequency.min(1), min_norm);
+        self.units(max_frequency, min_norm).max(least)
+    }
+
     /// Writes the units of the first documents, as many as there are frequencies. `norm` returns
     /// the stored length of each.
     #[inline]
@@ -178,7 +208,8 @@ impl Scorer {
         } else {
             statistics.length as f64 / documents.max(1.0)
         };
-        let Parameters { k1, b } = parameters;
+        let Parameters { k1, b, has_parts } = parameters;
+        let per_word = if has_parts { 2.0 } else { 1.0 };
         let limits: Vec<f64> = query
             .iter()
             .enumerate()
@@ -186,7 +217,7 @@ impl Scorer {
                 let found = statistics.frequencies.get(term).copied().unwrap_or(0) as f64;
                 let found = found.min(documents);
                 let rarity = (1.0 + (documents - found + 0.5) / (found + 0.5)).ln();
-                f64::from(repeated) * rarity * (f64::from(k1) + 1.0)
+                f64::from(repeated) / per_word * rarity * (f64::from(k1) + 1.0)
             })
             .collect();
         let most = limits.iter().sum::<f64>() as f32;
@@ -196,6 +227,11 @@ impl Scorer {
         }
         let weight = |limit: &f64| TermWeight {
             limit: (limit * f64::from(scale)) as f32,
+            part: if has_parts {
+                PART as f32
+            } else {
+                f32::INFINITY
+            },
         };
         let weights: Vec<TermWeight> = limits.iter().map(weight).collect();
         let damping = std::array::from_fn(|norm| {
@@ -282,6 +318,41 @@ mod tests {
     }
 
     #[test]
+    fn a_part_counts_half_of_a_word() {
+        let parameters = Parameters {
+            has_parts: true,
+            ..Parameters::default()
+        };
+        let mut query = Terms::new();
+        query.add_halves(b"commit", 2).unwrap();
+        query.add_halves(b"session", 1).unwrap();
+        query.finish();
+        let statistics = Statistics {
+            documents: 1000,
+            length: 10_000,
+            frequencies: vec![900, 10],
+        };
+        let scorer = Scorer::new(parameters, &statistics, &query);
+        let score = |halves: &[(&str, u32)]| {
+            let mut document = Terms::new();
+            for (term, halves) in halves {
+                document.add_halves(term.as_bytes(), *halves).unwrap();
+            }
+            document.finish_halves();
+            scorer.score(&document)
+        };
+        let expected = |n, df, tf| n * bm25(parameters, 1000.0, df, tf, 0.1);
+        for (halves, tf) in [(1, 0.5), (2, 1.0), (3, 1.0), (4, 2.0)] {
+            let found = score(&[("commit", halves), ("other", (2 - halves.min(4) / 2) * 2)]);
+            let length = f64::from(halves / 2 + 2 - halves.min(4) / 2) / 10.0;
+            let wanted = bm25(parameters, 1000.0, 900.0, tf, length);
+            assert!((found - wanted).abs() < 1e-5, "{halves}: {found} {wanted}");
+        }
+        let found = score(&[("session", 2)]);
+        assert!((found - expected(0.5, 10.0, 1.0)).abs() < 1e-5);
+    }
+
+    #[test]
     fn the_largest_sum_fits_into_32_bits() {
         let mut query = Terms::new();
         for i in 0..1000 {
@@ -295,7 +366,12 @@ mod tests {
             length: 1 << 41,
             frequencies: vec![0; 1000],
         };
-        let scorer = Scorer::new(Parameters { k1: 10.0, b: 1.0 }, &statistics, &query);
+        let parameters = Parameters {
+            k1: 10.0,
+            b: 1.0,
+            has_parts: false,
+        };
+        let scorer = Scorer::new(parameters, &statistics, &query);
         let most = scorer.weights.iter();
         let most: u64 = most.map(|w| u64::from(w.units(u32::MAX, 0.0))).sum();
         assert!(most < 1 << 32, "{most}");
@@ -310,8 +386,12 @@ mod tests {
         };
         let frequencies: Vec<u32> = (0..131).map(|i| [0, 1, 3, 250, u32::MAX][i % 5]).collect();
         let norm = |i: usize| (i * 7 % 256) as u8;
-        for k1 in [0.0, 1.2, 10.0] {
-            let parameters = Parameters { k1, b: 0.75 };
+        for (k1, has_parts) in [(0.0, false), (1.2, false), (1.2, true), (10.0, false)] {
+            let parameters = Parameters {
+                k1,
+                b: 0.75,
+                has_parts,
+            };
             let scorer = Scorer::new(parameters, &statistics, &terms("a"));
             let scores = scorer.term(0);
             for count in 0..frequencies.len() {

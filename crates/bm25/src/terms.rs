@@ -5,6 +5,11 @@ use rag_pages::memory::{OutOfMemory, append, push};
 /// Longer terms are cut. PostgreSQL's parser has the same limit for words (MAXSTRLEN).
 pub const MAX_TERM_BYTES: usize = 2047;
 
+/// The stored frequency of a term that is one part of a compound in a document, and no word of its
+/// own. A word is stored as 1, because most are, and 1 takes least room. Higher frequencies are
+/// stored as 1 more.
+pub const PART: u32 = 2;
+
 /// A multiset of terms. Terms are arbitrary bytes, usually lexemes of a text search configuration.
 ///
 /// Add terms in any order, then call [`finish`](Self::finish).
@@ -61,6 +66,32 @@ impl Terms {
         push(&mut self.entries, entry)?;
         self.length += u64::from(frequency);
         Ok(())
+    }
+
+    /// Adds a term whose frequency is counted in halves: 2 for a word, and 1 for a part of a
+    /// compound. Parts do not make a document longer.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn add_halves(&mut self, term: &[u8], halves: u32) -> Result<(), OutOfMemory> {
+        let length = self.length;
+        self.push_counted(term, halves)?;
+        self.length = length + u64::from(halves / 2);
+        Ok(())
+    }
+
+    /// Sorts the terms of a document, whose frequencies are halves, and makes frequencies of these
+    /// as an index with [parts](crate::Parameters::has_parts) stores them: see [`PART`]. Halves
+    /// beside words are left out.
+    pub fn finish_halves(&mut self) {
+        self.finish();
+        for entry in &mut self.entries {
+            entry.frequency = match entry.frequency {
+                1 => PART,
+                2 | 3 => 1,
+                halves => halves / 2 + 1,
+            };
+        }
     }
 
     /// Sorts the terms and counts equal ones.
@@ -123,5 +154,33 @@ mod tests {
         assert_eq!(found, [(&b"archive"[..], 1), (b"log", 3), (b"wal", 1)]);
         assert_eq!((terms.len(), terms.length()), (3, 5));
         assert_eq!((terms.frequency(b"log"), terms.frequency(b"lo")), (3, 0));
+    }
+
+    #[test]
+    fn parts_are_halves_and_not_counted_in_the_length() {
+        let mut terms = Terms::new();
+        let added = [
+            ("a", 1),
+            ("b", 2),
+            ("c", 2),
+            ("c", 1),
+            ("d", 1),
+            ("d", 1),
+            ("e", 2),
+            ("e", 2),
+        ];
+        for (term, halves) in added {
+            terms.add_halves(term.as_bytes(), halves).unwrap();
+        }
+        terms.finish_halves();
+        let found: Vec<_> = terms.iter().collect();
+        let expected = [
+            (&b"a"[..], PART),
+            (b"b", 1),
+            (b"c", 1),
+            (b"d", 1),
+            (b"e", 3),
+        ];
+        assert_eq!((found.as_slice(), terms.length()), (&expected[..], 4));
     }
 }

@@ -42,8 +42,8 @@ pub fn phase_name(phase: i64) -> Option<&'static CStr> {
 pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
     let index = input.index();
     let options = Bm25Options::of(index)?;
-    let config = options.config.find()?;
-    make_index_depend_on_config(index.id(), config);
+    let analyzer = options.rules.analyzer()?;
+    make_index_depend_on_config(index.id(), analyzer.config);
     let hints = BufferHints::default();
     let pages = RelationPages::for_build(*index, &hints);
     if pages.block_count() != 0 {
@@ -52,10 +52,10 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
             index.name()
         )));
     }
-    let label = options.config.label();
+    let label = options.rules.config.label();
     let mut builder = Builder::new(&pages, &creation(&options, &label), maintenance_work_mem());
     report_phase(READING);
-    let mut texts = ManyTexts::new(config);
+    let mut texts = ManyTexts::new(analyzer);
     let mut rows = 0_i64;
     let table_rows = input.each_row(|value, tid| {
         let terms = value.with_text(|text| texts.terms(text))?;
@@ -76,7 +76,7 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
 /// Builds the initial fork of an unlogged index, which has no rows.
 pub fn build_empty(index: Index<'_>) -> Result<(), Error> {
     let options = Bm25Options::of(index)?;
-    let label = options.config.label();
+    let label = options.rules.config.label();
     let pages = RelationPages::for_initial_fork(*index);
     rag_bm25::create(&pages, &creation(&options, &label));
     pages.log_all();
@@ -88,6 +88,7 @@ fn creation<'a>(options: &Bm25Options, label: &'a [u8]) -> Creation<'a> {
         parameters: options.parameters,
         identity: random_seed(),
         label,
+        variant: options.rules.variant(),
     }
 }
 

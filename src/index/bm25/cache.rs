@@ -3,11 +3,10 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use pgrx::pg_sys;
 use rag_bm25::{Description, SegmentCache};
 use rag_pages::IndexError;
 
-use super::{config::ConfigName, index_error};
+use super::{index_error, rules::TextRules};
 use crate::{
     error::Error,
     index::{
@@ -17,6 +16,7 @@ use crate::{
         },
         pages::{BufferHints, RelationPages},
     },
+    pg::words::Analyzer,
 };
 
 /// Maximum number of indexes that a backend remembers: as many as a query over partitions may read
@@ -42,18 +42,18 @@ impl OpenedIndex {
         RelationPages::for_vacuum(*index, &self.hints)
     }
 
-    /// Returns the OID of the text search configuration that the file was filled with.
+    /// Returns how the terms were made that the file was filled with.
     ///
     /// # Errors
-    /// It was dropped or renamed.
-    pub fn config(&self) -> Result<pg_sys::Oid, Error> {
-        self.config_name()?.find()
+    /// The text search configuration was dropped or renamed.
+    pub fn analyzer(&self) -> Result<Analyzer, Error> {
+        self.rules()?.analyzer()
     }
 
-    /// Returns the name of that configuration.
-    pub fn config_name(&self) -> Result<ConfigName, Error> {
-        let name = ConfigName::of_label(&self.description.label);
-        name.ok_or_else(|| Error::internal("the index has no text search configuration"))
+    /// Returns the same by name.
+    pub fn rules(&self) -> Result<TextRules, Error> {
+        let rules = TextRules::of_file(&self.description);
+        rules.ok_or_else(|| Error::internal("the index has no text search configuration"))
     }
 }
 
@@ -95,10 +95,10 @@ pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedIndex>, IndexError> {
     }
     let hints = BufferHints::default();
     let description = rag_bm25::describe(&RelationPages::new(*index, &hints))?;
-    if ConfigName::of_label(&description.label).is_none() {
+    if TextRules::of_file(&description).is_none() {
         return Err(IndexError::corrupted(
             0,
-            "the index names no text search configuration",
+            "the index names no text search configuration or an analysis that is not known",
         ));
     }
     let new = Rc::new(OpenedIndex {

@@ -42,14 +42,14 @@ pub fn add(
     value: Value<'_>,
     row: NewRow,
 ) -> Result<(), Error> {
-    let config = opened.config()?;
+    let analyzer = opened.analyzer()?;
     let is_present = |documents: &Documents| documents.has_contents(opened);
     // An ERROR of a dictionary leaps over what is here. The documents must not be among that.
     let words = collected::with(index, is_present, |documents| documents.words.take());
     let is_first = words.is_none();
-    let mut words = words.flatten().unwrap_or_else(|| ManyTexts::new(config));
+    let mut words = words.flatten().unwrap_or_else(|| ManyTexts::new(analyzer));
     let terms = value.with_text(|text| match is_first {
-        true => tokens::terms(config, text),
+        true => tokens::terms(analyzer, text),
         false => words.terms(text),
     })?;
     let new = || Documents {

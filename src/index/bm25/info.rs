@@ -3,6 +3,7 @@
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::Info;
 use rag_pages::{Block, PAGE_BYTES, ReadPages, Tid};
+use rag_words::Analysis;
 
 use super::{Bm25, cache, index_error, options::Bm25Options};
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
             relation::{LockedIndex, relation_name, table_of},
         },
     },
-    pg::{process, roles},
+    pg::{process, roles, words::Analyzer},
 };
 
 /// Maximum number of problems that are reported. There may be more.
@@ -43,7 +44,7 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
         }
     };
     // Counted first, because the rows that it sees are in the index already.
-    let visible = visible_rows(open, opened.config()?)?;
+    let visible = visible_rows(open, opened.analyzer()?)?;
     let mut problems = vec![];
     let table_blocks = open.table().block_count();
     let mut rows = 0_i64;
@@ -75,21 +76,24 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
 }
 
 /// Returns the number of rows with a word, of those that the current snapshot sees.
-fn visible_rows(open: &OpenIndex, config: pg_sys::Oid) -> Result<i64, Error> {
+fn visible_rows(open: &OpenIndex, analyzer: Analyzer) -> Result<i64, Error> {
     open.as_owner(|rights| {
         let sql = open.expressions(rights)?;
         let (table, value, condition) = (sql.table, sql.value, sql.condition);
         let statement = format!(
             "SELECT count(*) AS value FROM ONLY {table} \
-             WHERE {condition} AND rag_internal.bm25_has_words($1, {value})"
+             WHERE {condition} AND rag_internal.bm25_has_words($1, $2, {value})"
         );
-        Ok(query_value(rights, &statement, &[config.into()])?.unwrap_or(0))
+        let args = [analyzer.config.into(), analyzer.analysis.name().into()];
+        Ok(query_value(rights, &statement, &args)?.unwrap_or(0))
     })
 }
 
 /// A description of an index, the row of `rag_bm25_info`.
 pub struct Bm25Info {
     pub text_config: String,
+    pub analysis: Analysis,
+    pub folds_accents: bool,
     pub info: Info,
     /// Blocks of the file.
     pub pages: i64,
@@ -109,12 +113,14 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
     let pages = opened.pages(index);
     let info = rag_bm25::info(&pages).map_err(|e| index_error(*index, e))?;
     let blocks = i64::from(pages.block_count());
-    let config = opened.config_name()?;
+    let rules = opened.rules()?;
     let has_other_options = !Bm25Options::of(index).is_ok_and(|options| {
-        options.config == config && options.parameters == opened.description.parameters
+        options.rules == rules && options.parameters == opened.description.parameters
     });
     Ok(Bm25Info {
-        text_config: config.to_string(),
+        text_config: rules.config.to_string(),
+        analysis: rules.analysis,
+        folds_accents: rules.folds_accents,
         hint: hint(&info, blocks, has_other_options),
         info,
         pages: blocks,

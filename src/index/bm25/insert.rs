@@ -20,8 +20,8 @@ pub fn insert(
     if is_collected(table, row) {
         return collected::add(index, &opened, value, row);
     }
-    let config = opened.config()?;
-    let terms = value.with_text(|text| tokens::terms(config, text))?;
+    let analyzer = opened.analyzer()?;
+    let terms = value.with_text(|text| tokens::terms(analyzer, text))?;
     if terms.is_empty() {
         return Ok(());
     }

@@ -12,18 +12,20 @@
 //! much. The language of a short query is not known. Then a word is left out if it is a stop word
 //! of all languages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use pgrx::pg_sys;
 use rag_bm25::Terms;
 use rag_language::{SIMPLE, config_name, config_names, detect};
 use rag_pages::memory::OutOfMemory;
+use rag_words::{Purpose, Weight};
 
+use super::tokens::Counted;
 use crate::{
     error::Error,
     pg::{
-        text_search::{self, each_lexeme},
-        words::Words,
+        text_search,
+        words::{Analyzer, Words},
     },
 };
 
@@ -36,8 +38,8 @@ const MAX_LANGUAGE: usize = 64;
 const REMEMBERED: usize = 4;
 
 /// Returns true if each text has a configuration of its own.
-pub fn is_auto(config: pg_sys::Oid) -> bool {
-    text_search::config(c"rag", c"auto") == Some(config)
+pub fn is_auto(analyzer: Analyzer) -> bool {
+    text_search::config(c"rag", c"auto") == Some(analyzer.config)
 }
 
 /// Returns the name of a text's configuration, and the text without its mark.
@@ -69,18 +71,25 @@ fn config_of(name: &'static str) -> Result<(&'static str, pg_sys::Oid), Error> {
     }
 }
 
-/// Adds the term that tells that a text has a configuration.
-fn add_marker(terms: &mut Terms, name: &str) -> Result<(), OutOfMemory> {
+/// Returns the term that tells that a text has a configuration.
+fn marker(name: &str) -> Vec<u8> {
     let mut marker = vec![MARK];
     marker.extend(name.as_bytes());
-    terms.add(&marker)
+    marker
 }
 
 /// Adds the terms of a text.
-pub fn add_terms(terms: &mut Terms, text: &[u8]) -> Result<Result<(), OutOfMemory>, Error> {
+pub fn add_terms(
+    terms: &mut Counted,
+    analyzer: Analyzer,
+    text: &[u8],
+) -> Result<Result<(), OutOfMemory>, Error> {
     let (name, text) = split_mark(text);
     let (name, config) = config_of(name)?;
-    Ok(add_marker(terms, name).and_then(|()| each_lexeme(config, text, |it| terms.add(it))))
+    let analyzer = analyzer.with_config(config);
+    Ok(terms.add(&marker(name), Weight::Whole).and_then(|()| {
+        analyzer.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight))
+    }))
 }
 
 /// The words of many texts in several languages.
@@ -91,17 +100,22 @@ impl ManyLanguages {
     /// Does what [`add_terms`] does.
     pub fn add_terms(
         &mut self,
-        terms: &mut Terms,
+        terms: &mut Counted,
+        analyzer: Analyzer,
         text: &[u8],
     ) -> Result<Result<(), OutOfMemory>, Error> {
         let (name, rest) = split_mark(text);
         let (name, config) = config_of(name)?;
         if !self.0.contains_key(name) && self.0.len() >= REMEMBERED {
-            return add_terms(terms, text);
+            return add_terms(terms, analyzer, text);
         }
-        let words = self.0.entry(name).or_insert_with(|| Words::new(config));
-        Ok(add_marker(terms, name)
-            .and_then(|()| words.each_lexeme(rest, |lexeme| terms.add(lexeme))))
+        let words = self
+            .0
+            .entry(name)
+            .or_insert_with(|| Words::new(analyzer.with_config(config)));
+        Ok(terms.add(&marker(name), Weight::Whole).and_then(|()| {
+            words.each_term(rest, Purpose::Text, |term, weight| terms.add(term, weight))
+        }))
     }
 }
 
@@ -112,7 +126,8 @@ impl ManyLanguages {
 pub fn markers() -> Result<Terms, Error> {
     let mut terms = Terms::new();
     for name in config_names() {
-        add_marker(&mut terms, name)
+        terms
+            .add(&marker(name))
             .map_err(|_| Error::out_of_memory("Memory ran out while a query was being read."))?;
     }
     terms.finish();
@@ -133,29 +148,38 @@ pub fn used(markers: &Terms, frequencies: &[u64]) -> Result<Vec<pg_sys::Oid>, Er
 
 /// Adds the terms of a query of an index with some configurations.
 pub fn add_query_terms(
-    terms: &mut Terms,
+    terms: &mut Counted,
+    analyzer: Analyzer,
     query: &[u8],
     used: &[pg_sys::Oid],
 ) -> Result<Result<(), OutOfMemory>, Error> {
     if let [only] = used {
-        return Ok(each_lexeme(*only, query, |lexeme| terms.add(lexeme)));
+        let analyzer = analyzer.with_config(*only);
+        return Ok(analyzer.each_term(query, Purpose::Query, |term, weight| {
+            terms.add(term, weight)
+        }));
     }
     let own = config_name(detect(&String::from_utf8_lossy(query)));
     let (_, own) = config_of(own)?;
     let mut add = |word: &[u8]| -> Result<(), OutOfMemory> {
-        let mut found: BTreeSet<Vec<u8>> = BTreeSet::new();
+        // a term counts as much as in the configuration in which it counts most
+        let mut found: BTreeMap<Vec<u8>, Weight> = BTreeMap::new();
         for config in used {
-            let mut has_lexemes = false;
-            each_lexeme(*config, word, |lexeme| {
-                has_lexemes = true;
-                found.insert(lexeme.to_vec());
-                Ok::<(), OutOfMemory>(())
+            let mut has_terms = false;
+            let analyzer = analyzer.with_config(*config);
+            analyzer.each_term(word, Purpose::Query, |term, weight| {
+                has_terms = true;
+                let known = found.entry(term.to_vec()).or_insert(weight);
+                *known = weight.max(*known);
+                Ok(())
             })?;
-            if !has_lexemes && *config == own {
+            if !has_terms && *config == own {
                 return Ok(()); // a stop word
             }
         }
-        found.iter().try_for_each(|lexeme| terms.add(lexeme))
+        found
+            .iter()
+            .try_for_each(|(term, weight)| terms.add(term, *weight))
     };
     let words = query.split(u8::is_ascii_whitespace);
     Ok(words.filter(|word| !word.is_empty()).try_for_each(&mut add))

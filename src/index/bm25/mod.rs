@@ -5,7 +5,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`options`], [`config`], [`opclass`] | what an index is created with |
+//! | [`options`], [`config`], [`rules`], [`opclass`] | what an index is created with |
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
@@ -42,6 +42,7 @@ mod partitions;
 mod predicate;
 mod query;
 pub mod ranking;
+mod rules;
 mod scan;
 pub mod search;
 mod support;

@@ -4,6 +4,7 @@
 //! whether or not a plan uses the index. [`super::ranking`] says which privilege that requires.
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
+use rag_words::Analysis;
 
 use super::{
     query::{Bm25Query, TextArgument},
@@ -11,7 +12,7 @@ use super::{
     scan::last_score,
     tokens,
 };
-use crate::error::Error;
+use crate::{error::Error, pg::words::Analyzer};
 
 /// Returns the negative score, 0 for a text that does not match.
 #[pg_extern(sql = false, stable, strict, parallel_restricted)]
@@ -66,10 +67,20 @@ fn bm25_misses_text(_text: &str, _query: &str) -> Result<bool, ErrorReport> {
     Err(no_index("!@@@").into())
 }
 
-/// Returns true if an index with this text search configuration has a document for a text.
+/// Returns true if an index with this text search configuration and analysis has a document for a
+/// text.
 #[pg_extern(sql = false, stable, strict, parallel_safe)]
-fn bm25_has_words(config: pgrx::pg_sys::Oid, text: &str) -> Result<bool, ErrorReport> {
-    Ok(!tokens::terms(config, text.as_bytes())?.is_empty())
+fn bm25_has_words(
+    config: pgrx::pg_sys::Oid,
+    analysis: &str,
+    text: &str,
+) -> Result<bool, ErrorReport> {
+    let analyzer = Analyzer {
+        config,
+        analysis: Analysis::parse(analysis).unwrap_or_default(),
+        folds_accents: false,
+    };
+    Ok(!tokens::terms(analyzer, text.as_bytes())?.is_empty())
 }
 
 fn no_index(operator: &str) -> Error {

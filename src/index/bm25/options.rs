@@ -1,8 +1,11 @@
-//! `WITH (text_config = ..., k1 = ..., b = ...)`.
+//! `WITH (text_config = ..., analysis = ..., accents = ..., k1 = ..., b = ...)`.
 
 use rag_bm25::Parameters;
 
-use super::config::{self, ConfigName};
+use super::{
+    config::{self, ConfigName},
+    rules::{self, TextRules},
+};
 use crate::{
     error::Error,
     index::am::{
@@ -14,6 +17,8 @@ use crate::{
 const TEXT_CONFIG: usize = 0;
 const K1: usize = 1;
 const B: usize = 2;
+const ANALYSIS: usize = 3;
+const ACCENTS: usize = 4;
 
 const DEFAULT_K1: f64 = 1.2;
 const DEFAULT_B: f64 = 0.75;
@@ -42,35 +47,53 @@ pub static OPTIONS: OptionSet = OptionSet::new(&[
             max: 1.0,
         },
     },
+    IndexOption {
+        name: c"analysis",
+        description: c"How texts become words: words, code or exact",
+        values: OptionType::Text,
+    },
+    IndexOption {
+        name: c"accents",
+        description: c"Whether words with and without accents are the same: keep or fold",
+        values: OptionType::Text,
+    },
 ]);
 
 /// Options of an index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bm25Options {
-    pub config: ConfigName,
+    pub rules: TextRules,
     pub parameters: Parameters,
 }
 
 impl Bm25Options {
     /// # Errors
-    /// The text search configuration is not given, or does not exist.
+    /// The text search configuration is not given, or does not exist. A value is not known.
     pub fn of(index: Index<'_>) -> Result<Self, Error> {
         let given = index.options().unwrap_or_default();
-        let config = given.text(TEXT_CONFIG).ok_or_else(config::not_given)?;
+        let rules = rules_of(&given)?;
         Ok(Self {
-            config: ConfigName::parse(config)?,
             parameters: Parameters {
                 k1: given.real(K1).unwrap_or(DEFAULT_K1) as f32,
                 b: given.real(B).unwrap_or(DEFAULT_B) as f32,
+                has_parts: rules.has_parts(),
             },
+            rules,
         })
     }
 }
 
 /// # Errors
-/// The text search configuration is not given, or does not exist.
+/// The text search configuration is not given, or does not exist. A value is not known.
 pub fn check(values: &OptionValues) -> Result<(), Error> {
+    rules_of(values).map(drop)
+}
+
+fn rules_of(values: &OptionValues) -> Result<TextRules, Error> {
     let config = values.text(TEXT_CONFIG).ok_or_else(config::not_given)?;
-    ConfigName::parse(config)?;
-    Ok(())
+    Ok(TextRules {
+        config: ConfigName::parse(config)?,
+        analysis: rules::analysis(values.text(ANALYSIS))?,
+        folds_accents: rules::folds_accents(values.text(ACCENTS))?,
+    })
 }

@@ -54,7 +54,7 @@ pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
             Some(sum) => {
                 let mut statistics = sum.statistics;
                 statistics.add(&read_statistics(leaf.index(), &opened, &sum.terms)?);
-                Ranking::new(sum.rules, sum.config, sum.terms, statistics)
+                Ranking::new(sum.rules, sum.analyzer, sum.terms, statistics)
             }
         });
     }
@@ -69,7 +69,7 @@ pub fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>,
     for index in indexes {
         let open = open_index(*index)?;
         let opened = cache::open(open.index())?;
-        if !languages::is_auto(opened.config()?) {
+        if !languages::is_auto(opened.analyzer()?) {
             return Ok(None);
         }
         let terms = match &markers {
@@ -91,14 +91,14 @@ pub fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>,
 /// Returns the ranking of a query by the index of a table without partitions.
 fn without_partitions(index: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     let options = Bm25Options::of(index)?;
-    let config = options.config.find()?;
-    let terms = tokens::terms(config, text)?;
+    let analyzer = options.rules.analyzer()?;
+    let terms = tokens::query_terms(analyzer, text, None)?;
     let statistics = Statistics {
         frequencies: vec![0; terms.len()],
         ..Statistics::default()
     };
     let rules = ScoreRules::of_options(options);
-    Ok(Ranking::new(rules, config, terms, statistics))
+    Ok(Ranking::new(rules, analyzer, terms, statistics))
 }
 
 fn warn_of_partition(root: Index<'_>, leaf: pg_sys::Oid) {
@@ -112,8 +112,8 @@ fn warn_of_partition(root: Index<'_>, leaf: pg_sys::Oid) {
         ),
     )
     .detail(
-        "It was built with another text_config, k1 or b. Its partition is searched without it, \
-         and does not count in the statistics of words.",
+        "It was built with another text_config, analysis, accents, k1 or b. Its partition is \
+         searched without it, and does not count in the statistics of words.",
     )
     .hint("Set the same options with ALTER INDEX, and REINDEX the indexes that differ.");
     ErrorReport::from(warning).report(PgLogLevel::WARNING);

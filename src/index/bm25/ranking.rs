@@ -16,11 +16,10 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::{Parameters, Scorer, Statistics, Terms};
 
 use super::{
-    Bm25, cache,
-    config::ConfigName,
-    index_error, languages,
+    Bm25, cache, index_error, languages,
     options::Bm25Options,
     partitions,
+    rules::TextRules,
     tokens::{self, ManyTexts},
 };
 use crate::{
@@ -33,6 +32,7 @@ use crate::{
     pg::{
         extension, lookup, roles,
         transaction::{StatementStamp, statement_stamp},
+        words::Analyzer,
     },
 };
 
@@ -56,7 +56,7 @@ pub struct Ranking {
     pub terms: Terms,
     pub statistics: Statistics,
     pub rules: ScoreRules,
-    pub config: pg_sys::Oid,
+    pub analyzer: Analyzer,
     /// The statistics are not those of the index, because the role must not see all of its rows.
     pub is_neutral: bool,
     scorer: Scorer,
@@ -65,21 +65,21 @@ pub struct Ranking {
 /// How an index makes terms of texts, and scores of terms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreRules {
-    config: ConfigName,
+    text: TextRules,
     parameters: Parameters,
 }
 
 impl ScoreRules {
     pub fn of_options(options: Bm25Options) -> Self {
         Self {
-            config: options.config,
+            text: options.rules,
             parameters: options.parameters,
         }
     }
 
     pub fn of(opened: &cache::OpenedIndex) -> Result<Self, Error> {
         Ok(Self {
-            config: opened.config_name()?,
+            text: opened.rules()?,
             parameters: opened.description.parameters,
         })
     }
@@ -88,7 +88,7 @@ impl ScoreRules {
 impl Ranking {
     pub fn new(
         rules: ScoreRules,
-        config: pg_sys::Oid,
+        analyzer: Analyzer,
         terms: Terms,
         statistics: Statistics,
     ) -> Self {
@@ -97,13 +97,13 @@ impl Ranking {
             terms,
             statistics,
             rules,
-            config,
+            analyzer,
             is_neutral: false,
         }
     }
 
     /// Returns a ranking that tells nothing of the rows in the index.
-    fn neutral(rules: ScoreRules, config: pg_sys::Oid, terms: Terms) -> Self {
+    fn neutral(rules: ScoreRules, analyzer: Analyzer, terms: Terms) -> Self {
         let statistics = Statistics {
             documents: 1,
             length: NEUTRAL_LENGTH,
@@ -111,18 +111,18 @@ impl Ranking {
         };
         Self {
             is_neutral: true,
-            ..Self::new(rules, config, terms, statistics)
+            ..Self::new(rules, analyzer, terms, statistics)
         }
     }
 
     /// Returns the score of a text, 0 if it has no term of the query.
     pub fn score(&self, text: &[u8]) -> Result<f64, Error> {
-        Ok(self.scorer.score(&tokens::terms(self.config, text)?))
+        Ok(self.scorer.score(&tokens::terms(self.analyzer, text)?))
     }
 
     /// Returns true if a text has a term of the query.
     pub fn matches(&self, text: &[u8]) -> Result<bool, Error> {
-        let document = tokens::terms(self.config, text)?;
+        let document = tokens::terms(self.analyzer, text)?;
         Ok(self
             .terms
             .iter()
@@ -233,7 +233,7 @@ pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<R
     }
     if !root.index().is_partitioned() {
         let opened = cache::open(root.index())?;
-        let used = if languages::is_auto(opened.config()?) {
+        let used = if languages::is_auto(opened.analyzer()?) {
             partitions::used_configs(&[index])?
         } else {
             None
@@ -249,20 +249,20 @@ pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<R
 /// agree in their rules, as those of [`ranking`].
 fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     let options = Bm25Options::of(root)?;
-    let config = options.config.find()?;
-    let used = if languages::is_auto(config) {
+    let analyzer = options.rules.analyzer()?;
+    let used = if languages::is_auto(analyzer) {
         let markers = languages::markers()?;
         Some(languages::used(&markers, &vec![1; markers.len()])?)
     } else {
         None
     };
-    let terms = tokens::query_terms(config, text, used.as_deref())?;
+    let terms = tokens::query_terms(analyzer, text, used.as_deref())?;
     let rules = if root.is_partitioned() {
         ScoreRules::of_options(options)
     } else {
         ScoreRules::of(&*cache::open(root)?)?
     };
-    Ok(Ranking::neutral(rules, config, terms))
+    Ok(Ranking::neutral(rules, analyzer, terms))
 }
 
 /// Returns the ranking of a query over texts, by the rules of an index that cannot be read. `each`
@@ -277,10 +277,10 @@ pub fn over_texts(
 ) -> Result<Ranking, Error> {
     let open = open_index(index)?;
     let options = Bm25Options::of(open.index())?;
-    let config = options.config.find()?;
+    let analyzer = options.rules.analyzer()?;
     let count = |terms: &Terms| -> Result<Statistics, Error> {
         let mut statistics = Statistics::default();
-        let mut texts = ManyTexts::new(config);
+        let mut texts = ManyTexts::new(analyzer);
         each(&mut |text| {
             statistics.count(terms, &texts.terms(text)?);
             Ok(())
@@ -288,20 +288,20 @@ pub fn over_texts(
         statistics.frequencies.resize(terms.len(), 0);
         Ok(statistics)
     };
-    let used = if languages::is_auto(config) {
+    let used = if languages::is_auto(analyzer) {
         let markers = languages::markers()?;
         Some(languages::used(&markers, &count(&markers)?.frequencies)?)
     } else {
         None
     };
-    let terms = tokens::query_terms(config, text, used.as_deref())?;
+    let terms = tokens::query_terms(analyzer, text, used.as_deref())?;
     let statistics = if terms.is_empty() {
         Statistics::default()
     } else {
         count(&terms)?
     };
     let rules = ScoreRules::of_options(options);
-    Ok(Ranking::new(rules, config, terms, statistics))
+    Ok(Ranking::new(rules, analyzer, terms, statistics))
 }
 
 /// Returns the ranking of a query by an index with a file.
@@ -311,12 +311,12 @@ pub fn of_index(
     text: &[u8],
     used: Option<&[pg_sys::Oid]>,
 ) -> Result<Ranking, Error> {
-    let config = opened.config()?;
-    let terms = tokens::query_terms(config, text, used)?;
+    let analyzer = opened.analyzer()?;
+    let terms = tokens::query_terms(analyzer, text, used)?;
     let statistics = read_statistics(index, opened, &terms)?;
     Ok(Ranking::new(
         ScoreRules::of(opened)?,
-        config,
+        analyzer,
         terms,
         statistics,
     ))

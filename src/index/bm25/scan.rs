@@ -346,19 +346,19 @@ fn begin(
         source.map_err(|e| index_error(*index, e))
     };
     let text = query.text.as_deref().unwrap_or_default();
-    let config = opened.config()?;
-    let is_own = query.index == index.id() && !is_auto(config);
+    let analyzer = opened.analyzer()?;
+    let is_own = query.index == index.id() && !is_auto(analyzer);
     if is_own
         && remembered(Purpose::Operator, index.id(), text).is_none()
         && !hides_rows(index.id())?
     {
         // the search reads the statistics itself
         require_privilege(index.id())?;
-        let terms = tokens::terms(config, text)?;
+        let terms = tokens::query_terms(analyzer, text, None)?;
         let source = begin(&terms, None)?;
         let statistics = source.statistics().clone();
         let has_terms = !terms.is_empty();
-        let ranking = Ranking::new(rules, config, terms, statistics);
+        let ranking = Ranking::new(rules, analyzer, terms, statistics);
         remember(Purpose::Operator, query.index, text, ranking);
         return Ok(has_terms.then_some(source));
     }

@@ -1,4 +1,4 @@
-//! From texts to terms: the lexemes of a text search configuration, counted.
+//! From texts to terms, counted: see [`Analyzer`].
 //!
 //! There is no tsvector in between, so its limits do not apply: neither the size of a text nor the
 //! number of positions of a lexeme is limited.
@@ -6,25 +6,68 @@
 use pgrx::pg_sys;
 use rag_bm25::Terms;
 use rag_pages::memory::OutOfMemory;
+use rag_words::{Purpose, Weight};
 
 use super::languages::{self, ManyLanguages};
 use crate::{
     error::Error,
-    pg::{text_search::each_lexeme, words::Words},
+    pg::words::{Analyzer, Words},
 };
+
+/// What terms are added to, by the rules of an analyzer.
+pub struct Counted {
+    terms: Terms,
+    has_parts: bool,
+}
+
+impl Counted {
+    pub fn new(analyzer: Analyzer) -> Self {
+        Self {
+            terms: Terms::new(),
+            has_parts: analyzer.has_parts(),
+        }
+    }
+
+    /// # Errors
+    /// Memory runs out.
+    pub fn add(&mut self, term: &[u8], weight: Weight) -> Result<(), OutOfMemory> {
+        if self.has_parts {
+            self.terms.add_halves(term, weight as u32)
+        } else {
+            self.terms.add(term)
+        }
+    }
+
+    /// Returns the terms of a document.
+    pub fn document(mut self) -> Terms {
+        if self.has_parts {
+            self.terms.finish_halves();
+        } else {
+            self.terms.finish();
+        }
+        self.terms
+    }
+
+    /// Returns the terms of a query.
+    pub fn query(mut self) -> Terms {
+        self.terms.finish();
+        self.terms
+    }
+}
 
 /// Returns the terms of a text.
 ///
 /// # Errors
 /// Memory runs out.
-pub fn terms(config: pg_sys::Oid, text: &[u8]) -> Result<Terms, Error> {
-    collect(|terms| {
-        if languages::is_auto(config) {
-            languages::add_terms(terms, text)
+pub fn terms(analyzer: Analyzer, text: &[u8]) -> Result<Terms, Error> {
+    let collected = collect(analyzer, |terms| {
+        if languages::is_auto(analyzer) {
+            languages::add_terms(terms, analyzer, text)
         } else {
-            Ok(each_lexeme(config, text, |lexeme| terms.add(lexeme)))
+            Ok(analyzer.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight)))
         }
-    })
+    })?;
+    Ok(collected.document())
 }
 
 /// Returns the terms of a query. `used` are the configurations of the index's texts if each text
@@ -33,28 +76,31 @@ pub fn terms(config: pg_sys::Oid, text: &[u8]) -> Result<Terms, Error> {
 /// # Errors
 /// Memory runs out.
 pub fn query_terms(
-    config: pg_sys::Oid,
+    analyzer: Analyzer,
     text: &[u8],
     used: Option<&[pg_sys::Oid]>,
 ) -> Result<Terms, Error> {
-    match used {
-        Some(used) => collect(|terms| languages::add_query_terms(terms, text, used)),
-        None => terms(config, text),
-    }
+    let collected = collect(analyzer, |terms| match used {
+        Some(used) => languages::add_query_terms(terms, analyzer, text, used),
+        None => {
+            Ok(analyzer.each_term(text, Purpose::Query, |term, weight| terms.add(term, weight)))
+        }
+    })?;
+    Ok(collected.query())
 }
 
 /// The words of many texts.
 pub enum ManyTexts {
-    OneLanguage(Words),
-    ManyLanguages(ManyLanguages),
+    OneLanguage(Analyzer, Words),
+    ManyLanguages(Analyzer, ManyLanguages),
 }
 
 impl ManyTexts {
-    pub fn new(config: pg_sys::Oid) -> Self {
-        if languages::is_auto(config) {
-            Self::ManyLanguages(ManyLanguages::default())
+    pub fn new(analyzer: Analyzer) -> Self {
+        if languages::is_auto(analyzer) {
+            Self::ManyLanguages(analyzer, ManyLanguages::default())
         } else {
-            Self::OneLanguage(Words::new(config))
+            Self::OneLanguage(analyzer, Words::new(analyzer))
         }
     }
 
@@ -63,20 +109,24 @@ impl ManyTexts {
     /// # Errors
     /// Memory runs out.
     pub fn terms(&mut self, text: &[u8]) -> Result<Terms, Error> {
-        collect(|terms| match self {
-            Self::OneLanguage(words) => Ok(words.each_lexeme(text, |lexeme| terms.add(lexeme))),
-            Self::ManyLanguages(words) => words.add_terms(terms, text),
-        })
+        let (Self::OneLanguage(analyzer, _) | Self::ManyLanguages(analyzer, _)) = *self;
+        let collected = collect(analyzer, |terms| match self {
+            Self::OneLanguage(_, words) => {
+                Ok(words.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight)))
+            }
+            Self::ManyLanguages(analyzer, words) => words.add_terms(terms, *analyzer, text),
+        })?;
+        Ok(collected.document())
     }
 }
 
 fn collect(
-    add_all: impl FnOnce(&mut Terms) -> Result<Result<(), OutOfMemory>, Error>,
-) -> Result<Terms, Error> {
-    let mut terms = Terms::new();
+    analyzer: Analyzer,
+    add_all: impl FnOnce(&mut Counted) -> Result<Result<(), OutOfMemory>, Error>,
+) -> Result<Counted, Error> {
+    let mut terms = Counted::new(analyzer);
     add_all(&mut terms)?.map_err(|_| {
         Error::out_of_memory("Memory ran out while the words of a text were being counted.")
     })?;
-    terms.finish();
     Ok(terms)
 }

@@ -41,13 +41,13 @@ impl<'s> TermCursor<'s> {
     pub fn new(list: &'s PostingsList, scores: TermScores<'s>) -> Result<Self, OutOfMemory> {
         let (skips, bounds, block, decoded) = match &list.blocks {
             ListBlocks::Short(block, frequency, norm) => {
-                let bound = scores.units(*frequency, *norm);
+                let bound = scores.bound(*frequency, *norm);
                 (&[][..], vec![bound], block.clone(), 0)
             }
             ListBlocks::Long(skips) => {
                 let mut bounds = memory::filled(skips.len(), 0)?;
                 for (bound, skip) in bounds.iter_mut().zip(skips) {
-                    *bound = scores.units(skip.frequency_bound(), skip.min_norm);
+                    *bound = scores.bound(skip.frequency_bound(), skip.min_norm);
                 }
                 (skips.as_slice(), bounds, Box::default(), NONE)
             }

@@ -99,6 +99,7 @@ mod tests {
             parameters,
             identity: 1,
             label: b"",
+            variant: 0,
         };
         let mut builder = Builder::new(&pages, &creation, 1 << 30);
         let tid = |number| Tid {

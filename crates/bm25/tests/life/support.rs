@@ -40,6 +40,7 @@ pub fn creation() -> Creation<'static> {
         parameters: Parameters::default(),
         identity: 7,
         label: b"test",
+        variant: 0,
     }
 }
 

@@ -168,9 +168,14 @@ impl Model {
 
 /// What the indexes of tests are created with.
 pub const CREATION: Creation<'static> = Creation {
-    parameters: Parameters { k1: 1.2, b: 0.75 },
+    parameters: Parameters {
+        k1: 1.2,
+        b: 0.75,
+        has_parts: true, // a frequency of 2 scores less than one of 1
+    },
     identity: 7,
     label: b"english",
+    variant: 1,
 };
 
 /// Returns an index with a built segment, one that was spilled, deleted documents, dropped blocks
