@@ -1,5 +1,6 @@
 //! One line of a text that shows why it was found.
 
+use rag_words::{Analysis, Purpose, Splitter};
 use unicode_width::UnicodeWidthChar;
 
 /// Stands where text was left out.
@@ -14,13 +15,13 @@ const MIN_SHARED: usize = 3;
 /// Returns the columns of a text around most words of the query, as one line of at most `width`
 /// columns of a terminal. It is the beginning of a text that has none of the words.
 pub fn snippet(text: &str, query: &str, width: usize) -> String {
-    let line: Vec<char> = one_line(text).chars().take(MAX_CHARS).collect();
-    let wanted = words(&query.chars().collect::<Vec<_>>())
-        .map(|(_, word)| word)
-        .collect::<Vec<_>>();
-    let found: Vec<(usize, usize)> = words(&line)
-        .filter_map(|(at, word)| Some((at, wanted.iter().position(|w| is_same(w, &word))?)))
+    let line: String = one_line(text).chars().take(MAX_CHARS).collect();
+    let wanted = words(query, Purpose::Query);
+    let found: Vec<(usize, usize)> = words(&line, Purpose::Text)
+        .iter()
+        .filter_map(|(at, word)| Some((*at, wanted.iter().position(|(_, w)| is_same(w, word))?)))
         .collect();
+    let line: Vec<char> = line.chars().collect();
     let start = best_start(&line, &found, width);
     let mut shown = String::new();
     if start > 0 {
@@ -78,19 +79,33 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// Returns the words of a text in lower case, with the places where they begin.
-fn words(text: &[char]) -> impl Iterator<Item = (usize, String)> {
-    let is_start = |at: usize| at == 0 || !text[at - 1].is_alphanumeric();
-    (0..text.len())
-        .filter(move |at| text[*at].is_alphanumeric() && is_start(*at))
-        .map(|at| {
-            let word = text[at..].iter().take_while(|c| c.is_alphanumeric());
-            (at, word.flat_map(|c| c.to_lowercase()).collect())
-        })
+/// Returns the words of a text in lower case, parts of compounds as well, with the places where
+/// they begin.
+fn words(text: &str, purpose: Purpose) -> Vec<(usize, String)> {
+    let mut splitter = Splitter::default();
+    if splitter.split(text, Analysis::Words, purpose).is_err() {
+        return vec![]; // there is no memory
+    }
+    // tokens are not quite in the order of their places
+    let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+    let words = splitter.iter().map(|token| {
+        let place = places.partition_point(|at| *at < token.at);
+        (
+            place.min(places.len().saturating_sub(1)),
+            token.text.to_lowercase(),
+        )
+    });
+    let mut words: Vec<(usize, String)> = words.collect();
+    words.sort_by_key(|(place, _)| *place);
+    words
 }
 
-/// Returns true if two words are equal, or differ in their endings.
+/// Returns true if two words are equal, or differ in their endings. Numbers and codes are equal or
+/// not.
 fn is_same(a: &str, b: &str) -> bool {
+    if a.contains(char::is_numeric) || b.contains(char::is_numeric) {
+        return a == b;
+    }
     let shared = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     let (a, b) = (a.chars().count(), b.chars().count());
     let least = a.min(b).saturating_sub(INFLECTION).max(MIN_SHARED);
@@ -149,6 +164,14 @@ mod tests {
     }
 
     #[test]
+    fn codes_and_words_without_blanks_are_found() {
+        let long = "x ".repeat(40) + "E-117 means that the pump leaks. " + &"y ".repeat(40);
+        assert!(snippet(&long, "e117", 40).contains("E-117"));
+        let japanese = "あ".repeat(100) + "水漏れがあります" + &"い".repeat(100);
+        assert!(snippet(&japanese, "水漏れ", 40).contains("水漏れ"));
+    }
+
+    #[test]
     fn a_text_without_the_words_begins_at_its_beginning() {
         assert_eq!(snippet(TEXT, "bicycle", 20), "The canteen opens a…");
         assert_eq!(snippet("  short \n text ", "bicycle", 20), "short text");
@@ -165,6 +188,7 @@ mod tests {
     #[test]
     fn inflected_words_are_the_same_and_others_are_not() {
         assert!(is_same("rotates", "rotated") && is_same("key", "keys") && is_same("a", "a"));
+        assert!(is_same("e117", "e117") && !is_same("e117", "e118"));
         assert!(!is_same("the", "team") && !is_same("key", "kernel") && !is_same("a", "an"));
     }
 }
