@@ -4,6 +4,7 @@
 //! * [`distance`]: distances between two `f32` vectors
 //! * [`graph`]: building a graph of neighbours in memory
 //! * [`hnsw`]: the index on pages
+//! * [`progress`]: when a scan with a filter is given up for ranking all rows that pass
 //! * [`ranked`]: rows in the order of their distance, after an index has returned some of them
 //! * [`pool`], [`visited`], [`select`], [`random`]: parts that searches and builds share
 
@@ -12,6 +13,7 @@ pub mod distance;
 pub mod graph;
 pub mod hnsw;
 pub mod pool;
+pub mod progress;
 pub mod random;
 pub mod ranked;
 pub mod select;

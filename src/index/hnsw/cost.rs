@@ -40,9 +40,8 @@ const RERANK_COST: f64 = 40.0;
 /// Number of rows whose exact distance is computed before the first row is returned.
 const RERANKED_FIRST: f64 = 16.0;
 
-/// The cost of the scan of the index before the rows of a filter are ranked, as a fraction of that
-/// of ranking them.
-const SEARCH_SHARE: f64 = 0.3;
+/// Ranking that costs less than as many first searches is done at once.
+const MIN_RANKING: f64 = 3.0;
 /// Cost of keeping a row in order, in units of `cpu_operator_cost`.
 const RANK_COST: f64 = 4.0;
 /// Cost of each row that is returned of those that were ranked, in units of `random_page_cost`: it
@@ -91,16 +90,19 @@ pub struct AdaptiveCost {
     pub startup: f64,
     /// Until the last row, without what the executor does with each.
     pub total: f64,
-    /// Number of rows that the index returns before the rows of the filter are ranked.
-    pub index_rows: f64,
+    /// Number of rows whose search in the index costs as much as ranking. 0 if ranking costs less
+    /// than the first search.
+    pub ranking_rows: f64,
+    /// Number of rows that are wanted.
+    pub wanted: f64,
 }
 
 /// Returns the cost of a search that begins with a scan of the index. `read_cost` is the cost of
 /// reading the rows that pass the filter, and `distance_cost` that of the distance of one of them.
 ///
 /// The planner cannot know how near the filter's rows are to the query. The cost is that of the
-/// scan if they are anywhere, and at most that of ranking. The search may take longer by
-/// [`SEARCH_SHARE`].
+/// scan if they are anywhere, and at most that of ranking. The search may take longer
+/// ([`rag_ann::progress`]).
 pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64) -> AdaptiveCost {
     let search = search_cost(scan, f64::from(HnswOptions::of(scan.index).m));
     let matching = scan.matching_rows.max(1.0);
@@ -109,22 +111,24 @@ pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64)
     let rank_cost = distance_cost + vector_cost + scan.operator_cost * RANK_COST;
     let ranking = read_cost + matching * rank_cost;
 
-    let index_rows = ((ranking * SEARCH_SHARE - search.startup) / row_cost).floor();
-    if index_rows < 1.0 {
+    let wanted = scan.wanted_rows();
+    let ranking_rows = ((ranking - search.startup * MIN_RANKING) / row_cost).floor();
+    if ranking_rows < 1.0 {
         return AdaptiveCost {
             startup: ranking,
             total: ranking + matching * RANKED_ROW_COST * scan.random_page_cost,
-            index_rows: 0.0,
+            ranking_rows: 0.0,
+            wanted,
         };
     }
-    let wanted = scan.wanted_rows();
     let searched = wanted * scan.table_rows.max(1.0) / matching;
     let reached = (search.startup + row_cost * searched).min(ranking) * PREFERENCE;
     let startup = search.startup * PREFERENCE;
     AdaptiveCost {
         startup,
         total: startup + (reached - startup).max(0.0) * (matching / wanted).max(1.0),
-        index_rows,
+        ranking_rows,
+        wanted,
     }
 }
 

@@ -1,10 +1,10 @@
 //! How the plan is executed and explained.
 #![allow(unsafe_code)] // nodes of a plan
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use pgrx::{PgList, PgMemoryContexts, pg_guard, pg_sys};
-use rag_ann::ranked::RankedRows;
+use rag_ann::{progress::Progress, ranked::RankedRows};
 use rag_pages::memory::OutOfMemory;
 
 use super::NAME;
@@ -78,8 +78,9 @@ struct AdaptiveScan {
     key_context: *mut pg_sys::ExprContext,
     /// The distance of a row.
     distance: *mut pg_sys::ExprState,
-    /// Number of rows that the index returns before rows are ranked.
-    index_rows: usize,
+    progress: Progress,
+    /// Number of rows of the index that have passed the filter.
+    found: usize,
     phase: Phase,
     /// Dropped with the executor's memory context. Null until the first row is wanted.
     rows: *mut RankedRows,
@@ -116,8 +117,7 @@ unsafe extern "C-unwind" fn begin(
         if flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as c_int != 0 {
             return;
         }
-        let (index, index_rows) = parts_of(plan);
-        state.index_rows = index_rows;
+        let index = index_of(plan);
         let entry = pg_sys::exec_rt_fetch((*plan).scan.scanrelid, estate);
         state.index = pg_sys::index_open(index, (*entry).rellockmode);
 
@@ -132,26 +132,30 @@ unsafe extern "C-unwind" fn begin(
     }
 }
 
-/// Returns the index that a plan scans, and the number of rows that it returns before rows are
-/// ranked.
+/// Returns the index that a plan scans.
 ///
 /// # Safety
 /// A plan of `super::path`.
-unsafe fn parts_of(plan: *mut pg_sys::CustomScan) -> (pg_sys::Oid, usize) {
-    // SAFETY: the caller's promise: a list of an id, and a number.
+unsafe fn index_of(plan: *mut pg_sys::CustomScan) -> pg_sys::Oid {
+    // SAFETY: the caller's promise: a list with the id, then numbers.
     unsafe {
-        let parts = PgList::<c_void>::from_pg((*plan).custom_private);
-        let list = parts
-            .get_ptr(0)
-            .map(|list| PgList::<pg_sys::Oid>::from_pg(list.cast()));
-        let index = list.and_then(|list| list.get_oid(0));
-        let rows = parts
-            .get_ptr(1)
-            .map_or(0, |number| (*number.cast::<pg_sys::Integer>()).ival);
-        (
-            index.unwrap_or(pg_sys::InvalidOid),
-            usize::try_from(rows).unwrap_or(0),
-        )
+        let id = PgList::<pg_sys::Oid>::from_pg(pg_sys::list_nth((*plan).custom_private, 0).cast());
+        id.get_oid(0).unwrap_or(pg_sys::InvalidOid)
+    }
+}
+
+/// Returns how a search of a plan begins.
+///
+/// # Safety
+/// A plan of `super::path`.
+unsafe fn progress_of(plan: *mut pg_sys::CustomScan) -> Progress {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let number = |place| {
+            let number = pg_sys::list_nth((*plan).custom_private, place);
+            usize::try_from((*number.cast::<pg_sys::Integer>()).ival).unwrap_or(0)
+        };
+        Progress::new(number(1), number(2))
     }
 }
 
@@ -160,7 +164,11 @@ unsafe extern "C-unwind" fn next_row(
     node: *mut pg_sys::CustomScanState,
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: a node that has begun.
-    unsafe { executor::ExecScan(&raw mut (*node).ss, Some(access), Some(recheck)) }
+    unsafe {
+        let row = executor::ExecScan(&raw mut (*node).ss, Some(access), Some(recheck));
+        (*node.cast::<AdaptiveScan>()).found += 1;
+        row
+    }
 }
 
 /// Returns true: a row that was locked and has changed is not ordered again, as in other index
@@ -183,7 +191,8 @@ unsafe extern "C-unwind" fn access(node: *mut pg_sys::ScanState) -> *mut pg_sys:
             start(state);
         }
         if (*state).phase == Phase::Index {
-            if (*(*state).rows).returned_count() < (*state).index_rows {
+            let (read, found) = ((*(*state).rows).returned_count(), (*state).found);
+            if (*state).progress.goes_on(read, found) {
                 let forward = pg_sys::ScanDirection::ForwardScanDirection;
                 if executor::index_getnext_slot((*state).scan, forward, slot) {
                     (*state).index_count += 1;
@@ -344,6 +353,8 @@ unsafe extern "C-unwind" fn start(state: *mut AdaptiveScan) {
         pg_sys::ExecClearTuple(state.node.ss.ss_ScanTupleSlot);
         let none = std::ptr::null_mut();
         pg_sys::index_rescan(state.scan, none, 0, &raw mut state.key, 1);
+        state.progress = progress_of(state.node.ss.ps.plan.cast());
+        state.found = 0;
         state.phase = Phase::Index;
     }
 }
@@ -388,13 +399,10 @@ unsafe extern "C-unwind" fn explain(
     unsafe {
         let state = &*node.cast::<AdaptiveScan>();
         let plan = state.node.ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let (index, index_rows) = parts_of(plan);
-        explain_search(plan, index, ancestors, output);
+        explain_search(plan, index_of(plan), ancestors, output);
         if (*output).analyze {
             explain_number(c"Rows from Index", state.index_count, output);
             explain_number(c"Ranked Rows", state.ranked_count, output);
-        } else if (*output).costs {
-            explain_number(c"Maximum Rows from Index", index_rows as i64, output);
         }
     }
 }

@@ -98,9 +98,11 @@ unsafe fn add(
 
         let child = with_target(rows.path, new_target(relation, operator, distance));
         let none: *mut pg_sys::List = std::ptr::null_mut();
-        let index_rows = pg_sys::makeInteger(cost.index_rows as i32);
-        let private = pg_sys::lappend(none, ordered.cast());
-        let private = pg_sys::lappend(private, index_rows.cast());
+        let mut private = pg_sys::lappend(none, ordered.cast());
+        for number in [cost.ranking_rows, cost.wanted] {
+            let number = pg_sys::makeInteger(number as i32);
+            private = pg_sys::lappend(private, number.cast());
+        }
         let path = new_path(&*ordered, path_cost, child, private, &raw const METHODS.0);
         pg_sys::add_path(relation, path);
     }
@@ -244,15 +246,13 @@ unsafe extern "C-unwind" fn plan(
         let methods = node::scan_methods();
         let scan = new_scan(&*relation, &*path, columns, clauses, methods);
         (*scan).custom_plans = children;
-        let private = PgList::<pg_sys::Node>::from_pg((*path).custom_private);
-        let (Some(ordered), Some(index_rows)) = (private.get_ptr(0), private.get_ptr(1)) else {
-            crate::error::Error::internal("a path lacks what its plan is made of").raise()
-        };
-        let ordered = &*ordered.cast::<pg_sys::IndexPath>();
+        let private = (*path).custom_private;
+        let ordered = &*pg_sys::list_nth(private, 0).cast::<pg_sys::IndexPath>();
         (*scan).custom_exprs = ordered.indexorderbys;
         let index = pg_sys::lappend_oid(none, (*ordered.indexinfo).indexoid);
         (*scan).custom_private = pg_sys::lappend(none, index.cast());
-        (*scan).custom_private = pg_sys::lappend((*scan).custom_private, index_rows.cast());
+        let numbers = pg_sys::list_delete_first(pg_sys::list_copy(private));
+        (*scan).custom_private = pg_sys::list_concat((*scan).custom_private, numbers);
         scan.cast()
     }
 }
