@@ -5,9 +5,9 @@
 //! `maintenance_work_mem`. No other transaction can miss a row meanwhile, because it does not see
 //! the rows.
 //!
-//! Until then vacuum does not find the rows in the index. A row whose subtransaction has been rolled
-//! back may have been removed, and its place given to another one. So each row is looked at before
-//! it is written: the transaction itself must have inserted it.
+//! Until then vacuum does not find the rows in the index. A row whose subtransaction has been
+//! rolled back may have been removed, and its place given to another one. So each row is looked at
+//! before it is written: the transaction itself must have inserted it.
 //!
 //! Serializable transactions that search the index meanwhile do not meet the rows. So they are
 //! looked for when the rows are written, as PostgreSQL does when a row is inserted.
