@@ -187,3 +187,4 @@ SELECT rag_upsert_chunks('[{"chunk_id": "00000000-0000-0000-0000-000000000003",
     "uri": "app", "text": "Hvor er det nærmeste hospital nu, og hvad skal jeg gøre?"}]',
     'tickets');
 SELECT content, metadata FROM rag.chunks WHERE collection = 'tickets' AND uri = 'app' ORDER BY 1;
+SELECT rag_drop_collection('tickets');

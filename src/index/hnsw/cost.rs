@@ -42,6 +42,9 @@ const RERANKED_FIRST: f64 = 16.0;
 
 /// Ranking that costs less than as many first searches is done at once.
 const MIN_RANKING: f64 = 3.0;
+/// A search that is expected to cost less than ranking may read as many times the rows that it is
+/// expected to need, so that it ends before it is looked at.
+const EXPECTED_SHARE: f64 = 5.0;
 /// Cost of keeping a row in order, in units of `cpu_operator_cost`.
 const RANK_COST: f64 = 4.0;
 /// Cost of each row that is returned of those that were ranked, in units of `random_page_cost`: it
@@ -112,7 +115,12 @@ pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64)
     let ranking = read_cost + matching * rank_cost;
 
     let wanted = scan.wanted_rows();
-    let ranking_rows = ((ranking - search.startup * MIN_RANKING) / row_cost).floor();
+    let searched = wanted * scan.table_rows.max(1.0) / matching;
+    let search_total = search.startup + row_cost * searched;
+    let mut ranking_rows = ((ranking - search.startup * MIN_RANKING) / row_cost).floor();
+    if search_total < ranking {
+        ranking_rows = ranking_rows.max(EXPECTED_SHARE * searched);
+    }
     if ranking_rows < 1.0 {
         return AdaptiveCost {
             startup: ranking,
@@ -121,8 +129,7 @@ pub fn adaptive_cost(scan: &PlannedScan<'_>, read_cost: f64, distance_cost: f64)
             wanted,
         };
     }
-    let searched = wanted * scan.table_rows.max(1.0) / matching;
-    let reached = (search.startup + row_cost * searched).min(ranking) * PREFERENCE;
+    let reached = search_total.min(ranking) * PREFERENCE;
     let startup = search.startup * PREFERENCE;
     AdaptiveCost {
         startup,
