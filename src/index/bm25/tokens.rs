@@ -91,7 +91,7 @@ pub fn query_terms(
 
 /// The words of many texts.
 pub enum ManyTexts {
-    OneLanguage(Analyzer, Words),
+    OneLanguage(Analyzer, Box<Words>),
     ManyLanguages(Analyzer, ManyLanguages),
 }
 
@@ -100,7 +100,7 @@ impl ManyTexts {
         if languages::is_auto(analyzer) {
             Self::ManyLanguages(analyzer, ManyLanguages::default())
         } else {
-            Self::OneLanguage(analyzer, Words::new(analyzer))
+            Self::OneLanguage(analyzer, Box::new(Words::new(analyzer)))
         }
     }
 

@@ -205,7 +205,7 @@ impl EmbeddingModel {
     /// Returns the rule by which `rag-engine ingest` counts the tokens of chunks.
     pub fn token_rule(&self) -> TokenRule {
         let TokenSource { model, rule } = self.token_source();
-        rule.unwrap_or_else(|| TokenRule {
+        rule.unwrap_or(TokenRule {
             tokenizer: Some(model.dir),
             max_tokens: model.options.max_tokens,
             prefix: None,
