@@ -134,6 +134,29 @@ index_is_correct($node, 'places', 'places of rows that were rolled back, and giv
 is($node->safe_psql('postgres', "SELECT count(*) FROM places WHERE body \@\@\@ 'ghost'"),
 	'0', 'no row is found by words of another one');
 
+# The transaction itself gives the places to rows that the index does not have: without a text, and
+# outside of a partial index.
+for my $case ([ 'blank', 'NULL', '' ], [ 'partial', "'w1'", 'WHERE id < 20000' ])
+{
+	my ($name, $body, $condition) = @$case;
+	$node->safe_psql(
+		'postgres', "CREATE TABLE $name (id int, body text);
+		CREATE INDEX ON $name USING rag_bm25 (body) WITH (text_config = 'simple') $condition");
+	$session->query('BEGIN; SAVEPOINT a');
+	$session->query("INSERT INTO $name SELECT i, 'ghost' FROM generate_series(1, 2000) i");
+	$session->query('ROLLBACK TO a');
+	$node->safe_psql('postgres', "VACUUM $name; VACUUM $name");
+	$session->query("INSERT INTO $name SELECT 20000 + i, $body FROM generate_series(1, 3000) i");
+	$session->query('COMMIT');
+	my $find = "SELECT count(*) FROM $name WHERE body \@\@\@ 'ghost'";
+	$find .= ' AND id < 20000' if $condition ne '';
+	is($node->safe_psql('postgres', "SET enable_seqscan = off; $find"),
+		'0', "places of rows that were rolled back, and given to $name ones");
+	is( $node->safe_psql('postgres', "SELECT documents FROM rag_bm25_info(
+			(SELECT indexrelid FROM pg_index WHERE indrelid = '$name'::regclass))"),
+		'0', "the index has no document of $name rows");
+}
+
 # -- serializable transactions
 # ----------------------------------------
 

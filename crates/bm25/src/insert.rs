@@ -65,12 +65,18 @@ impl Collected {
         self.records.capacity()
     }
 
-    /// Drops the documents of rows for which `is_row` returns false. If a row has several, the last
-    /// of them is kept: the place was given to a new row.
+    /// Returns the position that the next document gets, in bytes of memory.
+    pub fn position(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Drops the documents for which `is_row` returns false. It is called with their rows and
+    /// positions, in ascending order. If a row has several, the last of them is kept: the place was
+    /// given to a new row.
     ///
     /// # Errors
     /// Memory runs out.
-    pub fn retain(&mut self, mut is_row: impl FnMut(Tid) -> bool) -> Result<(), IndexError> {
+    pub fn retain(&mut self, mut is_row: impl FnMut(Tid, usize) -> bool) -> Result<(), IndexError> {
         let mut places = self.places().map_err(IndexError::of_memory)?;
         if !places.is_sorted_by(|a, b| a.tid < b.tid) {
             places.sort_unstable_by_key(|place| (place.tid, place.start));
@@ -85,7 +91,7 @@ impl Collected {
         }
         let mut kept = 0;
         for place in places {
-            if is_row(place.tid) {
+            if is_row(place.tid, place.start) {
                 self.records.copy_within(place.start..place.end, kept);
                 kept += place.end - place.start;
             }

@@ -258,17 +258,20 @@ unsafe fn with_page<R>(table: Relation<'_>, block: u32, f: impl FnOnce(pg_sys::P
     }
 }
 
-/// Returns a function that tells if this transaction has inserted the row at a place that indexes
-/// have of it, also if it has deleted the row since. The table is a heap.
-pub fn inserted_rows(table: Relation<'_>) -> impl Fn(Tid) -> bool {
+/// Returns a function that tells if a (sub)transaction of this transaction has inserted the row at
+/// a place that indexes have of it, also if the row was deleted since. If the subtransaction was
+/// rolled back, another one may have given the place to its own row. The table is a heap.
+pub fn inserted_rows(table: Relation<'_>) -> impl Fn(Tid, pg_sys::TransactionId) -> bool {
     let blocks = table.block_count();
-    move |tid| {
+    move |tid, inserter| {
         // SAFETY: a block of the heap. The version is looked at while the page is locked.
         tid.block < blocks
             && unsafe {
                 with_page(table, tid.block, |page| {
                     Version::at(page, tid.offset).is_some_and(|version| {
-                        !version.is_heap_only() && transaction::is_current(version.inserted_by())
+                        !version.is_heap_only()
+                            && version.inserted_by() == inserter
+                            && transaction::is_current(inserter)
                     })
                 })
             }

@@ -4,7 +4,9 @@
 
 use std::rc::Rc;
 
-use rag_bm25::Collected;
+use pgrx::pg_sys;
+use rag_bm25::{Collected, Terms};
+use rag_pages::{IndexError, Tid, memory::push};
 
 use super::{
     cache::{self, OpenedIndex},
@@ -17,14 +19,17 @@ use crate::{
         NewRow,
         collected::{self, CollectedRows},
         heap,
-        relation::{Index, LockedIndex, Value},
+        relation::{Index, LockedIndex, Relation, Value},
     },
+    pg::transaction,
 };
 
 /// The documents of an index.
 struct Documents {
     opened: Rc<OpenedIndex>,
     collected: Collected,
+    /// The positions from which on documents are those of a (sub)transaction.
+    inserters: Vec<(usize, pg_sys::TransactionId)>,
     /// The words of the documents, but of the first.
     words: Option<ManyTexts>,
 }
@@ -32,6 +37,28 @@ struct Documents {
 impl Documents {
     fn has_contents(&self, opened: &OpenedIndex) -> bool {
         self.opened.description.identity == opened.description.identity
+    }
+
+    fn add(&mut self, tid: Tid, terms: &Terms) -> Result<(), IndexError> {
+        let inserter = transaction::id_if_any();
+        if self.inserters.last().is_none_or(|(_, id)| *id != inserter) {
+            let first = (self.collected.position(), inserter);
+            push(&mut self.inserters, first).map_err(IndexError::of_memory)?;
+        }
+        self.collected.add(tid, terms)
+    }
+
+    /// Returns the documents of rows that this transaction has inserted, and forgets all.
+    fn take_inserted(&mut self, table: Relation<'_>) -> Result<Collected, IndexError> {
+        let mut documents = std::mem::take(&mut self.collected);
+        let inserters = std::mem::take(&mut self.inserters);
+        let is_inserted = heap::inserted_rows(table);
+        documents.retain(|tid, position| {
+            let later = inserters.partition_point(|(first, _)| *first <= position);
+            let inserter = later.checked_sub(1).and_then(|last| inserters.get(last));
+            inserter.is_some_and(|(_, inserter)| is_inserted(tid, *inserter))
+        })?;
+        Ok(documents)
     }
 }
 
@@ -55,13 +82,14 @@ pub fn add(
     let new = || Documents {
         opened: Rc::clone(opened),
         collected: Collected::default(),
+        inserters: vec![],
         words: None,
     };
     collected::add(index, is_present, new, |documents| {
         documents.words = Some(words);
         match terms.is_empty() {
             true => Ok(()),
-            false => documents.collected.add(row.tid, &terms),
+            false => documents.add(row.tid, &terms),
         }
         .map_err(|e| index_error(*index, e))
     })
@@ -77,15 +105,13 @@ impl CollectedRows for Documents {
     }
 
     fn bytes(&self) -> usize {
-        self.collected.bytes()
+        self.collected.bytes() + size_of_val(self.inserters.as_slice())
     }
 
     fn write(&mut self, relations: &LockedIndex, has_written: bool) -> Result<(), Error> {
         let index = relations.index();
-        let mut documents = std::mem::take(&mut self.collected);
-        documents
-            .retain(heap::inserted_rows(relations.table()))
-            .and_then(|()| documents.write(&self.opened.pages(index), has_written))
+        self.take_inserted(relations.table())
+            .and_then(|documents| documents.write(&self.opened.pages(index), has_written))
             .map_err(|e| index_error(*index, e))
     }
 }
