@@ -11,31 +11,12 @@ use super::exactly;
 use crate::{
     catalog::{collections::Collection, partitions::Partition},
     error::Error,
-    pg::{roles::Owner, spi::uuid},
+    pg::{
+        roles::Owner,
+        spi::{array_literal, column, uuid},
+    },
     types::vector::OwnedVector,
 };
-
-fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
-    rows.iter().map(value).collect()
-}
-
-/// Returns a literal of the type `text[]`.
-fn array(texts: Option<&Vec<String>>) -> Option<String> {
-    let texts = texts?;
-    let mut literal = String::from("{");
-    for (i, text) in texts.iter().enumerate() {
-        literal.push_str(if i == 0 { "\"" } else { ",\"" });
-        for c in text.chars() {
-            if matches!(c, '"' | '\\') {
-                literal.push('\\');
-            }
-            literal.push(c);
-        }
-        literal.push('"');
-    }
-    literal.push('}');
-    Some(literal)
-}
 
 /// Returns `unnest($from), ...` for so many parameters.
 fn unnested(from: usize, count: usize) -> String {
@@ -98,29 +79,29 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
     );
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
-        column(rows, |d| uuid(d.document_id)).into(),
-        column(rows, |d| d.given_id.as_deref()).into(),
-        column(rows, |d| d.source.as_deref()).into(),
-        column(rows, |d| d.former_source.as_deref()).into(),
-        column(rows, |d| d.uri.as_str()).into(),
-        column(rows, |d| d.title.as_deref()).into(),
-        column(rows, |d| d.knowledge_id).into(),
-        column(rows, |d| d.document_type.as_deref()).into(),
-        column(rows, |d| d.category.as_deref()).into(),
-        column(rows, |d| array(d.tags.as_ref())).into(),
-        column(rows, |d| d.status.as_str()).into(),
-        column(rows, |d| d.error.as_deref()).into(),
-        column(rows, |d| d.content_hash.as_deref()).into(),
-        column(rows, |d| d.chunk_count).into(),
-        column(rows, |d| d.raw_hash.as_deref()).into(),
-        column(rows, |d| d.chunking.as_deref()).into(),
-        column(rows, |d| d.own_title).into(),
-        column(rows, |d| d.validator.as_deref()).into(),
-        column(rows, |d| d.created_at.as_str()).into(),
-        column(rows, |d| d.fetched_at.as_deref()).into(),
-        column(rows, |d| d.indexed_at.as_deref()).into(),
-        column(rows, |d| d.content.as_deref()).into(),
-        column(rows, |d| d.metadata.as_str()).into(),
+        column(rows, |d| uuid(d.document_id)),
+        column(rows, |d| d.given_id.as_deref()),
+        column(rows, |d| d.source.as_deref()),
+        column(rows, |d| d.former_source.as_deref()),
+        column(rows, |d| d.uri.as_str()),
+        column(rows, |d| d.title.as_deref()),
+        column(rows, |d| d.knowledge_id),
+        column(rows, |d| d.document_type.as_deref()),
+        column(rows, |d| d.category.as_deref()),
+        column(rows, |d| d.tags.as_deref().map(array_literal)),
+        column(rows, |d| d.status.as_str()),
+        column(rows, |d| d.error.as_deref()),
+        column(rows, |d| d.content_hash.as_deref()),
+        column(rows, |d| d.chunk_count),
+        column(rows, |d| d.raw_hash.as_deref()),
+        column(rows, |d| d.chunking.as_deref()),
+        column(rows, |d| d.own_title),
+        column(rows, |d| d.validator.as_deref()),
+        column(rows, |d| d.created_at.as_str()),
+        column(rows, |d| d.fetched_at.as_deref()),
+        column(rows, |d| d.indexed_at.as_deref()),
+        column(rows, |d| d.content.as_deref()),
+        column(rows, |d| d.metadata.as_str()),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
@@ -156,28 +137,28 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
         partition.into(),
-        column(rows, |(c, _)| uuid(c.document_id)).into(),
-        column(rows, |(c, _)| uuid(c.chunk_id)).into(),
-        column(rows, |(c, _)| c.chunk_index).into(),
-        column(rows, |(c, _)| c.start_index).into(),
-        column(rows, |(c, _)| c.start_line).into(),
-        column(rows, |(c, _)| c.end_line).into(),
-        column(rows, |(c, _)| c.page).into(),
-        column(rows, |(c, _)| array(c.heading_path.as_ref())).into(),
-        column(rows, |(c, _)| c.source.as_deref()).into(),
-        column(rows, |(c, _)| c.uri.as_str()).into(),
-        column(rows, |(c, _)| c.title.as_deref()).into(),
-        column(rows, |(c, _)| c.knowledge_id).into(),
-        column(rows, |(c, _)| c.document_type.as_str()).into(),
-        column(rows, |(c, _)| c.category.as_deref()).into(),
-        column(rows, |(c, _)| array(c.tags.as_ref())).into(),
-        column(rows, |(c, _)| uuid(c.embedding_key)).into(),
-        column(rows, |(c, _)| c.fetched_at.as_str()).into(),
-        column(rows, |(c, _)| c.indexed_at.as_str()).into(),
-        column(rows, |(c, _)| c.content.as_str()).into(),
-        column(rows, |(c, _)| c.metadata.as_str()).into(),
-        column(rows, |(_, embedding)| embedding.clone()).into(),
-        column(rows, |(c, _)| c.given_id.as_deref()).into(),
+        column(rows, |(c, _)| uuid(c.document_id)),
+        column(rows, |(c, _)| uuid(c.chunk_id)),
+        column(rows, |(c, _)| c.chunk_index),
+        column(rows, |(c, _)| c.start_index),
+        column(rows, |(c, _)| c.start_line),
+        column(rows, |(c, _)| c.end_line),
+        column(rows, |(c, _)| c.page),
+        column(rows, |(c, _)| c.heading_path.as_deref().map(array_literal)),
+        column(rows, |(c, _)| c.source.as_deref()),
+        column(rows, |(c, _)| c.uri.as_str()),
+        column(rows, |(c, _)| c.title.as_deref()),
+        column(rows, |(c, _)| c.knowledge_id),
+        column(rows, |(c, _)| c.document_type.as_str()),
+        column(rows, |(c, _)| c.category.as_deref()),
+        column(rows, |(c, _)| c.tags.as_deref().map(array_literal)),
+        column(rows, |(c, _)| uuid(c.embedding_key)),
+        column(rows, |(c, _)| c.fetched_at.as_str()),
+        column(rows, |(c, _)| c.indexed_at.as_str()),
+        column(rows, |(c, _)| c.content.as_str()),
+        column(rows, |(c, _)| c.metadata.as_str()),
+        column(rows, |(_, embedding)| embedding.clone()),
+        column(rows, |(c, _)| c.given_id.as_deref()),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
@@ -209,19 +190,19 @@ pub fn insert_knowledge(
         collection.name.as_str().into(),
         owner.name.as_str().into(),
         owner.id.into(),
-        column(rows, |k| k.knowledge_id).into(),
-        column(rows, |k| k.title.as_deref()).into(),
-        column(rows, |k| k.uri.as_str()).into(),
-        column(rows, |k| k.document_type.as_str()).into(),
-        column(rows, |k| k.category.as_deref()).into(),
-        column(rows, |k| k.tags.as_deref()).into(),
-        column(rows, |k| k.paths.as_deref()).into(),
-        column(rows, |k| k.status.as_str()).into(),
-        column(rows, |k| k.error.as_deref()).into(),
-        column(rows, |k| k.content_hash.as_deref()).into(),
-        column(rows, |k| k.created_at.as_str()).into(),
-        column(rows, |k| k.fetched_at.as_deref()).into(),
-        column(rows, |k| k.indexed_at.as_deref()).into(),
+        column(rows, |k| k.knowledge_id),
+        column(rows, |k| k.title.as_deref()),
+        column(rows, |k| k.uri.as_str()),
+        column(rows, |k| k.document_type.as_str()),
+        column(rows, |k| k.category.as_deref()),
+        column(rows, |k| k.tags.as_deref()),
+        column(rows, |k| k.paths.as_deref()),
+        column(rows, |k| k.status.as_str()),
+        column(rows, |k| k.error.as_deref()),
+        column(rows, |k| k.content_hash.as_deref()),
+        column(rows, |k| k.created_at.as_str()),
+        column(rows, |k| k.fetched_at.as_deref()),
+        column(rows, |k| k.indexed_at.as_deref()),
     ];
     exactly(|rights| rights.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
@@ -240,12 +221,12 @@ pub fn insert_digests(collection: &Collection, rows: &[(Digest, Vec<u8>)]) -> Re
     );
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
-        column(rows, |(d, _)| uuid(d.document_id)).into(),
-        column(rows, |(d, _)| d.source.as_str()).into(),
-        column(rows, |(d, _)| d.uri.as_str()).into(),
-        column(rows, |(d, _)| d.content_hash.as_deref()).into(),
-        column(rows, |(d, _)| d.chunk_count).into(),
-        column(rows, |(_, bytes)| bytes.as_slice()).into(),
+        column(rows, |(d, _)| uuid(d.document_id)),
+        column(rows, |(d, _)| d.source.as_str()),
+        column(rows, |(d, _)| d.uri.as_str()),
+        column(rows, |(d, _)| d.content_hash.as_deref()),
+        column(rows, |(d, _)| d.chunk_count),
+        column(rows, |(_, bytes)| bytes.as_slice()),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
