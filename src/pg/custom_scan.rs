@@ -1,7 +1,7 @@
 //! Custom scans: plans of the extension's own that the server runs.
 #![allow(unsafe_code)] // nodes of a plan
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 use pgrx::{PgList, pg_sys};
 
@@ -10,6 +10,59 @@ pub struct Methods<T>(pub T);
 
 // SAFETY: constant pointers to functions and texts.
 unsafe impl<T> Sync for Methods<T> {}
+
+/// What a node of a plan does, as the fields of the same names of `CustomExecMethods` say.
+pub struct NodeFunctions {
+    pub begin:
+        unsafe extern "C-unwind" fn(*mut pg_sys::CustomScanState, *mut pg_sys::EState, c_int),
+    pub next_row:
+        unsafe extern "C-unwind" fn(*mut pg_sys::CustomScanState) -> *mut pg_sys::TupleTableSlot,
+    pub rescan: unsafe extern "C-unwind" fn(*mut pg_sys::CustomScanState),
+    pub end: unsafe extern "C-unwind" fn(*mut pg_sys::CustomScanState),
+    pub explain: unsafe extern "C-unwind" fn(
+        *mut pg_sys::CustomScanState,
+        *mut pg_sys::List,
+        *mut pg_sys::ExplainState,
+    ),
+}
+
+/// Returns the table of a node that is neither read backward nor by parallel workers.
+pub const fn exec_methods(
+    name: &'static CStr,
+    functions: NodeFunctions,
+) -> Methods<pg_sys::CustomExecMethods> {
+    Methods(pg_sys::CustomExecMethods {
+        CustomName: name.as_ptr(),
+        BeginCustomScan: Some(functions.begin),
+        ExecCustomScan: Some(functions.next_row),
+        EndCustomScan: Some(functions.end),
+        ReScanCustomScan: Some(functions.rescan),
+        MarkPosCustomScan: None,
+        RestrPosCustomScan: None,
+        EstimateDSMCustomScan: None,
+        InitializeDSMCustomScan: None,
+        ReInitializeDSMCustomScan: None,
+        InitializeWorkerCustomScan: None,
+        ShutdownCustomScan: None,
+        ExplainCustomScan: Some(functions.explain),
+    })
+}
+
+/// Makes the state of a node, all zeros. `S` begins with a `CustomScanState`.
+///
+/// # Safety
+/// Zeros are a state, which has nothing to drop.
+pub unsafe fn new_state<S>(
+    methods: &'static Methods<pg_sys::CustomExecMethods>,
+) -> *mut pg_sys::Node {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let state: *mut pg_sys::CustomScanState = pg_sys::palloc0(size_of::<S>()).cast();
+        (*state).ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
+        (*state).methods = &raw const methods.0;
+        state.cast()
+    }
+}
 
 /// What a path of a relation costs until its first row and until its last.
 #[derive(Debug, Clone, Copy)]

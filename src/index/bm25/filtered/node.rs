@@ -17,7 +17,9 @@ use crate::{
         bm25::{opclass::Strategy, scan::Bm25Scan},
     },
     pg::{
-        custom_scan::{Methods, explain_number, explain_search},
+        custom_scan::{
+            Methods, NodeFunctions, exec_methods, explain_number, explain_search, new_state,
+        },
         executor,
     },
 };
@@ -27,21 +29,16 @@ static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::Custom
     CreateCustomScanState: Some(create_state),
 });
 
-static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: NAME.as_ptr(),
-    BeginCustomScan: Some(begin),
-    ExecCustomScan: Some(next_row),
-    EndCustomScan: Some(end),
-    ReScanCustomScan: Some(rescan),
-    MarkPosCustomScan: None,
-    RestrPosCustomScan: None,
-    EstimateDSMCustomScan: None,
-    InitializeDSMCustomScan: None,
-    ReInitializeDSMCustomScan: None,
-    InitializeWorkerCustomScan: None,
-    ShutdownCustomScan: None,
-    ExplainCustomScan: Some(explain),
-});
+static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = exec_methods(
+    NAME,
+    NodeFunctions {
+        begin,
+        next_row,
+        rescan,
+        end,
+        explain,
+    },
+);
 
 /// Makes the node known to the server. Called while the library is loaded.
 pub fn register() {
@@ -82,12 +79,7 @@ struct FilteredScan {
 #[pg_guard]
 unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     // SAFETY: zeros are a valid state.
-    unsafe {
-        let state: *mut FilteredScan = pg_sys::palloc0(size_of::<FilteredScan>()).cast();
-        (*state).node.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
-        (*state).node.methods = &raw const EXEC_METHODS.0;
-        state.cast()
-    }
+    unsafe { new_state::<FilteredScan>(&EXEC_METHODS) }
 }
 
 /// `BeginCustomScan`

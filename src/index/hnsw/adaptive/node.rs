@@ -15,7 +15,9 @@ use crate::{
         hnsw::opclass::ORDER_STRATEGY,
     },
     pg::{
-        custom_scan::{Methods, explain_number, explain_search},
+        custom_scan::{
+            Methods, NodeFunctions, exec_methods, explain_number, explain_search, new_state,
+        },
         executor,
         memory::work_mem,
     },
@@ -26,21 +28,16 @@ static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::Custom
     CreateCustomScanState: Some(create_state),
 });
 
-static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = Methods(pg_sys::CustomExecMethods {
-    CustomName: NAME.as_ptr(),
-    BeginCustomScan: Some(begin),
-    ExecCustomScan: Some(next_row),
-    EndCustomScan: Some(end),
-    ReScanCustomScan: Some(rescan),
-    MarkPosCustomScan: None,
-    RestrPosCustomScan: None,
-    EstimateDSMCustomScan: None,
-    InitializeDSMCustomScan: None,
-    ReInitializeDSMCustomScan: None,
-    InitializeWorkerCustomScan: None,
-    ShutdownCustomScan: None,
-    ExplainCustomScan: Some(explain),
-});
+static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = exec_methods(
+    NAME,
+    NodeFunctions {
+        begin,
+        next_row,
+        rescan,
+        end,
+        explain,
+    },
+);
 
 /// Makes the node known to the server. Called while the library is loaded.
 pub fn register() {
@@ -93,12 +90,7 @@ struct AdaptiveScan {
 #[pg_guard]
 unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     // SAFETY: zeros are a valid state.
-    unsafe {
-        let state: *mut AdaptiveScan = pg_sys::palloc0(size_of::<AdaptiveScan>()).cast();
-        (*state).node.ss.ps.type_ = pg_sys::NodeTag::T_CustomScanState;
-        (*state).node.methods = &raw const EXEC_METHODS.0;
-        state.cast()
-    }
+    unsafe { new_state::<AdaptiveScan>(&EXEC_METHODS) }
 }
 
 /// `BeginCustomScan`
