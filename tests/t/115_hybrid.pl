@@ -137,24 +137,33 @@ sql(
 	q{CREATE ROLE reader LOGIN; GRANT rag_reader TO reader; GRANT SELECT ON probe TO reader;
 	SELECT rag_grant_collection('big', 'reader', 'read');
 	CREATE POLICY open_only ON rag.chunks FOR SELECT TO reader USING (category = 'open')});
-# The index may find others among the last ones.
+sub as_reader
+{
+	return $node->safe_psql('postgres', shift, extra_params => [ '-U', 'reader' ]);
+}
 sub best
 {
-	my ($rows) = @_;
-	return join "\n", grep { (split /\|/)[1] <= 10 } split /\n/, $rows;
+	my ($most, $rows) = @_;
+	return join "\n", grep { (split /\|/)[1] <= $most } split /\n/, $rows;
 }
 for my $mode (qw(vector keyword hybrid))
 {
 	my $search = qq{SELECT p.id, s.rank, s.chunk_id, s.score, s.category
 		FROM probe AS p, LATERAL rag_search(p.query, 'big', 30, '$mode', %s,
 			query_embedding => p.vector) AS s ORDER BY 1, 2};
-	my $as_reader = $node->safe_psql('postgres', sprintf($search, 'NULL'),
-		extra_params => [ '-U', 'reader' ]);
+	my ($by_policy, $by_filter) =
+	  (sprintf($search, 'NULL'), sprintf($search, q('{"category": "open"}')));
+	my $as_reader = as_reader($by_policy);
 	is(scalar(grep { !/\|open$/ } split /\n/, $as_reader),
 		0, "$mode: a policy hides chunks from a search");
 	is(scalar(split /\n/, $as_reader), 5 * 30, "$mode: as many chunks as were asked for");
-	next if $mode eq 'vector';
-	is(best($as_reader), best(sql(sprintf $search, q('{"category": "open"}'))),
+	next if $mode eq 'vector';    # the index finds others among the last ones
+	# The planner expects other numbers of rows, and leaves the index of vectors later or earlier.
+	my $most = $mode eq 'hybrid' ? 10 : 30;
+	is(best($most, $as_reader), best($most, sql($by_filter)),
+		"$mode: a policy gives the same best $most chunks as a filter");
+	my $by_index = 'SET rag.enable_filtered_scan = off; ';
+	is(as_reader($by_index . $by_policy), sql($by_index . $by_filter),
 		"$mode: a policy gives the same chunks and scores as a filter");
 }
 # nothing of a chunk that is hidden counts towards the places of reciprocal rank fusion
