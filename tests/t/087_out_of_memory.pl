@@ -6,6 +6,7 @@ use warnings;
 use Test::More;
 use RagCluster;
 use RagHnsw;
+use RagMemory;
 
 my $node = hnsw_node('memory');
 my $rows = 250_000;
@@ -16,39 +17,6 @@ $node->safe_psql(
 );
 my $witness = witness($node);
 
-# Gives the session a limit of additional memory, in bytes. It runs on the server, as a child of the
-# session's backend.
-sub limited
-{
-	my ($bytes) = @_;
-	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
-	  . $bytes . '))';
-	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
-			prlimit --pid \$PPID --as=$now\$\$;";
-}
-
-# Runs a statement in sessions with increasing memory, until there is enough. Returns the number of
-# failed attempts. In each session another statement works afterwards.
-sub with_more_and_more
-{
-	my ($sql, $step, $name) = @_;
-	my ($failed, $wrong) = (0, '');
-	for my $try (0 .. 40)
-	{
-		my $result = run_sql($node,
-			limited(1_000_000 + $try * $step)
-			  . "\\set ON_ERROR_STOP 0\n$sql;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'alive'");
-		my $state = $result->{err} =~ /ERROR:  (\w+):/ ? $1 : '';
-		$wrong .= "with $try x $step: $result->{out} $result->{err}\n"
-		  if $result->{out} !~ /alive/
-		  or ($state ne '' and $state ne '53200');
-		last if $state eq '';
-		$failed++;
-	}
-	is($wrong, '', "$name: an error or a result, and the session continues");
-	return $failed;
-}
-
 # -- builds
 # ----------------------------------------
 
@@ -56,6 +24,7 @@ sub with_more_and_more
 for my $threads (1, 0)
 {
 	my $failed = with_more_and_more(
+		$node,
 		"SET max_parallel_maintenance_workers = $threads; SET maintenance_work_mem = '4GB';
 		CREATE INDEX t_v ON t USING rag_hnsw (v vector_l2_ops) WITH (m = 4, ef_construction = 10)",
 		8_000_000, "a build with $threads parallel workers");
@@ -92,13 +61,13 @@ same_cluster($witness, 'builds with a memory limit');
 
 my $scan = "SET work_mem = '1GB'; SET enable_seqscan = off; SET enable_sort = off;
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> '[0.5,0.5,0.5]' OFFSET 0) s";
-cmp_ok(with_more_and_more($scan, 1_000_000, 'a scan of everything'),
+cmp_ok(with_more_and_more($node, $scan, 1_000_000, 'a scan of everything'),
 	'>', 0, 'a scan without enough memory');
-cmp_ok(with_more_and_more("SELECT * FROM rag_check_index('t_v')", 50_000, 'a check'),
+cmp_ok(with_more_and_more($node, "SELECT * FROM rag_check_index('t_v')", 50_000, 'a check'),
 	'>=', 0, 'rag_check_index without enough memory');
 $node->safe_psql('postgres',
 	"UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
-cmp_ok(with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'),
+cmp_ok(with_more_and_more($node, 'VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'),
 	'>=', 0, 'vacuum without enough memory');
 same_cluster($witness, 'scans and vacuums without enough memory');
 is($node->safe_psql('postgres', "SELECT count(*) FROM rag_check_index('t_v')"),

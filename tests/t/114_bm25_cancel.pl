@@ -5,6 +5,7 @@ use warnings;
 use Test::More;
 use RagCluster;
 use RagBm25;
+use RagMemory;
 
 my $node = bm25_node('cancel');
 $node->safe_psql(
@@ -101,44 +102,23 @@ same_cluster($witness, 'cancelled statements');
 # -- memory
 # ----------------------------------------
 
-# Runs a statement in sessions with more and more memory until there is enough. Returns the number
-# of attempts that failed, or dies if one fails with another error.
-sub with_more_and_more
-{
-	my ($sql, $step, $name) = @_;
-	my ($failed, $wrong) = (0, '');
-	for my $try (0 .. 40)
-	{
-		my $limit = 1_000_000 + $try * $step;
-		my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
-		  . $limit . '))';
-		my $result = run_sql($node,
-			"LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
-				prlimit --pid \$PPID --as=$now\$\$;
-			\\set ON_ERROR_STOP 0\n$sql;\n\\echo :LAST_ERROR_SQLSTATE\nSELECT 'alive'");
-		my $state = $result->{err} =~ /(?:ERROR|FATAL):  (\w+):/ ? $1 : '';
-		$wrong .= "with $limit: $result->{out} $result->{err}\n" if $state !~ /^(?:53200)?$/;
-		last if $state eq '';
-		$failed++;
-	}
-	is($wrong, '', "$name: a result, or an error that memory ran out");
-	return $failed;
-}
+# An allocation of PostgreSQL's that fails may end the session.
+sub more_and_more { return with_more_and_more($node, @_, may_end => 1) }
 
 $node->safe_psql('postgres', 'DROP INDEX t_body');
 cmp_ok(
-	with_more_and_more("SET maintenance_work_mem = '1GB'; $create", 2_000_000, 'a build'),
+	more_and_more("SET maintenance_work_mem = '1GB'; $create", 2_000_000, 'a build'),
 	'>', 0, 'a build without enough memory');
 my $scan = "SET enable_seqscan = off; SET enable_sort = off; SET work_mem = '1GB';
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY body <@> 'w1 w2 w3 w4 w5' OFFSET 0) s";
-with_more_and_more($scan, 200_000, 'a search to its end');
-with_more_and_more("SELECT * FROM rag_check_index('t_body')", 100_000, 'a check');
-with_more_and_more(
+more_and_more($scan, 200_000, 'a search to its end');
+more_and_more("SELECT * FROM rag_check_index('t_body')", 100_000, 'a check');
+more_and_more(
 	"INSERT INTO t SELECT 500000, string_agg('word' || i, ' ') FROM generate_series(1, 200000) i",
 	6_000_000, 'an insert of a huge document');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 3 = 0');
-with_more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum');
-with_more_and_more("SELECT rag_bm25_merge('t_body')", 200_000, 'a merge');
+more_and_more('VACUUM (PARALLEL 0) t', 200_000, 'a vacuum');
+more_and_more("SELECT rag_bm25_merge('t_body')", 200_000, 'a merge');
 index_is_correct($node, 't', 'the index is correct after statements without enough memory');
 same_cluster($witness, 'statements without enough memory');
 

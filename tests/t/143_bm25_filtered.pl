@@ -9,6 +9,8 @@ use Test::More;
 use RagCluster;
 use RagBm25;
 use RagLoad;
+use RagMemory;
+use RagSearches;
 
 my $node = bm25_node('filtered',
 	conf => "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\n"
@@ -75,13 +77,7 @@ for my $case (
 {
 	my ($what, $change, $skipped) = @$case;
 	my ($first, $second) = map { (split /\|/)[0] } split /\n/, sql("$best LIMIT 2");
-	my $writer = session($node);
-	my $write = defined $change ? "UPDATE t $change" : 'DELETE FROM t';
-	$writer->query("BEGIN; $write WHERE id = $first");
-	my $search = start_sql($node, "$best LIMIT 1 FOR UPDATE");
-	$search->await_locked;
-	$writer->query('COMMIT');
-	my $result = $search->finish;
+	my $result = search_after_change($node, 't', $first, $change, "$best LIMIT 1 FOR UPDATE");
 	my $expected = $skipped ? qr/^$second\|\d+$/ : qr/^$first\|9$/;
 	like($result->{out}, $expected, "a search waits for a row that then $what")
 	  or diag($result->{err});
@@ -119,39 +115,19 @@ sql('VACUUM ANALYZE t');
 my $witness = witness($node);
 my $long = "SELECT sum(cardinality(filtered('w1 w2 w' || g, 0, 1000)))
 	FROM generate_series(1, 100000) g";
-error_like(run_sql($node, "SET statement_timeout = '300ms'; $long"),
-	'57014', 'statement timeout', undef, 'a search can time out');
-my $session = start_sql($node, $long);
-ask($node, 'SELECT pg_cancel_backend(' . $session->backend . ')');
-error_like($session->finish, '57014', 'user request', undef, 'a search can be cancelled');
-$session = start_sql($node, $long);
-ask($node, 'SELECT pg_terminate_backend(' . $session->backend . ')');
-error_like($session->finish, '57P01', 'administrator command', undef, 'a search can be terminated');
+search_is_cancelled($node, $long);
 error_like(
 	run_sql($node,
 		"SELECT id FROM t WHERE kind BETWEEN 0 AND 10 AND 1 / (kind - kind) > 0
 			ORDER BY body <@> 'w1' LIMIT 1"),
 	'22012', 'division by zero', undef, 'a condition can fail');
 
-my ($failed, $wrong) = (0, '');
-for my $try (0 .. 60)
-{
-	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
-	  . (200_000 + $try * 100_000) . '))';
-	my $result = run_sql($node,
-		"LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
-			prlimit --pid \$PPID --as=$now\$\$;
-		\\set ON_ERROR_STOP 0
-		SET plan_cache_mode = force_generic_plan; SET work_mem = '1GB';
+my $failed = with_more_and_more(
+	$node,
+	"SET plan_cache_mode = force_generic_plan; SET work_mem = '1GB';
 		PREPARE p(int, int, text) AS SELECT count(*) FROM ($prepared OFFSET 0) s;
-		EXECUTE p(0, 1000, 'w1 w2 w3');
-		SELECT 'alive'");
-	my $state = $result->{err} =~ /(?:ERROR|FATAL):  (\w+):/ ? $1 : '';
-	$wrong .= "try $try: $result->{out} $result->{err}\n" if $state !~ /^(?:53200)?$/;
-	last if $state eq '';
-	$failed++;
-}
-is($wrong, '', 'a search returns rows, or an error that memory ran out');
+		EXECUTE p(0, 1000, 'w1 w2 w3')",
+	100_000, 'a search', first => 200_000, tries => 60, may_end => 1);
 cmp_ok($failed, '<', 60, "$failed searches had not enough memory, and the next one had");
 same_cluster($witness, 'cancelled searches, and those without memory');
 is(sql('SELECT wrong()'), '', 'the plan returns the rows that match afterwards');
@@ -159,17 +135,12 @@ is(sql('SELECT wrong()'), '', 'the plan returns the rows that match afterwards')
 # -- standby and crash
 # ----------------------------------------
 
-$node->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', 'hot_standby_feedback = on');
-$standby->start;
+my $standby = standby_of($node);
 for my $step ("$insert FROM generate_series(1, 1500)", 'DELETE FROM t WHERE id % 3 = 0',
 	'VACUUM t', "SELECT rag_bm25_merge('t_body')")
 {
 	sql($step);
-	sql("SELECT pg_logical_emit_message(true, 'all', '')");
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('write'));
+	catch_up($node, $standby);
 	is($standby->safe_psql('postgres', 'SELECT wrong()'), '', "on a standby after $step");
 	my $answers = "SELECT filtered(query, 0, 300) FROM search ORDER BY id";
 	is($standby->safe_psql('postgres', $answers),

@@ -9,6 +9,8 @@ use Test::More;
 use RagCluster;
 use RagHnsw;
 use RagLoad;
+use RagMemory;
+use RagSearches;
 
 my $node = hnsw_node('adaptive',
 	conf => "wal_level = replica\nmax_wal_senders = 5\nhot_standby = on\njit = off\n"
@@ -72,13 +74,7 @@ for my $case (
 {
 	my ($what, $change, $skipped) = @$case;
 	my ($first, $second) = map { (split /\|/)[0] } split /\n/, sql(nearest(10, 'LIMIT 2'));
-	my $writer = session($node);
-	my $write = defined $change ? "UPDATE t $change" : 'DELETE FROM t';
-	$writer->query("BEGIN; $write WHERE id = $first");
-	my $search = start_sql($node, "$best FOR UPDATE");
-	$search->await_locked;
-	$writer->query('COMMIT');
-	my $result = $search->finish;
+	my $result = search_after_change($node, 't', $first, $change, "$best FOR UPDATE");
 	my $expected = $skipped ? qr/^$second\|10$/ : qr/^-$first\|10$/;
 	like($result->{out}, $expected, "a search waits for a row that then $what")
 	  or diag($result->{err});
@@ -111,38 +107,18 @@ is(sql('SELECT wrong()'), '', 'each row comes once after the load');
 
 my $witness = witness($node);
 my $long = 'SELECT count(*) FROM generate_series(1, 100000) g, LATERAL found(10, NULL + g)';
-error_like(run_sql($node, "SET statement_timeout = '300ms'; $long"),
-	'57014', 'statement timeout', undef, 'a search can time out');
-my $session = start_sql($node, $long);
-ask($node, 'SELECT pg_cancel_backend(' . $session->backend . ')');
-error_like($session->finish, '57014', 'user request', undef, 'a search can be cancelled');
-$session = start_sql($node, $long);
-ask($node, 'SELECT pg_terminate_backend(' . $session->backend . ')');
-error_like($session->finish, '57P01', 'administrator command', undef, 'a search can be terminated');
+search_is_cancelled($node, $long);
 error_like(
 	run_sql($node, nearest('10 AND 1 / (kind - 10) > 0', 'LIMIT 1')),
 	'22012', 'division by zero', undef, 'a condition can fail');
 
 sql("INSERT INTO t SELECT nextval('t_id'), 10, place(10) FROM generate_series(1, 100000)");
 sql('VACUUM ANALYZE t');
-my ($failed, $wrong) = (0, '');
-for my $try (0 .. 60)
-{
-	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
-	  . (200_000 + $try * 200_000) . '))';
-	my $result = run_sql($node,
-		"LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
-			prlimit --pid \$PPID --as=$now\$\$;
-		\\set ON_ERROR_STOP 0
-		SET enable_sort = off; SET work_mem = '1GB';
-		SELECT count(*) FROM (@{[ nearest(10, 'OFFSET 0') ]}) s;
-		SELECT 'alive'");
-	my $state = $result->{err} =~ /(?:ERROR|FATAL):  (\w+):/ ? $1 : '';
-	$wrong .= "try $try: $result->{out} $result->{err}\n" if $state !~ /^(?:53200)?$/;
-	last if $state eq '';
-	$failed++;
-}
-is($wrong, '', 'a search returns rows, or an error that memory ran out');
+my $failed = with_more_and_more(
+	$node,
+	"SET enable_sort = off; SET work_mem = '1GB';
+		SELECT count(*) FROM (@{[ nearest(10, 'OFFSET 0') ]}) s",
+	200_000, 'a search', first => 200_000, tries => 60, may_end => 1);
 cmp_ok($failed, '<', 60, "$failed searches had not enough memory, and the next one had");
 same_cluster($witness, 'cancelled searches, and those without memory');
 sql('DELETE FROM t WHERE kind = 10 AND id % 10 > 0');
@@ -151,16 +127,11 @@ is(sql('SELECT wrong()'), '', 'each row comes once afterwards');
 # -- standby and crash
 # ----------------------------------------
 
-$node->backup('base');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', 'hot_standby_feedback = on');
-$standby->start;
+my $standby = standby_of($node);
 for my $step ("$insert, generate_series(1, 1500)", 'DELETE FROM t WHERE id % 3 = 0', 'VACUUM t')
 {
 	sql($step);
-	sql("SELECT pg_logical_emit_message(true, 'all', '')");
-	$node->wait_for_catchup($standby, 'replay', $node->lsn('write'));
+	catch_up($node, $standby);
 	is($standby->safe_psql('postgres', 'SELECT wrong()'), '', "on a standby after $step");
 	my $answers = 'SELECT * FROM found(10, 100)';
 	is($standby->safe_psql('postgres', $answers),
