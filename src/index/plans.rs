@@ -4,11 +4,11 @@
 use pgrx::pg_sys;
 
 use super::{
-    am::order,
+    am::{collected, order},
     bm25::{self, Bm25},
     hnsw::{self, Hnsw},
 };
-use crate::pg::planner;
+use crate::pg::{executor, planner};
 
 /// Registers the functions of this file. Called while the library is loaded.
 pub fn offer() {
@@ -17,6 +17,7 @@ pub fn offer() {
     planner::watch_statements(bm25::condition::prepare);
     planner::watch_relations(relation_read);
     planner::watch_paths(paths_made);
+    executor::watch_parallel_statements(collected::write_collected);
 }
 
 /// Called for each relation whose indexes the planner has read.

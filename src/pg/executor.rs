@@ -1,14 +1,20 @@
-//! Functions of the executor that run other nodes of a plan.
+//! Functions of the executor that run other nodes of a plan, and what is called before statements
+//! with parallel workers.
 //!
 //! They are not called through pgrx, which would take every ERROR of the nodes apart and raise it
 //! again without its context. An ERROR leaps over the frames of the callers, which have nothing to
 //! drop.
 #![allow(unsafe_code)] // nodes of a plan
 
-use pgrx::{PgList, pg_sys};
+use std::{ffi::c_int, sync::OnceLock};
+
+use pgrx::{PgList, pg_guard, pg_sys};
+
+use crate::error::Error;
 
 unsafe extern "C-unwind" {
     // executor/executor.h
+    fn standard_ExecutorStart(query: *mut pg_sys::QueryDesc, flags: c_int);
     pub fn ExecScan(
         node: *mut pg_sys::ScanState,
         access: pg_sys::ExecScanAccessMtd,
@@ -317,5 +323,45 @@ pub unsafe fn rescan_children(node: *mut pg_sys::PlanState, children: *mut pg_sy
                 pg_sys::ExecReScan(child);
             }
         }
+    }
+}
+
+// -- statements with parallel workers
+
+type BeforeParallel = fn() -> Result<(), Error>;
+
+static BEFORE_PARALLEL: OnceLock<BeforeParallel> = OnceLock::new();
+static NEXT_START: OnceLock<pg_sys::ExecutorStart_hook_type> = OnceLock::new();
+
+/// Registers a callback for each statement that may have parallel workers, before it starts. Called
+/// while the library is loaded.
+pub fn watch_parallel_statements(callback: BeforeParallel) {
+    // SAFETY: a variable of the process, set while the library is being loaded.
+    unsafe {
+        if BEFORE_PARALLEL.set(callback).is_ok()
+            && NEXT_START.set(pg_sys::ExecutorStart_hook).is_ok()
+        {
+            pg_sys::ExecutorStart_hook = Some(start);
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
+    // SAFETY: as the server calls it.
+    unsafe {
+        if (*(*query).plannedstmt).parallelModeNeeded {
+            before_parallel();
+        }
+        match NEXT_START.get().copied().flatten() {
+            Some(next) => next(query, flags),
+            None => standard_ExecutorStart(query, flags),
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn before_parallel() {
+    if let Some(callback) = BEFORE_PARALLEL.get() {
+        callback().unwrap_or_else(|error| error.raise());
     }
 }

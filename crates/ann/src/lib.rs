@@ -6,12 +6,14 @@
 //! * [`hnsw`]: the index on pages
 //! * [`progress`]: when a scan with a filter is given up for ranking all rows that pass
 //! * [`ranked`]: rows in the order of their distance, after an index has returned some of them
+//! * [`near`]: an order of vectors in which near ones follow each other
 //! * [`pool`], [`visited`], [`select`], [`random`]: parts that searches and builds share
 
 pub mod code;
 pub mod distance;
 pub mod graph;
 pub mod hnsw;
+pub mod near;
 pub mod pool;
 pub mod progress;
 pub mod random;

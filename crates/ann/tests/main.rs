@@ -7,6 +7,7 @@ mod hnsw;
 mod learning;
 mod ranked;
 mod support;
+mod together;
 mod vacuum;
 #[path = "support/watched.rs"]
 mod watched;

@@ -13,6 +13,7 @@
 //! not exist unwinds. The caller must check what a *page* contains.
 
 mod changes;
+mod copies;
 mod error;
 pub mod field;
 pub mod memory;
@@ -21,6 +22,7 @@ mod prefetch;
 mod tid;
 
 pub use changes::each_change;
+pub use copies::{CopiedPages, PageCopies};
 pub use error::IndexError;
 pub use memory_pages::MemoryPages;
 pub use prefetch::prefetch;

@@ -162,11 +162,20 @@ pub fn write(index: pg_sys::Oid) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes all rows, before the transaction commits.
-fn write_all() -> Result<(), Error> {
+/// Writes all rows. Called before parallel workers start, which cannot read them here.
+///
+/// # Errors
+/// See [`write`].
+pub fn write_collected() -> Result<(), Error> {
     for place in 0..BATCHES.with_borrow(Vec::len) {
         write_batch(place)?;
     }
+    Ok(())
+}
+
+/// Writes all rows, before the transaction commits.
+fn write_all() -> Result<(), Error> {
+    write_collected()?;
     IS_COMMITTING.set(true);
     Ok(())
 }

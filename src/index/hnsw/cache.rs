@@ -15,6 +15,7 @@ use crate::{
     index::{
         am::{
             callbacks::Vacuum,
+            collected,
             relation::{FileId, Index},
         },
         pages::{BufferHints, RelationPages},
@@ -66,15 +67,24 @@ thread_local! {
     static INSERTER: Cell<Option<Box<Inserter>>> = const { Cell::new(None) };
 }
 
-/// Opens an index, or returns it if it is open.
+/// Opens an index, or returns it if it is open. What this transaction has inserted is in it.
+///
+/// # Errors
+/// The index is corrupted. What was inserted cannot be written.
+pub fn open(index: Index<'_>) -> Result<Rc<OpenedGraph>, Error> {
+    collected::write(index.id())?;
+    open_to_insert(index)
+}
+
+/// [`open`] without what this transaction has inserted and not written yet.
 ///
 /// # Errors
 /// The index is corrupted.
-pub fn open(index: Index<'_>) -> Result<Rc<OpenedGraph>, Error> {
+pub fn open_to_insert(index: Index<'_>) -> Result<Rc<OpenedGraph>, Error> {
     try_open(index).map_err(|e| index_error(*index, e))
 }
 
-/// [`open`] for callers that handle corruption.
+/// [`open_to_insert`] for callers that handle corruption.
 pub fn try_open(index: Index<'_>) -> Result<Rc<OpenedGraph>, IndexError> {
     let file = index.file_id();
     let known = OPENED.with_borrow_mut(|opened| {

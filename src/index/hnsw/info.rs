@@ -12,6 +12,7 @@ use crate::{
     index::{
         IndexInfo, IndexProblem,
         am::{
+            collected,
             corruption::corrupted_block,
             open::{OpenIndex, query_value},
         },
@@ -27,6 +28,7 @@ const MANY_NODES: u64 = 1000;
 /// Verifies an index.
 pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let index = open.index();
+    collected::write(index.id())?;
     // Counted first, because the rows that it sees are in the index already.
     let visible = visible_rows(open)?;
     let opened = match cache::try_open(index) {

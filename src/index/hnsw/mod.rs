@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`options`], [`opclass`] | what an index is created with |
 //! | [`build`], [`sample`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
+//! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`adaptive`] | a plan that ranks the rows of a filter if the index does not find enough |
 //! | [`cache`] | what a backend keeps of indexes between statements |
@@ -15,6 +16,7 @@
 pub mod adaptive;
 mod build;
 mod cache;
+mod collected;
 mod cost;
 mod info;
 mod insert;
@@ -97,7 +99,7 @@ impl AccessMethod for Hnsw {
         value: Value<'_>,
         row: NewRow,
     ) -> Result<(), Error> {
-        insert::insert(table, index, value, row.tid)
+        insert::insert(table, index, value, row)
     }
 
     fn bulk_delete(

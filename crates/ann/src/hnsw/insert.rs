@@ -14,11 +14,12 @@
 //! know its tombstones. An insert that creates the first node, or one higher than all others, holds
 //! it exclusively.
 
-use rag_pages::{LockMode, WritePages};
+use rag_pages::{LockMode, PageCopies, WritePages};
 
 use super::{
     Index, IndexError, MAX_LEVELS, STRUCTURE, Tid,
     allocate::{self, NewSlot},
+    group::Group,
     index::Body,
     layout::NONE,
     links::Links,
@@ -40,17 +41,20 @@ pub struct Inserter {
     walk: Walk,
     query: Query,
     rotated: Vec<f32>,
-    code: Vec<u8>,
-    links: Links,
+    pub(super) code: Vec<u8>,
+    pub(super) links: Links,
     /// Keys that the walk did not keep.
     met: Vec<u64>,
+    /// The nodes that are inserted with this one.
+    pub(super) group: Group,
+    pub(super) copies: PageCopies,
 }
 
 /// A new node that is to be written.
-struct InsertPlan {
-    factors: Factors,
-    /// Chosen neighbours by level, with their distances.
-    neighbours: Vec<Vec<(f32, u32)>>,
+pub(super) struct InsertPlan {
+    pub factors: Factors,
+    /// Chosen neighbours by level, nearest first.
+    pub neighbours: Vec<Vec<u32>>,
 }
 
 enum InsertOutcome {
@@ -60,7 +64,7 @@ enum InsertOutcome {
     Outdated,
 }
 
-enum Found {
+pub(super) enum Found {
     /// This is the first node of the index.
     Nothing,
     /// A slot on the way was freed meanwhile.
@@ -93,12 +97,8 @@ impl Inserter {
             ));
         };
         let level = level.min(MAX_LEVELS - 1);
-        self.code.resize(body.quantizer.code_bytes(), 0);
-        let factors = body
-            .quantizer
-            .encode(vector, &mut self.rotated, &mut self.code);
-        body.quantizer.prepare(vector, &mut self.query);
-
+        let factors = self.encode(body, vector);
+        self.group.clear();
         let ef = usize::from(index.description().ef_construction);
         for mode in [LockMode::Shared, LockMode::Exclusive] {
             store.lock(STRUCTURE, mode);
@@ -117,8 +117,16 @@ impl Inserter {
         Ok(true)
     }
 
+    /// Makes a vector the code and the query of what follows.
+    pub(super) fn encode(&mut self, body: &Body, vector: &[f32]) -> Factors {
+        self.code.resize(body.quantizer.code_bytes(), 0);
+        body.quantizer.prepare(vector, &mut self.query);
+        body.quantizer
+            .encode(vector, &mut self.rotated, &mut self.code)
+    }
+
     /// Releases memory that a search among many tombstones has taken.
-    fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         const KEPT: usize = 64 * 1024;
         if self.met.capacity() > KEPT {
             self.met = vec![];
@@ -164,7 +172,9 @@ impl Inserter {
             if becomes_entry && mode == LockMode::Shared {
                 return Ok(InsertOutcome::NeedsExclusiveLock);
             }
-            let top = self.write(body, store, &plan, tid)?;
+            let slots = self.write(body, store, &plan, tid)?;
+            let top = slots.last().copied().unwrap_or(NONE);
+            self.link_back(body, store, &plan, &slots)?;
             if becomes_entry {
                 MetaPage::update(store, |meta| {
                     (meta.entry, meta.top_level) = (top, level as u32);
@@ -181,7 +191,7 @@ impl Inserter {
 
     /// Finds the place of the vector and chooses its neighbours on the levels `0..=level`.
     #[allow(clippy::too_many_arguments)]
-    fn find<S: WritePages>(
+    pub(super) fn find<S: WritePages>(
         &mut self,
         body: &Body,
         ef: usize,
@@ -207,7 +217,7 @@ impl Inserter {
         let mut entries = vec![start];
         for at in (0..=first).rev() {
             let (found, chosen) = self.neighbours(body, ef, store, at, &entries)?;
-            neighbours[at] = chosen;
+            neighbours[at] = chosen.iter().map(|(_, id)| *id).collect();
             if at == 0
                 && may_be_equal
                 && let Some(node) = self.equal(body, store, &found, factors)?
@@ -248,6 +258,7 @@ impl Inserter {
             let keep = |key| if keeps { push(met, key) } else { Ok(()) };
             self.walk
                 .beam(store, body.level(level), &self.query, entries, ef, keep)?;
+            self.group.offer(level, &self.query, &mut self.walk)?;
             let pair = |key: &u64| (key_distance(*key), key_id(*key));
             let found: Vec<(f32, u32)> = self.walk.pool.as_slice().iter().map(pair).collect();
             let mut chosen = self.links.choose(body, store, level, &found, limit)?;
@@ -329,37 +340,44 @@ impl Inserter {
         Ok(entries)
     }
 
-    /// Writes the node's slots and the links back to it. Returns its slot on its highest level.
-    fn write<S: WritePages>(
+    /// Writes the node's slots, from the base upwards. Returns their ids.
+    pub(super) fn write<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
         plan: &InsertPlan,
         tid: Tid,
-    ) -> Result<u32, IndexError> {
+    ) -> Result<Vec<u32>, IndexError> {
         let mut target = Target::Row(tid);
         let mut slots = Vec::with_capacity(plan.neighbours.len());
         for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            let near = neighbours
-                .first()
-                .map(|(_, id)| body.level(level).block(*id));
-            let links: Vec<u32> = neighbours.iter().map(|(_, id)| *id).collect();
+            let near = neighbours.first().map(|id| body.level(level).block(*id));
             let content = NewSlot::Node {
                 code: &self.code,
                 factors: plan.factors,
                 target,
-                links: &links,
+                links: neighbours,
             };
             let id = allocate::put(body, store, level, near, content)?;
             target = Target::Slot(id);
             slots.push(id);
         }
-        for (level, neighbours) in plan.neighbours.iter().enumerate() {
-            let neighbours: Vec<u32> = neighbours.iter().map(|(_, id)| *id).collect();
+        Ok(slots)
+    }
+
+    /// Writes the links back to the node.
+    fn link_back<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        plan: &InsertPlan,
+        slots: &[u32],
+    ) -> Result<(), IndexError> {
+        for (level, (neighbours, slot)) in plan.neighbours.iter().zip(slots).enumerate() {
             self.links
-                .link_back_all(body, store, level, &neighbours, slots[level])?;
+                .link_back_all(body, store, level, neighbours, *slot)?;
         }
-        Ok(slots.last().copied().unwrap_or(NONE))
+        Ok(())
     }
 }
 

@@ -31,9 +31,18 @@ struct ChangedList {
     links: Vec<u32>,
 }
 
-/// What becomes of a node's list that is to get a link.
-enum WithLink {
-    /// The link does not belong there, or the node has died.
+/// A link that is to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NewLink {
+    pub from: u32,
+    pub to: u32,
+    /// It is added in any case, if the node is alive.
+    pub must: bool,
+}
+
+/// What becomes of a node's list that is to get links.
+enum WithLinks {
+    /// They do not belong there, or the node has died.
     Refused,
     There,
     List(ChangedList),
@@ -164,9 +173,51 @@ impl Links {
             .collect()
     }
 
+    /// Adds links to new nodes to the lists of others, where they belong there or there is room.
+    /// The lists of a page are written together, and the links of a list are chosen once. `linked`
+    /// is called with the nodes that such links lead to now.
+    pub fn link_all<S: WritePages>(
+        &mut self,
+        body: &Body,
+        store: &S,
+        level: usize,
+        links: &mut [NewLink],
+        mut linked: impl FnMut(u32),
+    ) -> Result<(), IndexError> {
+        let geometry = body.level(level);
+        links.sort_unstable();
+        for page in links.chunk_by(|a, b| geometry.block(a.from) == geometry.block(b.from)) {
+            store.check_interrupts();
+            let mut lists: Vec<ChangedList> = vec![];
+            let mut there = vec![];
+            for of_node in page.chunk_by(|a, b| a.from == b.from) {
+                let targets = of_node.iter().map(|link| link.to);
+                match self.with_links(body, store, level, of_node)? {
+                    WithLinks::Refused => {}
+                    WithLinks::There => there.extend(targets),
+                    WithLinks::List(list) => {
+                        there.extend(targets.filter(|to| list.links.contains(to)));
+                        lists.push(list);
+                    }
+                }
+            }
+            if replace_all(store, geometry, &mut lists)? == lists.len() {
+                there.into_iter().for_each(&mut linked);
+                continue;
+            }
+            // Others have changed some of the lists meanwhile.
+            for link in page {
+                if self.link_back(body, store, level, *link)? {
+                    linked(link.to);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Adds links to `new` to the lists of its `neighbours`, nearest first, where they belong there
-    /// or there is room. The lists of a page are written together. The nearest neighbour that can
-    /// links back in any case: without a link, nothing would lead to the new node.
+    /// or there is room. The nearest neighbour that can links back in any case: without a link,
+    /// nothing would lead to the new node.
     pub fn link_back_all<S: WritePages>(
         &mut self,
         body: &Body,
@@ -175,92 +226,47 @@ impl Links {
         neighbours: &[u32],
         new: u32,
     ) -> Result<(), IndexError> {
+        let mut links: Vec<NewLink> = back_links(neighbours, new).collect();
         let mut is_linked = false;
-        let mut lists: Vec<ChangedList> = vec![];
-        for &node in neighbours {
-            match self.with_link(body, store, level, node, new, !is_linked)? {
-                WithLink::Refused => {}
-                WithLink::There => is_linked = true,
-                WithLink::List(list) => {
-                    is_linked = true;
-                    lists.push(list);
-                }
-            }
-        }
-        let geometry = body.level(level);
-        let mut written = 0;
-        lists.sort_by_key(|list| geometry.block(list.node));
-        for page in lists.chunk_by_mut(|a, b| geometry.block(a.node) == geometry.block(b.node)) {
-            written += replace_all(store, geometry, page)?;
-        }
-        if written == lists.len() && is_linked {
+        self.link_all(body, store, level, &mut links, |_| is_linked = true)?;
+        if is_linked {
             return Ok(());
         }
-        // Others have changed some of the lists meanwhile.
-        let mut must = true;
-        for &node in neighbours {
-            must &= !self.link_back(body, store, level, node, new, must)?;
-        }
-        Ok(())
+        self.link_back_one(body, store, level, neighbours, new)
     }
 
-    /// Adds links, from the first node of each pair to the second, where they belong or there is
-    /// room. The lists of a page are written together.
-    pub fn link_pairs<S: WritePages>(
+    /// Adds a link to `new` to the list of the nearest of its `neighbours` that is alive.
+    pub fn link_back_one<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
-        mut pairs: Vec<(u32, u32)>,
+        neighbours: &[u32],
+        new: u32,
     ) -> Result<(), IndexError> {
-        let geometry = body.level(level);
-        pairs.sort_unstable();
-        for page in pairs.chunk_by(|a, b| geometry.block(a.0) == geometry.block(b.0)) {
-            let mut waiting = page.to_vec();
-            while !waiting.is_empty() {
-                let mut lists: Vec<ChangedList> = vec![];
-                let mut linked = vec![];
-                // Of the links of a node one after another is added.
-                for (node, new) in std::mem::take(&mut waiting) {
-                    store.check_interrupts();
-                    if lists.last().is_some_and(|list| list.node == node) {
-                        waiting.push((node, new));
-                    } else if let WithLink::List(list) =
-                        self.with_link(body, store, level, node, new, false)?
-                    {
-                        lists.push(list);
-                        linked.push((node, new));
-                    }
-                }
-                if replace_all(store, geometry, &mut lists)? < lists.len() {
-                    // Others have changed some of the lists meanwhile.
-                    for (node, new) in linked {
-                        self.link_back(body, store, level, node, new, false)?;
-                    }
-                }
+        for &from in neighbours {
+            let (to, must) = (new, true);
+            if self.link_back(body, store, level, NewLink { from, to, must })? {
+                break;
             }
         }
         Ok(())
     }
 
-    /// Adds a link to `new` to a node's list, if it belongs there or there is room. With `must` it
-    /// is added in any case. Returns true if the list has it now. A node that died meanwhile gets
-    /// none.
+    /// Adds a link to a node's list. Returns true if the list has it now.
     pub fn link_back<S: WritePages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
-        node: u32,
-        new: u32,
-        must: bool,
+        link: NewLink,
     ) -> Result<bool, IndexError> {
         const ATTEMPTS: usize = 10;
         for _ in 0..ATTEMPTS {
-            let mut list = match self.with_link(body, store, level, node, new, must)? {
-                WithLink::Refused => return Ok(false),
-                WithLink::There => return Ok(true),
-                WithLink::List(list) => list,
+            let mut list = match self.with_links(body, store, level, &[link])? {
+                WithLinks::Refused => return Ok(false),
+                WithLinks::There => return Ok(true),
+                WithLinks::List(list) => list,
             };
             if replace_all(store, body.level(level), std::slice::from_mut(&mut list))? == 1 {
                 return Ok(true);
@@ -269,35 +275,35 @@ impl Links {
         Ok(false) // others change this list all the time
     }
 
-    /// Returns the list that a node has with a link to `new`.
-    fn with_link<S: ReadPages>(
+    /// Returns the list that a node has with new links, all of which come from it.
+    fn with_links<S: ReadPages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
-        node: u32,
-        new: u32,
-        must: bool,
-    ) -> Result<WithLink, IndexError> {
+        new: &[NewLink],
+    ) -> Result<WithLinks, IndexError> {
         let limit = max_links(level, body.m);
+        let Some(node) = new.first().map(|link| link.from) else {
+            return Ok(WithLinks::Refused);
+        };
         let Some(old) = self.read_node(body, store, level, node)? else {
-            return Ok(WithLink::Refused);
+            return Ok(WithLinks::Refused);
         };
-        if old.contains(&new) {
-            return Ok(WithLink::There);
+        let missing = new.iter().filter(|link| !old.contains(&link.to));
+        let missing: Vec<NewLink> = missing.copied().collect();
+        if missing.is_empty() {
+            return Ok(WithLinks::There);
         }
-        let links = if old.len() < limit {
-            let mut links = old.clone();
-            links.push(new);
-            links
-        } else {
-            let links = self.pruned(body, store, level, &old, new, limit, must)?;
-            if !links.contains(&new) {
-                return Ok(WithLink::Refused); // it is nearer to others in the list
+        let mut links = old.clone();
+        links.extend(missing.iter().map(|link| link.to));
+        if links.len() > limit {
+            links = self.pruned(body, store, level, &links, &missing, limit)?;
+            if !missing.iter().any(|link| links.contains(&link.to)) {
+                return Ok(WithLinks::Refused); // they are nearer to others in the list
             }
-            links
-        };
-        Ok(WithLink::List(ChangedList { node, old, links }))
+        }
+        Ok(WithLinks::List(ChangedList { node, old, links }))
     }
 
     /// Returns the links of a node, and prepares its code in `self.node`. Returns `None` if it is
@@ -374,28 +380,35 @@ impl Links {
             .sort_by(|a, b| a.distance.total_cmp(&b.distance));
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// Chooses among `candidates`, which are the links of a node with `new` ones.
     fn pruned<S: ReadPages>(
         &mut self,
         body: &Body,
         store: &S,
         level: usize,
-        old: &[u32],
-        new: u32,
+        candidates: &[u32],
+        new: &[NewLink],
         limit: usize,
-        must: bool,
     ) -> Result<Vec<u32>, IndexError> {
-        let candidates: Vec<u32> = old.iter().copied().chain([new]).collect();
-        let chosen = self.choose_for_node(body, store, level, &candidates, limit)?;
+        let chosen = self.choose_for_node(body, store, level, candidates, limit)?;
         let mut links: Vec<u32> = chosen.into_iter().map(|(_, id)| id).collect();
-        if must && !links.contains(&new) {
-            // in the place of the farthest
-            links.truncate(limit - 1);
-            links.push(new);
-        }
-        links.sort_unstable();
+        let musts = new.iter().filter(|link| link.must).map(|link| link.to);
+        let musts: Vec<u32> = musts.filter(|to| !links.contains(to)).collect();
+        // in the place of the farthest
+        links.truncate(limit.saturating_sub(musts.len()));
+        links.extend(musts.into_iter().take(limit));
         Ok(links)
     }
+}
+
+/// Returns the links to a new node from its neighbours, nearest first. The first one must be added.
+pub(super) fn back_links(neighbours: &[u32], new: u32) -> impl Iterator<Item = NewLink> {
+    let links = neighbours.iter().enumerate();
+    links.map(move |(i, from)| NewLink {
+        from: *from,
+        to: new,
+        must: i == 0,
+    })
 }
 
 /// Replaces the list of a node, if it is still `old`. Returns true if it was.

@@ -10,7 +10,7 @@
 //!   was created empty
 //! * [`walk`] searches one level, [`upper`] finds where to begin, [`scan`] answers a query,
 //!   [`order`] orders its rows
-//! * [`insert`] adds a vector, [`links`] chooses its neighbours, [`overflow`] keeps the rows of
+//! * [`insert`] adds a vector, [`group`] adds several, [`links`] chooses their neighbours, [`overflow`] keeps the rows of
 //!   equal vectors
 //! * [`vacuum`] removes rows, [`repair`] repairs the graph, [`reach`] finds what links lead to
 //! * [`check`] and [`info`] read the whole index
@@ -19,6 +19,7 @@ mod allocate;
 mod cells;
 mod check;
 mod format;
+mod group;
 mod index;
 mod info;
 mod insert;
@@ -43,6 +44,7 @@ use rag_pages::{IndexError, IndexLock, Tid};
 use crate::code::Metric;
 
 pub use check::{IndexProblem, check};
+pub use group::NewVector;
 pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};
 pub use insert::{Inserter, random_level};

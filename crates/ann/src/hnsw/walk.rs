@@ -248,6 +248,18 @@ impl Walk {
         Ok(())
     }
 
+    /// Adds a node to those that [`beam`](Self::beam) has found, unless it has met the node.
+    pub fn offer(&mut self, key: u64) -> Result<(), IndexError> {
+        if self
+            .visited
+            .insert(key_id(key))
+            .map_err(IndexError::of_memory)?
+        {
+            self.pool.insert(key);
+        }
+        Ok(())
+    }
+
     /// Calls `found` with the keys of the neighbours of some nodes that were not met before.
     pub fn expand<S: ReadPages>(
         &mut self,

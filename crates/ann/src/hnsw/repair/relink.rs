@@ -8,6 +8,7 @@ use crate::{
         IndexError,
         allocate::change,
         layout::max_links,
+        links::NewLink,
         slots::SlotState,
         walk::{each_slot, read_slot},
     },
@@ -58,13 +59,18 @@ impl<S: WritePages> Repair<'_, S> {
                 }
                 Ok(changed.then_some(()))
             })?;
-            let mut pairs = vec![];
+            let mut links = vec![];
             for (node, new) in &relinked {
                 let id = geometry.id(block, node.slot);
                 let added = new.iter().filter(|link| !node.links.contains(link));
-                pairs.extend(added.map(|link| (*link, id)));
+                links.extend(added.map(|from| NewLink {
+                    from: *from,
+                    to: id,
+                    must: false,
+                }));
             }
-            self.links.link_pairs(self.body, self.store, level, pairs)?;
+            self.links
+                .link_all(self.body, self.store, level, &mut links, |_| ())?;
         }
     }
 
