@@ -18,9 +18,13 @@ use std::{
 };
 
 use pgrx::{PgSqlErrorCode, pg_sys};
+use rag_pages::{
+    Tid,
+    memory::{OutOfMemory, push},
+};
 
 use super::{
-    NewRow,
+    NewRow, heap,
     relation::{FileId, Index, LockedIndex, Relation, relation_name, relation_with_file, table_of},
 };
 use crate::{
@@ -51,6 +55,39 @@ pub trait CollectedRows: Any {
     /// # Errors
     /// The index is corrupted. Memory runs out.
     fn write(&mut self, relations: &LockedIndex, has_written: bool) -> Result<(), Error>;
+}
+
+/// The (sub)transactions that have inserted collected rows.
+#[derive(Default)]
+pub struct Inserters(Vec<(usize, pg_sys::TransactionId)>);
+
+impl Inserters {
+    /// Notes that the row at a position is one of the present (sub)transaction. Positions ascend.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn note(&mut self, position: usize) -> Result<(), OutOfMemory> {
+        let inserter = transaction::id_if_any();
+        match self.0.last() {
+            Some((_, last)) if *last == inserter => Ok(()),
+            _ => push(&mut self.0, (position, inserter)),
+        }
+    }
+
+    /// Returns a function that tells if the row at a place that indexes have of it is still the one
+    /// at a position.
+    pub fn present_rows(self, table: Relation<'_>) -> impl Fn(Tid, usize) -> bool {
+        let is_inserted = heap::inserted_rows(table);
+        move |tid, position| {
+            let later = self.0.partition_point(|(first, _)| *first <= position);
+            let inserter = later.checked_sub(1).and_then(|last| self.0.get(last));
+            inserter.is_some_and(|(_, inserter)| is_inserted(tid, *inserter))
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.0.as_slice())
+    }
 }
 
 struct Batch {

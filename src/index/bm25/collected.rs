@@ -4,9 +4,8 @@
 
 use std::rc::Rc;
 
-use pgrx::pg_sys;
 use rag_bm25::{Collected, Terms};
-use rag_pages::{IndexError, Tid, memory::push};
+use rag_pages::{IndexError, Tid};
 
 use super::{
     cache::{self, OpenedIndex},
@@ -17,19 +16,16 @@ use crate::{
     error::Error,
     index::am::{
         NewRow,
-        collected::{self, CollectedRows},
-        heap,
+        collected::{self, CollectedRows, Inserters},
         relation::{Index, LockedIndex, Relation, Value},
     },
-    pg::transaction,
 };
 
 /// The documents of an index.
 struct Documents {
     opened: Rc<OpenedIndex>,
     collected: Collected,
-    /// The positions from which on documents are those of a (sub)transaction.
-    inserters: Vec<(usize, pg_sys::TransactionId)>,
+    inserters: Inserters,
     /// The words of the documents, but of the first.
     words: Option<ManyTexts>,
 }
@@ -40,11 +36,8 @@ impl Documents {
     }
 
     fn add(&mut self, tid: Tid, terms: &Terms) -> Result<(), IndexError> {
-        let inserter = transaction::id_if_any();
-        if self.inserters.last().is_none_or(|(_, id)| *id != inserter) {
-            let first = (self.collected.position(), inserter);
-            push(&mut self.inserters, first).map_err(IndexError::of_memory)?;
-        }
+        let noted = self.inserters.note(self.collected.position());
+        noted.map_err(IndexError::of_memory)?;
         self.collected.add(tid, terms)
     }
 
@@ -52,12 +45,7 @@ impl Documents {
     fn take_inserted(&mut self, table: Relation<'_>) -> Result<Collected, IndexError> {
         let mut documents = std::mem::take(&mut self.collected);
         let inserters = std::mem::take(&mut self.inserters);
-        let is_inserted = heap::inserted_rows(table);
-        documents.retain(|tid, position| {
-            let later = inserters.partition_point(|(first, _)| *first <= position);
-            let inserter = later.checked_sub(1).and_then(|last| inserters.get(last));
-            inserter.is_some_and(|(_, inserter)| is_inserted(tid, *inserter))
-        })?;
+        documents.retain(inserters.present_rows(table))?;
         Ok(documents)
     }
 }
@@ -82,7 +70,7 @@ pub fn add(
     let new = || Documents {
         opened: Rc::clone(opened),
         collected: Collected::default(),
-        inserters: vec![],
+        inserters: Inserters::default(),
         words: None,
     };
     collected::add(index, is_present, new, |documents| {
@@ -105,7 +93,7 @@ impl CollectedRows for Documents {
     }
 
     fn bytes(&self) -> usize {
-        self.collected.bytes() + size_of_val(self.inserters.as_slice())
+        self.collected.bytes() + self.inserters.bytes()
     }
 
     fn write(&mut self, relations: &LockedIndex, has_written: bool) -> Result<(), Error> {

@@ -17,8 +17,7 @@ use crate::{
     error::Error,
     index::am::{
         NewRow,
-        collected::{self, CollectedRows},
-        heap,
+        collected::{self, CollectedRows, Inserters},
         relation::{Index, LockedIndex},
     },
 };
@@ -30,6 +29,7 @@ struct Vectors {
     /// The elements of the vectors, one vector after another.
     elements: Vec<f32>,
     tids: Vec<Tid>,
+    inserters: Inserters,
 }
 
 /// Adds the vector of a row to those that this transaction writes later.
@@ -44,11 +44,13 @@ pub fn add(
         dimensions: vector.len(),
         elements: vec![],
         tids: vec![],
+        inserters: Inserters::default(),
     };
     let is_present = |vectors: &Vectors| vectors.are_for(opened);
     collected::add(index, is_present, new, |vectors| {
-        let added = append(&mut vectors.elements, vector);
-        added
+        let noted = vectors.inserters.note(vectors.tids.len());
+        noted
+            .and_then(|()| append(&mut vectors.elements, vector))
             .and_then(|()| push(&mut vectors.tids, row.tid))
             .map_err(|e| out_of_memory(index, e))
     })
@@ -67,14 +69,17 @@ impl Vectors {
 
     /// Returns the vectors of rows that this transaction has inserted, near ones after each other.
     /// If a row has several, only the last of them: the place was given to a new row.
-    fn present(&self, is_row: impl Fn(Tid) -> bool) -> Result<Vec<(&[f32], Tid)>, OutOfMemory> {
+    fn present(
+        &self,
+        is_row: impl Fn(Tid, usize) -> bool,
+    ) -> Result<Vec<(&[f32], Tid)>, OutOfMemory> {
         let mut last: HashMap<Tid, usize> = HashMap::new();
         if !self.tids.is_sorted_by(|a, b| a < b) {
             last.make_room(self.tids.len())?;
             last.extend(self.tids.iter().copied().zip(0..));
         }
         let is_present = |(place, tid): &(usize, &Tid)| {
-            last.get(tid).is_none_or(|last| last == place) && is_row(**tid)
+            last.get(tid).is_none_or(|last| last == place) && is_row(**tid, *place)
         };
         let places = self.tids.iter().enumerate().filter(is_present);
         let mut vectors: Vec<&[f32]> = vec![];
@@ -101,13 +106,16 @@ impl CollectedRows for Vectors {
     }
 
     fn bytes(&self) -> usize {
-        self.elements.capacity() * size_of::<f32>() + self.tids.capacity() * size_of::<Tid>()
+        self.elements.capacity() * size_of::<f32>()
+            + self.tids.capacity() * size_of::<Tid>()
+            + self.inserters.bytes()
     }
 
     fn write(&mut self, relations: &LockedIndex, _has_written: bool) -> Result<(), Error> {
         let (table, index) = (relations.table(), relations.index());
+        let inserters = std::mem::take(&mut self.inserters);
         let rows = self
-            .present(heap::inserted_rows(table))
+            .present(inserters.present_rows(table))
             .map_err(|e| out_of_memory(index, e))?;
         let opened = insert::open(index, self.dimensions)?;
         insert::insert_all(table, index, opened, &rows)?;

@@ -124,7 +124,9 @@ fn documents_that_are_written_together_are_found() {
                     number += 1;
                 }
             }
-            collected.retain(|tid, _| !rolled_back.contains(&tid)).unwrap();
+            collected
+                .retain(|tid, _| !rolled_back.contains(&tid))
+                .unwrap();
             collected.write(&pages, batch % 2 == 1).unwrap();
             number += 1;
         }
