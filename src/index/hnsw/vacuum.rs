@@ -35,13 +35,14 @@ pub fn bulk_delete(
 }
 
 /// Repairs the graph if many rows were removed since the last repair. The vacuum that removed them
-/// may have been an earlier one, which was stopped.
+/// may have been an earlier one, which was stopped. A repair also forgets the dimensions of vectors
+/// that were rolled back before they were written.
 pub fn cleanup(vacuum: &Vacuum<'_>) -> Result<(), Error> {
     let index = vacuum.index();
     let opened = cache::open(index)?;
     let (pages, ordered) = opened.vacuum_pages(vacuum);
     let counts = hnsw::counts(&pages).map_err(|e| index_error(*index, e))?;
-    if counts.repair_due || has_too_many_tombstones(counts) {
+    if counts.repair_due || counts.lacks_vectors || has_too_many_tombstones(counts) {
         hnsw::repair(&opened.graph, &ordered, &pages, MAX_TOMBSTONES)
             .map_err(|e| index_error(*index, e))?;
     }

@@ -37,6 +37,8 @@ pub struct Counts {
     pub tombstones: u64,
     /// True if rows were removed since a repair was last completed.
     pub repair_due: bool,
+    /// True if the first vector has determined the dimensions, and no vector is there (any more).
+    pub lacks_vectors: bool,
 }
 
 /// Reads the meta page.
@@ -49,6 +51,7 @@ pub fn counts(store: &impl ReadPages) -> Result<Counts, IndexError> {
         nodes: meta.nodes,
         tombstones: meta.tombstones,
         repair_due: meta.repair_due,
+        lacks_vectors: meta.dimensions > 0 && meta.centroid == NONE && meta.entry == NONE,
     })
 }
 
