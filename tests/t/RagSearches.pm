@@ -11,8 +11,8 @@ use Test::More;
 
 our @EXPORT = qw(search_after_change search_is_cancelled standby_of catch_up);
 
-# Runs a search that waits for a row, which another session changes (SET ...) or deletes. Returns the
-# result.
+# Runs a search that waits for a row, which another session changes (SET ...) or deletes. Returns
+# the result.
 sub search_after_change
 {
 	my ($node, $table, $id, $change, $search) = @_;

@@ -12,8 +12,8 @@ const MOST_REGIONS: usize = 128;
 /// Returns the places of vectors, which have the same dimensions, in an order in which near ones
 /// follow each other. It takes time in proportion to their number.
 ///
-/// Some of the vectors, spread evenly, are centres. Each vector goes to the nearest centre, and each
-/// centre is followed by the nearest one that is left.
+/// Some of the vectors, spread evenly, are centres. Each vector goes to the nearest centre, and
+/// each centre is followed by the nearest one that is left.
 ///
 /// # Errors
 /// Memory runs out.

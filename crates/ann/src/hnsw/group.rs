@@ -2,8 +2,8 @@
 //!
 //! Each is inserted as [`insert`](super::insert) says, up to step 2. The vectors written so far are
 //! candidates for the next ones, although nothing leads to them yet. At the end all of them are
-//! linked back to, so that a page is written once for many links, and the links of a list are chosen
-//! once. If vectors that follow each other are near, they share pages and neighbours.
+//! linked back to, so that a page is written once for many links, and the links of a list are
+//! chosen once. If vectors that follow each other are near, they share pages and neighbours.
 //!
 //! The structure lock is held for the whole group, but not for long: a session that waits for it
 //! holds up all others. Pages are read from copies meanwhile. Vacuum cannot free what they show.
@@ -80,8 +80,9 @@ impl Group {
 }
 
 impl Inserter {
-    /// Inserts some of the vectors, from the first one on. They have the index's dimensions. Returns
-    /// their number, which is 0 if the index must be opened again: see [`insert`](Self::insert).
+    /// Inserts some of the vectors, from the first one on. They have the index's dimensions.
+    /// Returns their number, which is 0 if the index must be opened again: see
+    /// [`insert`](Self::insert).
     ///
     /// # Errors
     /// A page is corrupted, or memory runs out.

@@ -10,8 +10,8 @@
 //!   was created empty
 //! * [`walk`] searches one level, [`upper`] finds where to begin, [`scan`] answers a query,
 //!   [`order`] orders its rows
-//! * [`insert`] adds a vector, [`group`] adds several, [`links`] chooses their neighbours, [`overflow`] keeps the rows of
-//!   equal vectors
+//! * [`insert`] adds a vector, [`group`] adds several, [`links`] chooses their neighbours,
+//!   [`overflow`] keeps the rows of equal vectors
 //! * [`vacuum`] removes rows, [`repair`] repairs the graph, [`reach`] finds what links lead to
 //! * [`check`] and [`info`] read the whole index
 
