@@ -9,6 +9,7 @@ use super::{
     compat, lookup,
     memory::{OwnedContext, with_error_reserve},
     spi::as_caller,
+    transaction::with_snapshot,
 };
 use crate::error::Error;
 
@@ -58,6 +59,32 @@ pub fn qualified_name(name: &CStr) -> Result<Option<String>, Error> {
         )
     })?;
     Ok(found.into_iter().next())
+}
+
+/// Returns what a configuration does with words: its parser, and the dictionaries of each kind of
+/// word with their options. Files of dictionaries are not read.
+///
+/// # Errors
+/// A statement fails.
+pub fn mapping(config: pg_sys::Oid) -> Result<String, Error> {
+    // a commit that empties temporary tables builds their indexes again
+    let rows = with_snapshot(|| {
+        as_caller(|caller| {
+            caller.query(
+                "SELECT format('%s %s %s %s %I.%I', m.maptokentype, m.mapseqno, t.tmplname,
+                           d.dictinitoption, n.nspname, d.dictname) AS entry
+             FROM pg_ts_config_map AS m
+             JOIN pg_ts_dict AS d ON d.oid = m.mapdict
+             JOIN pg_ts_template AS t ON t.oid = d.dicttemplate
+             JOIN pg_namespace AS n ON n.oid = d.dictnamespace
+             WHERE m.mapcfg = $1
+             ORDER BY m.maptokentype, m.mapseqno",
+                &[config.into()],
+                |row| row.required::<String>("entry"),
+            )
+        })
+    })?;
+    Ok(rows.join("\n"))
 }
 
 /// Splits a name at its dots, as in SQL. Raises an ERROR for a text that is no name.

@@ -158,6 +158,17 @@ pub fn with_latest_snapshot<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R
     }
 }
 
+/// Runs `f` with the snapshot of the current command. A transaction that is about to commit has none,
+/// and gets the latest.
+pub fn with_snapshot<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    // SAFETY: reads a variable.
+    if unsafe { pg_sys::ActiveSnapshotSet() } {
+        f()
+    } else {
+        with_latest_snapshot(f)
+    }
+}
+
 /// What tells the statements of a session, and what they see, apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementStamp([u64; 5]);

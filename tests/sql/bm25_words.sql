@@ -150,6 +150,16 @@ INSERT INTO sky VALUES (1, 'supernovae stars in src/sky.rs'), (2, 'the SkyMap of
 SELECT id FROM sky ORDER BY body <@> 'sn', id;
 SELECT id FROM sky ORDER BY body <@> 'sky', id;
 SELECT * FROM rag_check_index('sky_body');
+-- an index keeps the words that its configuration made
+SELECT hint FROM rag_bm25_info('sky_body');
+ALTER TEXT SEARCH CONFIGURATION astro ALTER MAPPING FOR asciiword WITH simple;
+SELECT hint FROM rag_bm25_info('sky_body');
+REINDEX INDEX sky_body;
+SELECT hint FROM rag_bm25_info('sky_body');
+ALTER TEXT SEARCH DICTIONARY stars (DictFile = thesaurus_sample, Dictionary = english_stem);
+SELECT hint FROM rag_bm25_info('sky_body');
+ALTER TEXT SEARCH DICTIONARY stars (Dictionary = simple);
+SELECT hint FROM rag_bm25_info('sky_body');
 DROP TABLE sky;
 DROP TEXT SEARCH CONFIGURATION astro;
 DROP TEXT SEARCH DICTIONARY stars;

@@ -36,6 +36,7 @@ mod vacuum;
 
 pub use build::Builder;
 pub use check::check;
+pub use format::LABEL_BYTES;
 pub use info::{Info, info};
 pub use insert::{Collected, insert};
 pub use maintain::merge_all;

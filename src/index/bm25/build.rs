@@ -52,7 +52,7 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
             index.name()
         )));
     }
-    let label = options.rules.config.label();
+    let label = options.rules.config.label()?;
     let mut builder = Builder::new(&pages, &creation(&options, &label), maintenance_work_mem());
     report_phase(READING);
     let mut texts = ManyTexts::new(analyzer);
@@ -76,7 +76,7 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
 /// Builds the initial fork of an unlogged index, which has no rows.
 pub fn build_empty(index: Index<'_>) -> Result<(), Error> {
     let options = Bm25Options::of(index)?;
-    let label = options.rules.config.label();
+    let label = options.rules.config.label()?;
     let pages = RelationPages::for_initial_fork(*index);
     rag_bm25::create(&pages, &creation(&options, &label));
     pages.log_all();

@@ -2,16 +2,21 @@
 //!
 //! An index names it with its schema: in the option `text_config`, which dumps restore, and as the
 //! label of the index file, which is what the file was filled with. An OID would mean another
-//! configuration after an upgrade, and `default_text_search_config` after a restore.
+//! configuration after an upgrade, and `default_text_search_config` after a restore. The label also
+//! has a digest of what the configuration did with words, if there is room.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
+use rag_bm25::LABEL_BYTES;
 
 use crate::{
     error::Error,
     pg::{guc::setting, text_search},
 };
+
+/// Hexadecimal digits of a digest.
+const DIGEST_DIGITS: usize = 16;
 
 /// The name of a text search configuration with its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,17 +59,43 @@ impl ConfigName {
 
     /// Reads a label of [`label`](Self::label).
     pub fn of_label(label: &[u8]) -> Option<Self> {
-        let separator = label.iter().position(|byte| *byte == 0)?;
-        let (schema, name) = (&label[..separator], &label[separator + 1..]);
+        let mut parts = label.splitn(3, |byte| *byte == 0);
         Some(Self {
-            schema: CString::new(schema).ok()?,
-            name: CString::new(name).ok()?,
+            schema: CString::new(parts.next()?).ok()?,
+            name: CString::new(parts.next()?).ok()?,
         })
     }
 
     /// Returns the bytes that an index file stores.
-    pub fn label(&self) -> Vec<u8> {
-        [self.schema.to_bytes_with_nul(), self.name.to_bytes()].concat()
+    ///
+    /// # Errors
+    /// It was dropped or renamed. A statement fails.
+    pub fn label(&self) -> Result<Vec<u8>, Error> {
+        let mut label = [self.schema.to_bytes_with_nul(), self.name.to_bytes()].concat();
+        let digest = self.digest()?;
+        if label.len() + 1 + digest.len() <= LABEL_BYTES {
+            label.push(0);
+            label.extend_from_slice(digest.as_bytes());
+        }
+        Ok(label)
+    }
+
+    /// Returns true if the configuration makes words in another way than when the label was made.
+    ///
+    /// # Errors
+    /// It was dropped or renamed. A statement fails.
+    pub fn has_changed_since(&self, label: &[u8]) -> Result<bool, Error> {
+        match label.splitn(3, |byte| *byte == 0).nth(2) {
+            Some(digest) => Ok(digest != self.digest()?.as_bytes()),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns a digest of what the configuration does with words.
+    fn digest(&self) -> Result<String, Error> {
+        let mapping = text_search::mapping(self.find()?)?;
+        let digest = blake3::hash(mapping.as_bytes()).to_hex();
+        Ok(digest[..DIGEST_DIGITS].to_owned())
     }
 
     /// Returns the OID of the configuration.

@@ -117,11 +117,12 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
     let has_other_options = !Bm25Options::of(index).is_ok_and(|options| {
         options.rules == rules && options.parameters == opened.description.parameters
     });
+    let has_other_words = rules.config.has_changed_since(&opened.description.label)?;
     Ok(Bm25Info {
         text_config: rules.config.to_string(),
         analysis: rules.analysis,
         folds_accents: rules.folds_accents,
-        hint: hint(&info, blocks, has_other_options),
+        hint: hint(&info, blocks, has_other_options, has_other_words),
         info,
         pages: blocks,
         bytes: blocks * PAGE_BYTES as i64,
@@ -129,10 +130,21 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
 }
 
 /// Returns what would improve an index whose file has so many blocks.
-fn hint(info: &Info, blocks: i64, has_other_options: bool) -> Option<String> {
+fn hint(
+    info: &Info,
+    blocks: i64,
+    has_other_options: bool,
+    has_other_words: bool,
+) -> Option<String> {
     let mut hints = vec![];
     if has_other_options {
         hints.push("The options were changed: REINDEX applies them.");
+    }
+    if has_other_words {
+        hints.push(
+            "The text search configuration was altered after the index was filled: REINDEX makes \
+             the words of its texts again.",
+        );
     }
     if info.dead * 5 > info.documents + info.dead {
         hints.push("Many documents belong to deleted rows: VACUUM the table.");
