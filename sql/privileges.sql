@@ -141,6 +141,10 @@ BEGIN
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),
             ('rag_find', true, 'shows what a search finds, in rows that fit into a terminal'),
+            ('rag_duplicates', true,
+             'lists chunks whose texts are equal or nearly equal'),
+            ('rag_facets', true,
+             'counts the values under some keys, of all chunks that match a search'),
             ('rag_context', true,
              'quotes what a search finds as the context of a language model, within a number of '
              'tokens'),

@@ -8,6 +8,7 @@
 //! | [`source`], [`run`], [`schedule`], [`drift`] | sources, their runs, schedules and drift |
 //! | [`retriever`], [`storage`] | retrievers, and storage on other servers |
 //! | [`search`], [`find`] | `rag_search`, and `rag_find` for people |
+//! | [`facets`], [`duplicates`] | counts beside a search; chunks with nearly equal texts |
 //! | [`explain_search`], [`search_stats`] | explanation and statistics of searches |
 //! | [`context`], [`answer`], [`rerank`] | what follows a search: contexts, answers, reranking |
 //! | [`evaluate`] | measures of searches |
@@ -28,8 +29,10 @@ mod collection;
 mod context;
 mod document;
 mod drift;
+mod duplicates;
 mod evaluate;
 mod explain_search;
+mod facets;
 mod find;
 mod index;
 mod knowledge;

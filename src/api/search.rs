@@ -167,7 +167,7 @@ fn parse_mode(name: &str) -> Result<RetrievalMode, Error> {
     })
 }
 
-fn parse_filter(filter: Option<JsonbText>) -> Result<Filter, Error> {
+pub(super) fn parse_filter(filter: Option<JsonbText>) -> Result<Filter, Error> {
     let filter = filter.map(|json| json.parse()).transpose();
     let filter = filter
         .map_err(|e| Error::invalid_parameter(format!("invalid filter: {e}")))?

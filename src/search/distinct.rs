@@ -1,9 +1,10 @@
 //! Results with different texts. A text that is in several documents, or several times in one, is
-//! one result, which names the other places: otherwise copies take the ranks of other answers.
+//! one result, which names the other places: otherwise copies take the ranks of other answers. A
+//! caller can have nearly equal texts treated like this, too.
 
 use std::collections::HashMap;
 
-use rag_retrieval::fusion::Ranked;
+use rag_retrieval::{fusion::Ranked, similarity::Leaders};
 
 use super::{
     SearchHit,
@@ -28,7 +29,7 @@ const MAX_PLACES: usize = 100;
 /// An index is corrupted.
 pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
     let (request, trace) = (query.request, query.trace);
-    let wanted = request.top_k;
+    let wanted = request.offset + request.top_k;
     let mut limit = wanted;
     let mut hits = loop {
         let results: Vec<Ranked> = query.find(limit)?;
@@ -43,7 +44,7 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
         if !request.distinct_text {
             break hits;
         }
-        let copies = fold(&mut hits);
+        let copies = fold(&mut hits, request.distinct_similarity);
         if copies > 0 {
             trace.note(|| Event::Copies(copies));
         }
@@ -60,6 +61,7 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
     for (rank, hit) in (1..).zip(&mut hits) {
         hit.rank = rank;
     }
+    hits.drain(..request.offset.min(hits.len()));
     if request.neighbours > 0 {
         join_neighbours(request, &mut hits)?;
     }
@@ -74,27 +76,41 @@ fn too_many_copies(results: usize, copies: usize) -> Notice {
     .hint("Each of them is a result with distinct_text => false.")
 }
 
-/// Keeps the best chunk with each text, and adds the places of the others to it. Returns the number
-/// of the others.
-fn fold(hits: &mut Vec<SearchHit>) -> usize {
+/// Keeps the best chunk with each text, and adds the places of the others to it. Texts with at
+/// least a similarity of `similar` are the same. Returns the number of the others.
+fn fold(hits: &mut Vec<SearchHit>, similar: Option<f64>) -> usize {
     let before = hits.len();
-    let mut places: HashMap<String, usize> = HashMap::with_capacity(before);
+    let mut place_of = places(similar);
     let mut kept: Vec<SearchHit> = Vec::with_capacity(before);
     for hit in hits.drain(..) {
-        match places.get(&hit.content) {
-            Some(place) => {
-                let first = &mut kept[*place];
+        match kept.get_mut(place_of(&hit.content)) {
+            Some(first) => {
                 let has_room = first.also_at.len() < MAX_PLACES;
                 if has_room && hit.uri != first.uri && !first.also_at.contains(&hit.uri) {
                     first.also_at.push(hit.uri);
                 }
             }
-            None => {
-                places.insert(hit.content.clone(), kept.len());
-                kept.push(hit);
-            }
+            None => kept.push(hit),
         }
     }
     *hits = kept;
     before - hits.len()
+}
+
+/// Returns a function that returns the place of the first text that is the same, from 0, where
+/// texts that are the same as another one have no places of their own.
+fn places(similar: Option<f64>) -> Box<dyn FnMut(&str) -> usize> {
+    match similar {
+        Some(least) => {
+            let mut leaders = Leaders::new(least);
+            Box::new(move |text| leaders.place(text).0)
+        }
+        None => {
+            let mut places: HashMap<String, usize> = HashMap::new();
+            Box::new(move |text| {
+                let next = places.len();
+                *places.entry(text.to_owned()).or_insert(next)
+            })
+        }
+    }
 }

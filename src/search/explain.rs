@@ -208,6 +208,9 @@ fn describe(request: &SearchRequest) -> String {
         format!("mode {}", request.mode),
         format!("top_k {}", request.top_k),
     ];
+    if request.offset > 0 {
+        words.push(format!("offset {}", request.offset));
+    }
     if request.mode == RetrievalMode::Hybrid {
         words.push(match request.fusion {
             Fusion::Weighted => format!(

@@ -22,6 +22,7 @@
 //! | [`trace`], [`explain`] | what a search does, and how that is shown |
 //! | [`rerank`], [`context`] | what follows a search: a reranker, a context for a language model |
 //! | [`evaluate`] | searches whose relevant documents are known |
+//! | [`facets`], [`duplicates`] | counts of values of all chunks that match; chunks with equal texts |
 //! | [`retrieval`] | requests of applications |
 //! | [`file_name`] | names of files in URIs, for filters |
 
@@ -30,8 +31,10 @@ mod citation;
 pub mod context;
 mod diagnosis;
 mod distinct;
+pub mod duplicates;
 pub mod evaluate;
 pub mod explain;
+pub mod facets;
 mod file_name;
 mod find;
 mod hits;
@@ -165,7 +168,7 @@ fn run(request: &SearchRequest, trace: &Trace) -> Result<SearchResult, Error> {
         })
     })?;
     diagnosis::explain_dates(request, trace)?;
-    if result.hits.is_empty() {
+    if result.hits.is_empty() && request.offset == 0 {
         diagnosis::explain(request, trace)?;
     }
     Ok(result)

@@ -18,6 +18,9 @@ const DEFAULT_TOP_K: i32 = 5;
 /// candidates.
 const MAX_DIVERSE: i32 = 1000;
 
+/// Texts that are less similar have little in common.
+const MIN_SIMILARITY: f64 = 0.5;
+
 /// The checked request of a search.
 #[derive(Clone)]
 pub struct SearchRequest {
@@ -26,6 +29,8 @@ pub struct SearchRequest {
     pub mode: RetrievalMode,
     /// The maximum number of rows, 1 to [`MAX_TOP_K`].
     pub top_k: usize,
+    /// The number of best results that are left out.
+    pub offset: usize,
     /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
     pub weights: Weights,
@@ -38,6 +43,8 @@ pub struct SearchRequest {
     pub mmr_lambda: Option<f64>,
     /// Chunks with the same text are one result.
     pub distinct_text: bool,
+    /// Chunks whose texts are at least this similar are one result.
+    pub distinct_similarity: Option<f64>,
     /// The minimum cosine similarity, 0 to 1, whatever the score is.
     pub min_similarity: Option<f64>,
     /// The model that sorts what is found.
@@ -133,6 +140,8 @@ impl SearchRequest {
         let top_k = settings.top_k.or(retriever.top_k(mode));
         let top_k = top_k.unwrap_or(DEFAULT_TOP_K);
         within("top_k", top_k, 1..=MAX_TOP_K)?;
+        let offset = settings.offset.unwrap_or(0);
+        within("offset", offset, 0..=MAX_TOP_K - top_k)?;
         let threshold = settings.threshold.or(retriever.threshold(mode));
         for (name, value) in [
             ("score_threshold", threshold),
@@ -148,11 +157,25 @@ impl SearchRequest {
         let neighbours = settings.neighbours.unwrap_or(0);
         within("neighbours", neighbours, 0..=MAX_NEIGHBOURS)?;
         if settings.mmr_lambda.is_some() {
-            within("top_k of a search with mmr_lambda", top_k, 1..=MAX_DIVERSE)?;
+            let found = top_k + offset;
+            within(
+                "top_k and offset of a search with mmr_lambda",
+                found,
+                1..=MAX_DIVERSE,
+            )?;
+        }
+        if let Some(least) = settings.distinct_similarity {
+            within("distinct_similarity", least, MIN_SIMILARITY..=1.0)?;
+            if settings.distinct_text == Some(false) {
+                return Err(Error::invalid_parameter(
+                    "distinct_similarity must not be given with distinct_text false",
+                ));
+            }
         }
         Ok(Self {
             mode,
             top_k: top_k as usize,
+            offset: offset as usize,
             threshold,
             weights: settings.weights.unwrap_or_else(|| retriever.weights()),
             fusion: settings.fusion.unwrap_or(retriever.fusion()),
@@ -160,6 +183,7 @@ impl SearchRequest {
             neighbours,
             mmr_lambda: settings.mmr_lambda,
             distinct_text: settings.distinct_text.unwrap_or(true),
+            distinct_similarity: settings.distinct_similarity,
             min_similarity: settings.min_similarity,
             rerank: settings.rerank.clone(),
             collection,

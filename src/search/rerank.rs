@@ -40,8 +40,9 @@ pub struct Reranking {
     model: Model,
     is_late: bool,
     query: String,
-    /// The number of results that the caller wants.
+    /// The number of results that the caller wants, and of those before them.
     wanted: usize,
+    offset: usize,
 }
 
 impl Reranking {
@@ -59,13 +60,14 @@ impl Reranking {
             query.ok_or_else(|| Error::null_not_allowed("query must not be NULL with rerank"))?;
         let model = reranker(canonical(name))?;
         let settings = model.settings()?;
-        let wanted = request.top_k;
-        request.top_k = settings.candidates.max(wanted);
+        let (wanted, offset) = (request.top_k, std::mem::take(&mut request.offset));
+        request.top_k = settings.candidates.max(offset + wanted);
         Ok(Some(Self {
             model,
             is_late: settings.is_late,
             query,
             wanted,
+            offset,
         }))
     }
 
@@ -85,7 +87,9 @@ impl Reranking {
                 Err(error) => notify_unranked(&self.model.name, &error),
             }
         }
-        result.hits.truncate(self.wanted);
+        let hits = &mut result.hits;
+        hits.truncate(self.offset + self.wanted);
+        hits.drain(..self.offset.min(hits.len()));
     }
 }
 

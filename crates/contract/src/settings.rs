@@ -19,6 +19,8 @@ pub struct RetrievalSettings {
     pub mode: Option<RetrievalMode>,
     pub weights: Option<Weights>,
     pub top_k: Option<i32>,
+    /// The number of best results that are left out.
+    pub offset: Option<i32>,
     /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
     /// How mode `hybrid` combines the lists of both searches.
@@ -31,6 +33,8 @@ pub struct RetrievalSettings {
     pub mmr_lambda: Option<f64>,
     /// False: chunks with the same text are results of their own. None means true.
     pub distinct_text: Option<bool>,
+    /// Chunks whose texts are at least this similar are one result, 0 to 1. None means equal texts.
+    pub distinct_similarity: Option<f64>,
     /// The minimum cosine similarity, 0 to 1, whatever the score is.
     pub min_similarity: Option<f64>,
     /// The model that sorts what is found.
@@ -62,9 +66,10 @@ impl RetrievalSettings {
     /// # Errors
     /// A field is unknown, of another type, or out of range.
     pub fn parse(settings: &Value) -> Result<Self> {
-        const FIELDS: [&str; 11] = [
+        const FIELDS: [&str; 13] = [
             "mode",
             "top_k",
+            "offset",
             "score_threshold",
             "vector_weight",
             "keyword_weight",
@@ -73,18 +78,21 @@ impl RetrievalSettings {
             "neighbours",
             "mmr_lambda",
             "distinct_text",
+            "distinct_similarity",
             "rerank",
         ];
         parse(settings, &FIELDS, |fields| {
             let fusion = fields.word("fusion", &Fusion::ALL.map(Fusion::name), "a fusion");
             Some(Self {
                 mode: mode(fields, "mode"),
+                offset: up_to(fields, "offset", MAX_TOP_K),
                 weights: weights(fields),
                 fusion: fusion.and_then(Fusion::parse),
                 per_document: count(fields, "per_document", MAX_TOP_K),
-                neighbours: neighbours(fields),
+                neighbours: up_to(fields, "neighbours", MAX_NEIGHBOURS),
                 mmr_lambda: fields.fraction("mmr_lambda"),
                 distinct_text: fields.boolean("distinct_text"),
+                distinct_similarity: fields.fraction("distinct_similarity"),
                 rerank: fields.text("rerank").map(str::to_owned),
                 ..Self::without_mode(fields)
             })
@@ -112,9 +120,10 @@ pub(crate) fn count(fields: &Fields<'_>, name: &str, most: i32) -> Option<i32> {
     i32::try_from(count).ok()
 }
 
-fn neighbours(fields: &Fields<'_>) -> Option<i32> {
-    let chunks = fields.integer("neighbours", 0..=i64::from(MAX_NEIGHBOURS))?;
-    i32::try_from(chunks).ok()
+/// Reads a number from 0 to `most`.
+fn up_to(fields: &Fields<'_>, name: &str, most: i32) -> Option<i32> {
+    let count = fields.integer(name, 0..=i64::from(most))?;
+    i32::try_from(count).ok()
 }
 
 fn weights(fields: &Fields<'_>) -> Option<Weights> {

@@ -114,6 +114,7 @@
 mod condition;
 mod dify;
 mod error;
+mod facet;
 mod key;
 mod labels;
 mod number;
@@ -127,6 +128,7 @@ mod value;
 
 pub use dify::parse_dify;
 pub use error::FilterError;
+pub use facet::Facet;
 pub use key::columns;
 pub use labels::{LabelledRow, labels};
 pub use parse::{is_condition, parse, parse_member, parse_request};

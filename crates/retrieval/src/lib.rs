@@ -6,8 +6,10 @@
 //! | [`context`] | quotes them in one text of limited size for a language model |
 //! | [`answer`] | prompts, conversations and citations of answers |
 //! | [`evaluation`] | measures of rankings, and how certain these are |
+//! | [`similarity`] | how much texts have in common |
 
 pub mod answer;
 pub mod context;
 pub mod evaluation;
 pub mod fusion;
+pub mod similarity;

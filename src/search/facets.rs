@@ -1,0 +1,158 @@
+//! Counts of the values under some keys, of all chunks that a search for words matches.
+
+use std::ops::ControlFlow;
+
+use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
+use rag_filter::{Facet, Filter};
+use rag_pages::{Tid, memory::append};
+
+use super::{notice::Notice, trace::Trace, words::QueryWords};
+use crate::{
+    catalog::{
+        chunks::{as_reader, query_chunks},
+        collections::Collection,
+    },
+    collection::{
+        corruption::{IndexUse, search_with_fallback},
+        rights,
+    },
+    error::Error,
+    index::am::tid::to_pointer,
+    pg::spi::filter_argument,
+};
+
+/// The number of chunks that the keyword index is asked for at first.
+const FIRST_BATCH: usize = 16_384;
+
+/// What to count.
+pub struct FacetRequest {
+    pub collection: Collection,
+    /// Chunks match that have at least one of its words. Without it, all do.
+    pub query: Option<String>,
+    pub facets: Vec<Facet>,
+    pub filter: Filter,
+    /// The maximum number of values of each key.
+    pub top: i32,
+}
+
+/// How often a value was found.
+pub struct FacetCount {
+    pub key: String,
+    pub value: String,
+    pub documents: i64,
+    pub chunks: i64,
+}
+
+/// Returns the most frequent values of each key, in the order of the keys. They are those of chunks
+/// that the caller may see.
+///
+/// # Errors
+/// The caller may not read the collection.
+pub fn facets(request: &FacetRequest) -> Result<Vec<FacetCount>, Error> {
+    rights::require_read(&request.collection)?;
+    let Some(query) = &request.query else {
+        return count(request, None);
+    };
+    let (counts, notices) = search_with_fallback(&request.collection, |indexes| {
+        let trace = Trace::default();
+        let counts = match matching(&request.collection, query, indexes, &trace)? {
+            Some(places) => count(request, Some(&places))?,
+            None => vec![],
+        };
+        Ok((counts, trace.take_notices()))
+    })?;
+    notices.into_iter().for_each(Notice::raise);
+    Ok(counts)
+}
+
+/// Returns the places of all chunks with words of the query, or `None` if it has no words. The
+/// caller may not be allowed to see all of them.
+fn matching(
+    collection: &Collection,
+    query: &str,
+    indexes: IndexUse,
+    trace: &Trace,
+) -> Result<Option<Vec<Tid>>, Error> {
+    let words = match indexes {
+        IndexUse::Allowed => as_reader(collection, |_| QueryWords::of(collection, query, trace))?,
+        IndexUse::Forbidden => QueryWords::of_table(collection, query, trace)?,
+    };
+    let words = match words {
+        Ok(words) => words,
+        Err(why) => {
+            trace.tell(Notice::new(format!(
+                "nothing was counted: {}",
+                why.reason()
+            )));
+            return Ok(None);
+        }
+    };
+    let mut places: Vec<Tid> = vec![];
+    as_reader(collection, |_| {
+        words.each_batch(FIRST_BATCH, |rows| {
+            let batch: Vec<Tid> = rows.into_iter().map(|(tid, _)| tid).collect();
+            append(&mut places, &batch)
+                .map_err(|_| Error::out_of_memory("Memory ran out while matches were listed."))?;
+            Ok(ControlFlow::Continue(()))
+        })
+    })?;
+    Ok(Some(places))
+}
+
+/// Counts the values of chunks at some places, or of all that pass the filter.
+fn count(request: &FacetRequest, places: Option<&[Tid]>) -> Result<Vec<FacetCount>, Error> {
+    let FacetRequest {
+        collection,
+        facets,
+        filter,
+        top,
+        ..
+    } = request;
+    let is_place = match places {
+        Some(_) => "c.ctid = ANY ($1)",
+        None => "$1::tid[] IS NULL",
+    };
+    let places = places.map(|places| {
+        let pointers = places.iter().map(|tid| to_pointer(*tid));
+        pointers.collect::<Vec<ItemPointerData>>()
+    });
+    let mut args: Vec<DatumWithOid<'static>> = vec![places.into(), (*top).into()];
+    let filter = filter.to_sql(args.len() + 1);
+    args.extend(filter.params.into_iter().map(filter_argument));
+    let mut values = vec![];
+    for (number, facet) in facets.iter().enumerate() {
+        let of_key = facet.values(args.len() + 1);
+        args.extend(of_key.params.into_iter().map(filter_argument));
+        let text = of_key.text;
+        values.push(format!(
+            "SELECT {number} AS key, v.value FROM ({text}) AS v"
+        ));
+    }
+    let statement = format!(
+        "SELECT key, value, documents, chunks
+         FROM (SELECT key, value, documents, chunks,
+                      row_number() OVER (PARTITION BY key
+                          ORDER BY documents DESC, chunks DESC, value COLLATE \"C\") AS place
+               FROM (SELECT k.key, k.value, count(*) AS chunks,
+                            count(DISTINCT c.document_id) AS documents
+                     FROM rag.chunks AS c CROSS JOIN LATERAL ({values}) AS k
+                     WHERE {rows} AND ({filter}) AND {is_place}
+                     GROUP BY k.key, k.value) AS counted) AS ranked
+         WHERE place <= $2 ORDER BY key, place",
+        values = values.join(" UNION ALL "),
+        rows = collection.rows("c."),
+        filter = filter.text,
+    );
+    query_chunks(collection, &statement, &args, |row| {
+        let number: i32 = row.required("key")?;
+        let facet = facets.get(number as usize);
+        Ok(FacetCount {
+            key: facet
+                .map(|facet| facet.name().to_owned())
+                .unwrap_or_default(),
+            value: row.required("value")?,
+            documents: row.required("documents")?,
+            chunks: row.required("chunks")?,
+        })
+    })
+}
