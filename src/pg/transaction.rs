@@ -158,8 +158,8 @@ pub fn with_latest_snapshot<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R
     }
 }
 
-/// Runs `f` with the snapshot of the current command. A transaction that is about to commit has none,
-/// and gets the latest.
+/// Runs `f` with the snapshot of the current command. A transaction that is about to commit has
+/// none, and gets the latest.
 pub fn with_snapshot<R>(f: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
     // SAFETY: reads a variable.
     if unsafe { pg_sys::ActiveSnapshotSet() } {
