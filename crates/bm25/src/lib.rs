@@ -42,6 +42,8 @@ pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
 pub use score::{Parameters, Scorer, Statistics};
-pub use search::{GivenRows, Listing, Scan, SegmentCache, score_rows, statistics, top};
+pub use search::{
+    GivenRows, Listing, Scan, SegmentCache, score_rows, statistics, terms_in_row, top,
+};
 pub use terms::Terms;
 pub use vacuum::{Removal, cleanup, remove};

@@ -132,10 +132,15 @@ impl Terms {
 
     /// Returns the frequency of a term, or 0.
     pub fn frequency(&self, term: &[u8]) -> u32 {
-        let found = self
-            .entries
-            .binary_search_by(|entry| self.bytes[entry.start..entry.end].cmp(term));
-        found.map_or(0, |place| self.entries[place].frequency)
+        let place = self.place(term);
+        place.map_or(0, |place| self.entries[place].frequency)
+    }
+
+    /// Returns the place of a term in [`iter`](Self::iter).
+    pub fn place(&self, term: &[u8]) -> Option<usize> {
+        self.entries
+            .binary_search_by(|entry| self.bytes[entry.start..entry.end].cmp(term))
+            .ok()
     }
 }
 

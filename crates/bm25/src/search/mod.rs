@@ -317,6 +317,51 @@ pub fn score_rows(
     Ok(scores)
 }
 
+/// Returns which terms of a query a row has, in the order of [`Terms::iter`]: none if it is not in
+/// the index.
+///
+/// # Errors
+/// The index is corrupted, or memory runs out.
+pub fn terms_in_row(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    query: &Terms,
+    row: Tid,
+) -> Result<Vec<bool>, IndexError> {
+    let opened = OpenedQuery::read(pages, cache, query)?;
+    let scorer = Scorer::new(opened.parameters, &opened.statistics, query);
+    let mut found = memory::filled(query.len(), false).map_err(IndexError::of_memory)?;
+    for term in opened.pending.terms_of(row) {
+        found[term as usize] = true;
+    }
+    for segment in &opened.segments {
+        let mut documents = vec![];
+        segment.reader.each_within(
+            pages,
+            std::iter::once((row.key(), row.key(), ())),
+            |document, ()| push(&mut documents, document),
+        )?;
+        let search = SegmentSearch {
+            pages,
+            segment: &segment.reader,
+            dead: segment.dead,
+            part: 0,
+        };
+        let mut norms = Norms::default();
+        for document in documents {
+            if norms.of_live(pages, &segment.reader, document)?.is_none() {
+                continue;
+            }
+            for (term, list) in segment.lists.iter() {
+                let cursor = TermCursor::new(list, scorer.term(*term));
+                let mut cursor = cursor.map_err(IndexError::of_memory)?;
+                found[*term] |= cursor.frequency(&search, document, 0)? > 0;
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Lengths of documents of a segment, which are requested in ascending order.
 #[derive(Default)]
 struct Norms {

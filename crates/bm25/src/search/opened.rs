@@ -223,6 +223,15 @@ impl PendingMatches {
         self.documents[document as usize].0
     }
 
+    /// Returns the numbers of the terms that a row has.
+    pub fn terms_of(&self, row: Tid) -> impl Iterator<Item = u32> {
+        let of_row = move |(document, _, _): &&(u32, u32, u32)| self.row(*document) == row;
+        self.postings
+            .iter()
+            .filter(of_row)
+            .map(|(_, term, _)| *term)
+    }
+
     fn units(&self, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
         let mut units = memory::filled(self.documents.len(), 0).map_err(IndexError::of_memory)?;
         for posting in &self.postings {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
     Builder, Creation, GivenRows, Listing, Parameters, Scan, Scorer, SegmentCache, Terms, insert,
-    remove, score_rows, statistics, top,
+    remove, score_rows, statistics, terms_in_row, top,
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
 
@@ -104,6 +104,22 @@ impl Model {
             assert_eq!(missing.remove(&tid), Some(score), "{tid:?}");
         }
         assert!(missing.is_empty(), "not listed: {missing:?}");
+        self.verify_terms(pages, cache, query);
+    }
+
+    /// Checks which terms of a query some rows have, and one that is not in the index.
+    fn verify_terms(&self, pages: &impl ReadPages, cache: &SegmentCache, query: &Terms) {
+        for (tid, terms) in self.documents.iter().step_by(97) {
+            let expected: Vec<bool> = query.iter().map(|(t, _)| terms.frequency(t) > 0).collect();
+            let found = terms_in_row(pages, cache, query, *tid).unwrap();
+            assert_eq!(found, expected, "{tid:?}");
+        }
+        let unknown = Tid {
+            block: 9_999_999,
+            offset: 1,
+        };
+        let found = terms_in_row(pages, cache, query, unknown).unwrap();
+        assert!(found.iter().all(|has| !has));
     }
 
     /// Checks that a search that is restricted to rows returns those of them that match. The rows
