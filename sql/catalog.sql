@@ -100,8 +100,7 @@ COMMENT ON COLUMN rag_internal.collection.owner_id IS
 
 INSERT INTO rag_internal.retriever (name, spec) VALUES ('default', '{
     "storageConfig": {"type": "hnsw", "indexStrategy": {"mode": "per_dataset"}},
-    "retrievalMethods": {"vector": {"enabled": true, "defaultWeight": 0.7},
-                         "keyword": {"enabled": true, "defaultWeight": 0.3},
+    "retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": true},
                          "hybrid": {"enabled": true}},
     "description": "vector and keyword search, with an index for large collections"}');
 INSERT INTO rag_internal.collection (name, serial, description)

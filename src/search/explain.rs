@@ -6,7 +6,7 @@ use std::{
 };
 
 use rag_definition::retriever::{Fusion, Metric, RetrievalMode, Weights};
-use rag_retrieval::fusion::Method;
+use rag_retrieval::fusion::{FoundWords, Method};
 
 use super::{
     SearchRequest, SearchResult,
@@ -140,6 +140,7 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
         Event::ManyPass(limit) => format!("more than {limit} pass, so the best are searched for"),
         Event::FewPass => "few, so all are scored".to_owned(),
         Event::Scored(chunks) => format!("chunks that are scored: {chunks}"),
+        Event::Weighed(words) => weighed(*words),
         Event::Chosen {
             method,
             baseline,
@@ -160,6 +161,20 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
         Event::Copies(chunks) => format!("chunks with the text of another one: {chunks}"),
     };
     vec![phrase]
+}
+
+/// Says what the weights were chosen by.
+fn weighed(
+    FoundWords {
+        words,
+        found,
+        codes,
+    }: FoundWords,
+) -> String {
+    match words {
+        0 => "weights of prose".to_owned(),
+        _ => format!("the best keyword hit has {found} of {words} words, {codes} of them codes"),
+    }
 }
 
 /// Says how a result gets its score. `baseline` is the cosine similarity that counts as 0.
@@ -213,10 +228,10 @@ fn describe(request: &SearchRequest) -> String {
     }
     if request.mode == RetrievalMode::Hybrid {
         words.push(match request.fusion {
-            Fusion::Weighted => format!(
-                "weights {} and {}",
-                request.weights.vector, request.weights.keyword
-            ),
+            Fusion::Weighted => match request.weights {
+                Some(Weights { vector, keyword }) => format!("weights {vector} and {keyword}"),
+                None => "weights by the query".to_owned(),
+            },
             Fusion::ReciprocalRank => "fusion rrf".to_owned(),
         });
     }

@@ -3,9 +3,9 @@
 use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
 
 use pgrx::datum::DatumWithOid;
-use rag_definition::retriever::{Metric, RetrievalMode};
+use rag_definition::retriever::RetrievalMode;
 use rag_pages::Tid;
-use rag_retrieval::fusion::{Candidates, Chosen, ChunkKey, Limits, Method, Ranked, choose, rank};
+use rag_retrieval::fusion::{Candidates, Chosen, ChunkKey, Limits, Ranked, choose, rank};
 use serde_json::Value;
 
 use super::{
@@ -43,11 +43,6 @@ const POOL_GROWTH: usize = 4;
 /// from each other, and embedding the question takes longer than the search.
 const MIN_EF_SEARCH: usize = 200;
 
-/// The cosines of a model with a baseline below this begin near 0.
-const MIN_BASELINE: f64 = 0.2;
-/// The maximum of a baseline. Above it, rounding would decide.
-const MAX_BASELINE: f64 = 0.98;
-
 /// What the search uses.
 pub struct Query<'a> {
     pub request: &'a SearchRequest,
@@ -73,19 +68,20 @@ impl Query<'_> {
         };
         let mut pool = self.first_pool(top_k);
         loop {
-            let (candidates, has_more) = self.candidates(pool)?;
+            let found = self.candidates(pool)?;
             let chosen = self
                 .trace
-                .measure(Part::Fusion, || self.choose(&candidates, limits))?;
-            if !chosen.needs_more || !has_more {
+                .measure(Part::Fusion, || self.choose(&found, limits))?;
+            if !chosen.needs_more || !found.has_more {
                 return Ok(chosen.results);
             }
             pool = pool.saturating_mul(POOL_GROWTH);
         }
     }
 
-    fn choose(&self, candidates: &Candidates, limits: Limits) -> Result<Chosen, Error> {
-        let mut ranked = rank(candidates, self.method(), self.baseline());
+    fn choose(&self, found: &Found, limits: Limits) -> Result<Chosen, Error> {
+        let method = self.method(found.best_by_words)?;
+        let mut ranked = rank(&found.candidates, method, self.baseline());
         if let Some(least) = self.request.min_similarity {
             ranked.retain(|chunk| chunk.vector_score.is_none_or(|score| score >= least));
         }
@@ -98,7 +94,7 @@ impl Query<'_> {
         };
         self.trace.rows(chosen.results.len());
         self.trace.note(|| Event::Chosen {
-            method: self.method(),
+            method,
             baseline: self.baseline(),
             candidates: ranked.len(),
             below_threshold: limits.threshold.map(|threshold| {
@@ -110,24 +106,6 @@ impl Query<'_> {
             needs_more: chosen.needs_more,
         });
         Ok(chosen)
-    }
-
-    /// Returns the cosine similarity that counts as 0 in a weighted sum.
-    fn baseline(&self) -> f64 {
-        if self.request.collection.storage().metric() != Metric::Cosine {
-            return 0.0;
-        }
-        let model = self.request.collection.model.as_ref();
-        let baseline = model.map_or(0.0, |model| f64::from(model.baseline));
-        if baseline >= MIN_BASELINE {
-            baseline.min(MAX_BASELINE)
-        } else {
-            0.0
-        }
-    }
-
-    fn method(&self) -> Method {
-        Method::new(self.mode, self.request.fusion, self.request.weights)
     }
 
     /// Returns how many chunks each search finds at first.
@@ -155,9 +133,9 @@ impl Query<'_> {
         })
     }
 
-    /// Returns the candidates, and whether a search may have more than `pool`. All scores that the
-    /// mode uses are known of each candidate.
-    fn candidates(&self, pool: usize) -> Result<(Candidates, bool), Error> {
+    /// Returns the candidates of searches for `pool` chunks each. All scores that the mode uses are
+    /// known of each candidate.
+    fn candidates(&self, pool: usize) -> Result<Found, Error> {
         let statements = self.statements()?;
         if let Some(words) = self.words
             && self.is_filtered()
@@ -175,36 +153,39 @@ impl Query<'_> {
                     .measure(Part::Keyword, || self.all_of(&rows, words, pool));
             }
         }
-        let mut candidates = Candidates::default();
-        let mut has_more = false;
+        let mut found = Found::default();
         let mut nearest = vec![];
         if self.embedding.is_some() {
             nearest = self
                 .trace
                 .measure(Part::Vector, || self.nearest(&statements, pool))?;
-            has_more |= nearest.len() >= pool;
-            candidates.add_vector_list(similarities(&nearest), pool);
+            found.has_more = nearest.len() >= pool;
+            let list = similarities(&nearest);
+            found.candidates.add_vector_list(list, pool);
         }
         if let Some(words) = self.words {
-            has_more |= self.trace.measure(Part::Keyword, || {
-                self.add_by_words(&statements, words, nearest, &mut candidates, pool)
+            self.trace.measure(Part::Keyword, || {
+                self.add_by_words(&statements, words, nearest, &mut found, pool)
             })?;
         }
-        Ok((candidates, has_more))
+        Ok(found)
     }
 
-    /// Adds the list of keyword search to the candidates, and the scores that they lack. Returns
-    /// true if there may be more than `pool` matches. `nearest` is the list of vector search.
+    /// Adds the list of keyword search to what was found, and the scores that candidates lack.
+    /// `nearest` is the list of vector search.
     fn add_by_words(
         &self,
         statements: &Statements<'_>,
         words: &QueryWords,
         mut nearest: Vec<FoundRow>,
-        candidates: &mut Candidates,
+        found: &mut Found,
         pool: usize,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let (best, has_more) = self.best_by_words(statements, words, &nearest, pool)?;
         self.trace.rows(best.len());
+        found.has_more |= has_more;
+        found.best_by_words = best_row(best.iter().map(|(row, score)| (row, *score)));
+        let candidates = &mut found.candidates;
         let scores = best.iter().map(|(row, score)| (row.key, *score));
         candidates.add_keyword_list(scores.collect(), pool);
         if self.embedding.is_some() {
@@ -223,7 +204,7 @@ impl Query<'_> {
                 candidates.set_keyword(row.key, score);
             }
         }
-        Ok(has_more)
+        Ok(())
     }
 
     /// Returns the chunks with the highest BM25 scores, and whether there may be more. The index
@@ -377,12 +358,7 @@ impl Query<'_> {
     }
 
     /// Returns the candidates among chunks that are all that pass the filter.
-    fn all_of(
-        &self,
-        rows: &[FoundRow],
-        words: &QueryWords,
-        pool: usize,
-    ) -> Result<(Candidates, bool), Error> {
+    fn all_of(&self, rows: &[FoundRow], words: &QueryWords, pool: usize) -> Result<Found, Error> {
         let scores = self.keyword_scores(words, rows)?;
         self.trace.note(|| Event::Scored(rows.len()));
         let scored = || rows.iter().map(|row| row.key).zip(scores.iter().copied());
@@ -390,6 +366,7 @@ impl Query<'_> {
         self.trace.rows(matches.len());
         let mut candidates = Candidates::default();
         let mut has_more = matches.len() > pool;
+        let best_by_words = best_row(rows.iter().zip(scores.iter().copied()));
         candidates.add_keyword_list(matches, pool);
         if self.embedding.is_some() {
             has_more |= rows.len() > pool;
@@ -401,8 +378,32 @@ impl Query<'_> {
                 candidates.set_keyword(key, score);
             }
         }
-        Ok((candidates, has_more))
+        Ok(Found {
+            candidates,
+            has_more,
+            best_by_words,
+        })
     }
+}
+
+/// What the searches have found.
+#[derive(Default)]
+struct Found {
+    candidates: Candidates,
+    /// A search may have more chunks than it was asked for.
+    has_more: bool,
+    /// The chunk with the highest BM25 score. Of equal ones, that with the lowest ids.
+    best_by_words: Option<Tid>,
+}
+
+/// Returns the place of the row with the highest score above 0. Of equal ones, that with the lowest
+/// ids.
+fn best_row<'a>(rows: impl Iterator<Item = (&'a FoundRow, f64)>) -> Option<Tid> {
+    rows.filter(|(_, score)| *score > 0.0)
+        .max_by(|(row, score), (other, of_other)| {
+            score.total_cmp(of_other).then(other.key.cmp(&row.key))
+        })
+        .map(|(row, _)| row.tid)
 }
 
 /// Returns how many chunks are few enough to compute the score of each. An index search for `pool`

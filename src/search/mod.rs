@@ -16,6 +16,7 @@
 //! | [`words`] | the words of the query in the keyword index |
 //! | [`find`], [`statements`] | candidates of both searches, and their scores |
 //! | [`candidates`] | candidates of a server that searches vectors |
+//! | [`method`] | how candidates get their scores |
 //! | [`distinct`] | results with equal texts become one |
 //! | [`hits`], [`citation`] | the rows of the results, and how people cite them |
 //! | [`notice`], [`diagnosis`] | what the caller is told besides, and why nothing was found |
@@ -38,6 +39,7 @@ pub mod facets;
 mod file_name;
 mod find;
 mod hits;
+mod method;
 mod notice;
 mod request;
 pub mod rerank;

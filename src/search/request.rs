@@ -33,7 +33,8 @@ pub struct SearchRequest {
     pub offset: usize,
     /// The minimum score, 0 to 1.
     pub threshold: Option<f64>,
-    pub weights: Weights,
+    /// The weights of the two scores in mode `hybrid`. None: the query decides.
+    pub weights: Option<Weights>,
     pub fusion: Fusion,
     /// The maximum number of chunks of one document.
     pub per_document: Option<usize>,
@@ -177,7 +178,7 @@ impl SearchRequest {
             top_k: top_k as usize,
             offset: offset as usize,
             threshold,
-            weights: settings.weights.unwrap_or_else(|| retriever.weights()),
+            weights: settings.weights.or_else(|| retriever.weights()),
             fusion: settings.fusion.unwrap_or(retriever.fusion()),
             per_document: settings.per_document.map(|cap| cap as usize),
             neighbours,

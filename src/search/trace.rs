@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rag_retrieval::fusion::Method;
+use rag_retrieval::fusion::{FoundWords, Method};
 
 use super::notice::Notice;
 use crate::pg::process::pages_read;
@@ -86,6 +86,8 @@ pub enum Event {
     FewPass,
     /// Chunks whose scores are computed, because few pass.
     Scored(usize),
+    /// The words of the query that decide the weights. All counts are 0 for a query without codes.
+    Weighed(FoundWords),
     /// The results were chosen.
     Chosen {
         method: Method,

@@ -1,10 +1,11 @@
 //! The words of a query, and the keyword index of a collection.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{collections::HashMap, ops::ControlFlow, rc::Rc};
 
 use pgrx::pg_sys;
 use rag_bm25::Terms;
 use rag_pages::Tid;
+use rag_retrieval::fusion::{FoundWords, written_words};
 
 use super::trace::{Event, Trace};
 use crate::{
@@ -16,7 +17,10 @@ use crate::{
             relation::{LockedIndex, table_of},
             tid::from_pointer,
         },
-        bm25::{self, ranking::Purpose},
+        bm25::{
+            self,
+            ranking::{Purpose, Ranking},
+        },
     },
     pg::{cursor::Cursor, spi::as_owner},
 };
@@ -25,6 +29,7 @@ use crate::{
 pub struct QueryWords {
     text: String,
     from: WordsFrom,
+    ranking: Rc<Ranking>,
     /// The number of chunks in the index.
     pub chunks: u64,
 }
@@ -96,6 +101,7 @@ impl QueryWords {
             text: text.to_owned(),
             from: WordsFrom::Index(index),
             chunks: ranking.statistics.documents,
+            ranking,
         }))
     }
 
@@ -134,6 +140,7 @@ impl QueryWords {
             text: text.to_owned(),
             from: WordsFrom::Table(found),
             chunks: ranking.statistics.documents,
+            ranking: Rc::new(ranking),
         }))
     }
 
@@ -175,6 +182,56 @@ impl QueryWords {
                 let scores: HashMap<Tid, f64> = all.iter().copied().collect();
                 let score = |tid| scores.get(tid).copied().unwrap_or(0.0);
                 Ok(chunks.iter().map(score).collect())
+            }
+        }
+    }
+
+    /// Counts the words of the query that a chunk has which the caller has read. All counts are 0
+    /// for a query without codes: its words are not looked at.
+    ///
+    /// # Errors
+    /// The index is corrupted.
+    pub fn found_in(&self, collection: &Collection, chunk: Tid) -> Result<FoundWords, Error> {
+        let mut counts = FoundWords::default();
+        let words = written_words(&self.text);
+        if !words.iter().any(|word| word.is_code) {
+            return Ok(counts);
+        }
+        let has_term = self.terms_in(collection, chunk)?;
+        for word in words {
+            let terms = self.ranking.terms_of(word.text)?;
+            let wholes = terms
+                .iter()
+                .filter(|(_, weight)| self.ranking.is_whole(*weight));
+            let places: Vec<usize> = wholes
+                .filter_map(|(term, _)| self.ranking.terms.place(term))
+                .collect();
+            if places.is_empty() {
+                continue; // a stop word
+            }
+            // in a collection of many languages, a word may have another stem in each
+            let had = places.iter().filter(|place| has_term[**place]).count();
+            let is_found = 2 * had >= places.len();
+            counts.words += 1;
+            counts.found += usize::from(is_found);
+            counts.codes += usize::from(is_found && word.is_code);
+        }
+        Ok(counts)
+    }
+
+    /// Returns which terms of the query a chunk has.
+    fn terms_in(&self, collection: &Collection, chunk: Tid) -> Result<Vec<bool>, Error> {
+        match &self.from {
+            WordsFrom::Index(index) => bm25::search::terms_in(&open(*index)?, &self.text, chunk),
+            WordsFrom::Table(_) => {
+                let mut found = vec![false; self.ranking.terms.len()];
+                each_text(collection, |tid, text| {
+                    if tid == chunk {
+                        found = self.ranking.terms_in(text)?;
+                    }
+                    Ok(())
+                })?;
+                Ok(found)
             }
         }
     }

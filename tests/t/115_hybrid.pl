@@ -51,6 +51,11 @@ sql(
 		ON k.chunk_id = c.chunk_id
 	WHERE c.collection = 'big'});
 
+# The weight of the keyword score, if c is the best keyword hit: all words are codes.
+my $weight = q{round(least(0.7, greatest(0.3, 0.22 + 0.8 * (
+	SELECT avg((' ' || c.content || ' ' LIKE '% ' || w || ' %')::int) ^ 2
+	FROM regexp_split_to_table(p.query, ' ') AS w))), 2)};
+
 # Filters that pass 1 of 6000 chunks up to all.
 for my $below (2, 7, 61, 301, 601, 1801, 3001, 5401, 7000)
 {
@@ -80,16 +85,19 @@ for my $below (2, 7, 61, 301, 601, 1801, 3001, 5401, 7000)
 					ORDER BY keyword DESC, chunk_id LIMIT 20) AS e)}),
 		0,
 		"n < $below: mode keyword is exact");
-	# the score is that of the exact scores, where the best keyword score is that of the filtered
+	# the score is that of the exact scores, where the best keyword score is that of the filtered,
+	# and the words of that chunk, which are codes, decide the weights
 	is( sql(
 			qq{SELECT count(*) FROM probe AS p
 				CROSS JOIN LATERAL rag_search(p.query, 'big', 20, 'hybrid', '$filter',
 					query_embedding => p.vector) AS s
 				JOIN exact AS e ON e.id = p.id AND e.chunk_id = s.chunk_id
-				CROSS JOIN LATERAL (SELECT max(keyword) AS best FROM exact AS x
-					WHERE x.id = p.id AND x.n < $below) AS m
-			WHERE abs(s.score - (0.7 * e.vector + 0.3 * coalesce(e.keyword / nullif(m.best, 0), 0)))
-				> 1e-6}),
+				CROSS JOIN LATERAL (SELECT x.keyword AS best, $weight AS weight
+					FROM exact AS x JOIN rag.chunks AS c ON c.chunk_id = x.chunk_id
+					WHERE x.id = p.id AND x.n < $below
+					ORDER BY x.keyword DESC, x.chunk_id LIMIT 1) AS m
+			WHERE abs(s.score - ((1 - m.weight) * e.vector
+					+ m.weight * coalesce(e.keyword / nullif(m.best, 0), 0))) > 1e-6}),
 		0,
 		"n < $below: the scores of mode hybrid are exact");
 }
@@ -121,7 +129,8 @@ for my $choice (
 my ($same, $all) = split /\|/, sql(
 	q{SELECT count(*) FILTER (WHERE e.chunk_id IS NOT NULL), count(*)
 	FROM probe AS p
-	CROSS JOIN LATERAL rag_search(p.query, 'big', 10, query_embedding => p.vector) AS s
+	CROSS JOIN LATERAL rag_search(p.query, 'big', 10, query_embedding => p.vector,
+		settings => '{"vector_weight": 0.7}') AS s
 	LEFT JOIN LATERAL (SELECT x.chunk_id FROM exact AS x
 		WHERE x.id = p.id 
 		ORDER BY 0.7 * x.vector
@@ -257,6 +266,10 @@ my $index = sql(q{SELECT indexrelid::regclass FROM pg_index
 	JOIN pg_class AS i ON i.oid = indexrelid JOIN pg_am AS a ON a.oid = i.relam
 	WHERE indrelid = 'rag_internal.rag_kb_big'::regclass AND a.amname = 'rag_bm25'});
 my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$index')");
+my $fusion = q{SELECT regexp_replace(s.detail, '; candidates.*', '')
+	FROM probe AS p, LATERAL rag_explain_search(p.query, 'big', query_embedding => p.vector) AS s
+	WHERE s.step = 'fusion' ORDER BY p.id};
+my $by_index = sql($fusion);
 sql('CHECKPOINT');
 $node->stop;
 open my $file, '+<:raw', $path or die "$path: $!";
@@ -272,6 +285,7 @@ $node->start;
 is($out, '5|5', 'with a corrupted keyword index words are searched for in the table');
 like($err, qr/WARNING:.*an index of collection "big" is corrupted/,
 	'a warning names the collection');
+is(sql($fusion), $by_index, 'the table decides the same weights as the index');
 is(sql(q{SELECT state FROM rag_collection_status('big')}), 'damaged', 'the status says so');
 sql(q{SELECT success FROM rag_add_document('A document later.', 'after', collection => 'big')});
 is(sql(q{SELECT uri FROM rag_search('later', 'big', 1, 'keyword')}),

@@ -59,6 +59,8 @@ pub struct Ranking {
     pub analyzer: Analyzer,
     /// The statistics are not those of the index, because the role must not see all of its rows.
     pub is_neutral: bool,
+    /// The configurations of the texts, if each has its own.
+    used: Option<Vec<pg_sys::Oid>>,
     scorer: Scorer,
 }
 
@@ -99,7 +101,40 @@ impl Ranking {
             rules,
             analyzer,
             is_neutral: false,
+            used: None,
         }
+    }
+
+    fn with_used(self, used: Option<&[pg_sys::Oid]>) -> Self {
+        Self {
+            used: used.map(<[_]>::to_vec),
+            ..self
+        }
+    }
+
+    /// Returns the terms of a word of the query.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn terms_of(&self, word: &str) -> Result<Terms, Error> {
+        tokens::query_terms(self.analyzer, word.as_bytes(), self.used.as_deref())
+    }
+
+    /// Returns true if a term with this frequency in a query is a word, and no part of one.
+    pub fn is_whole(&self, frequency: u32) -> bool {
+        frequency >= if self.analyzer.has_parts() { 2 } else { 1 }
+    }
+
+    /// Returns which terms of the query a text has.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn terms_in(&self, text: &[u8]) -> Result<Vec<bool>, Error> {
+        let document = tokens::terms(self.analyzer, text)?;
+        let terms = self.terms.iter();
+        Ok(terms
+            .map(|(term, _)| document.frequency(term) > 0)
+            .collect())
     }
 
     /// Returns a ranking that tells nothing of the rows in the index.
@@ -122,11 +157,7 @@ impl Ranking {
 
     /// Returns true if a text has a term of the query.
     pub fn matches(&self, text: &[u8]) -> Result<bool, Error> {
-        let document = tokens::terms(self.analyzer, text)?;
-        Ok(self
-            .terms
-            .iter()
-            .any(|(term, _)| document.frequency(term) > 0))
+        Ok(self.terms_in(text)?.contains(&true))
     }
 
     /// Estimates the fraction of the documents that have a term of the query, as if each term was
@@ -301,7 +332,7 @@ pub fn over_texts(
         count(&terms)?
     };
     let rules = ScoreRules::of_options(options);
-    Ok(Ranking::new(rules, analyzer, terms, statistics))
+    Ok(Ranking::new(rules, analyzer, terms, statistics).with_used(used.as_deref()))
 }
 
 /// Returns the ranking of a query by an index with a file.
@@ -314,12 +345,7 @@ pub fn of_index(
     let analyzer = opened.analyzer()?;
     let terms = tokens::query_terms(analyzer, text, used)?;
     let statistics = read_statistics(index, opened, &terms)?;
-    Ok(Ranking::new(
-        ScoreRules::of(opened)?,
-        analyzer,
-        terms,
-        statistics,
-    ))
+    Ok(Ranking::new(ScoreRules::of(opened)?, analyzer, terms, statistics).with_used(used))
 }
 
 pub fn read_statistics(

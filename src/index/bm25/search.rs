@@ -117,3 +117,20 @@ pub fn scores_of(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<f6
     )
     .map_err(|e| index_error(*index, e))
 }
+
+/// Returns which terms of a query a row has that the caller has read, by an index that is known to
+/// be one of `rag_bm25`.
+///
+/// # Errors
+/// The index is corrupted.
+pub fn terms_in(open: &LockedIndex, words: &str, row: Tid) -> Result<Vec<bool>, Error> {
+    let index = open.index();
+    let ranking = ranking(Purpose::Search, index.id(), words.as_bytes())?;
+    let opened = cache::open(index)?;
+    let [place] = index_places(open.table(), &[row])[..] else {
+        return Err(Error::internal("a row has several places in an index"));
+    };
+    let pages = opened.pages(index);
+    rag_bm25::terms_in_row(&pages, &opened.segments, &ranking.terms, place)
+        .map_err(|e| index_error(*index, e))
+}

@@ -174,10 +174,9 @@ impl Methods {
         given.unwrap_or_default()
     }
 
-    /// Returns the weights of mode `hybrid`.
-    pub fn weights(&self) -> Weights {
-        let given = self.given_weights().ok().flatten();
-        given.unwrap_or_default()
+    /// Returns the weights of mode `hybrid`, if the retriever has some.
+    pub fn weights(&self) -> Option<Weights> {
+        self.given_weights().ok().flatten()
     }
 
     fn given_weights(&self) -> Result<Option<Weights>, super::WeightSum> {

@@ -49,16 +49,6 @@ pub struct Weights {
     pub keyword: f64,
 }
 
-/// The weights of a retriever that has none.
-impl Default for Weights {
-    fn default() -> Self {
-        Self {
-            vector: 0.7,
-            keyword: 0.3,
-        }
-    }
-}
-
 impl Weights {
     /// Returns the weights for what a user gave. If one is given, the other is 1 minus it.
     ///

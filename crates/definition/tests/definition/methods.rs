@@ -15,10 +15,7 @@ fn without_methods_all_are_enabled() {
         let settings = methods(&spec);
         assert_eq!(settings.enabled_modes(), RetrievalMode::ALL);
         assert_eq!(settings.default_mode(), RetrievalMode::Hybrid);
-        assert_eq!(
-            (settings.weights().vector, settings.weights().keyword),
-            (0.7, 0.3)
-        );
+        assert_eq!(settings.weights(), None);
         assert_eq!(settings.top_k(RetrievalMode::Hybrid), None);
     }
 }
@@ -46,10 +43,10 @@ fn settings_of_methods_are_read() {
     }}));
     assert_eq!(
         settings.weights(),
-        Weights {
+        Some(Weights {
             vector: 0.6,
             keyword: 0.4
-        }
+        })
     );
     assert_eq!(settings.fusion(), Fusion::ReciprocalRank);
     let top_k = RetrievalMode::ALL.map(|mode| settings.top_k(mode));

@@ -1,4 +1,4 @@
-use rag_definition::retriever::{Fusion, RetrievalMode, Weights};
+use rag_definition::retriever::Weights;
 
 use super::{Candidate, Candidates, ChunkKey};
 
@@ -16,17 +16,6 @@ pub enum Method {
     Weighted(Weights),
     /// Reciprocal rank fusion, divided by the score of a chunk that is first in both lists.
     ReciprocalRank,
-}
-
-impl Method {
-    pub fn new(mode: RetrievalMode, fusion: Fusion, weights: Weights) -> Self {
-        match (mode, fusion) {
-            (RetrievalMode::Vector, _) => Self::Vector,
-            (RetrievalMode::Keyword, _) => Self::Keyword,
-            (RetrievalMode::Hybrid, Fusion::Weighted) => Self::Weighted(weights),
-            (RetrievalMode::Hybrid, Fusion::ReciprocalRank) => Self::ReciprocalRank,
-        }
-    }
 }
 
 /// A candidate with its score. All scores are between 0 and 1.

@@ -3,3 +3,4 @@
 mod bootstrap;
 mod fusion;
 mod measures;
+mod weights;
