@@ -13,7 +13,7 @@ set -eu
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
-named_steps="$named_steps hnsw hnsw-growth bm25 languages words"
+named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -73,7 +73,7 @@ model=$pg_sharedir/rag/models/$MODEL
 
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
-        embedding | query | scifact | store | rerank | remote | answers | words)
+        embedding | query | scifact | store | rerank | remote | answers | words | weights)
             needs=$data/ir/scifact/corpus.jsonl
             ;;
         exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
