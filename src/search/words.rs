@@ -204,7 +204,7 @@ impl QueryWords {
                 .iter()
                 .filter(|(_, weight)| self.ranking.is_whole(*weight));
             let places: Vec<usize> = wholes
-                .filter_map(|(term, _)| self.ranking.terms.place(term))
+                .filter_map(|(term, _)| self.ranking.terms.number(term))
                 .collect();
             if places.is_empty() {
                 continue; // a stop word

@@ -45,6 +45,7 @@ fn main() {
         identity: 1,
         label: b"",
         variant: 0,
+        has_positions: false,
     };
     let start = Instant::now();
     let mut builder = Builder::new(&pages, &creation, 1 << 30);

@@ -274,6 +274,7 @@ fn add_segment(
         dead: 0,
         total_length: written.total_length,
         pages: in_flight.blocks,
+        positions: written.positions,
     });
     Ok(())
 }

@@ -20,6 +20,7 @@ fn new_index() -> MemoryPages {
         identity: 1,
         label: b"",
         variant: 0,
+        has_positions: false,
     };
     create(&pages, &creation);
     pages.leave_alone();
@@ -85,6 +86,7 @@ fn written(header: Block) -> Option<WrittenSegment> {
         header,
         documents: 1,
         total_length: 1,
+        positions: None,
     })
 }
 

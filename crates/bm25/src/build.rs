@@ -26,7 +26,7 @@ impl<'a, P: ReusePages> Builder<'a, P> {
         Self {
             pages,
             memory,
-            inverted: Inverted::new(),
+            inverted: Inverted::new(creation.has_positions),
             documents: 0,
         }
     }
@@ -63,15 +63,17 @@ impl<'a, P: ReusePages> Builder<'a, P> {
     fn collect(&mut self, tid: Tid, terms: &Terms) -> Result<(), OutOfMemory> {
         let norm = crate::norm::encode(terms.length());
         let document = self.inverted.add_document(tid, norm)?;
-        for (term, frequency) in terms.iter() {
-            self.inverted.add_term(document, term, frequency)?;
+        for (term, frequency, positions) in terms.iter_with_positions() {
+            self.inverted
+                .add_term(document, term, frequency, positions)?;
         }
         Ok(())
     }
 
     fn write(&mut self) -> Result<(), IndexError> {
         let mut space = Allocation::begin(self.pages, Writer::Spill)?;
-        let inverted = std::mem::take(&mut self.inverted);
+        let next = Inverted::new(self.inverted.has_positions());
+        let inverted = std::mem::replace(&mut self.inverted, next);
         let written = inverted.write(self.pages, &mut space)?;
         space.publish(Some(written), &[], false)
     }

@@ -18,6 +18,8 @@ pub use rag_pages::field::{f32_at, put, u16_at, u32_at, u64_at};
 
 /// The version of the format, in the meta page.
 pub const VERSION: u32 = 1;
+/// The version of an index with positions, which libraries of version 1 cannot read.
+pub const VERSION_WITH_POSITIONS: u32 = 2;
 /// The first bytes of the meta page.
 pub const MAGIC: [u8; 4] = *b"rBM2";
 /// The last two bytes of every page. Tools recognize by them whose page it is.
@@ -60,6 +62,8 @@ pub enum PageKind {
     Documents = 9,
     /// Heap rows of documents.
     Rows = 10,
+    /// Where in its documents a term occurs.
+    Positions = 11,
 }
 
 impl PageKind {
@@ -75,6 +79,7 @@ impl PageKind {
             8 => Self::Skips,
             9 => Self::Documents,
             10 => Self::Rows,
+            11 => Self::Positions,
             _ => return None,
         })
     }
@@ -110,7 +115,9 @@ pub struct MetaBytes {
     pub has_parts: u8,
     /// What the caller stores beside the label.
     pub variant: u8,
-    pub unused: [u8; 4],
+    /// 1 if documents have positions, or else 0.
+    pub has_positions: u8,
+    pub unused: [u8; 3],
     /// A random number of this index.
     pub identity: [u8; 8],
     /// What the caller stores, padded with zeros.
@@ -164,7 +171,8 @@ pub struct SegmentBytes {
     pub documents: [u8; 4],
     pub dead: [u8; 4],
     pub pages: [u8; 4],
-    pub unused: [u8; 8],
+    /// Number of positions and 1, or 0 if the segment has none.
+    pub positions: [u8; 8],
 }
 
 const _: () = assert!(size_of::<SegmentBytes>() == 48);
@@ -186,6 +194,10 @@ pub const PENDING_ROOM: usize = CONTENT_BYTES - size_of::<PendingBytes>();
 /// hashes: the hash (4 bytes each), then the frequencies (a byte each), then the lengths of the
 /// terms (a byte each). A byte of 255 stands for a number that follows these: 4 bytes for a
 /// frequency, 2 for a length. The terms themselves are at the end.
+///
+/// In a record with positions they come last: for each term their number, the first, and the
+/// differences less 1, in 7 bits a byte. If the positions of a term do not fit into a record, further
+/// records have the term with frequency 0 and further positions.
 #[repr(C)]
 pub struct RecordBytes {
     /// The heap row.
@@ -238,6 +250,8 @@ pub struct SegmentEntry {
     pub total_length: u64,
     /// Number of blocks that it owns.
     pub pages: u32,
+    /// Number of positions, if it has some.
+    pub positions: Option<u64>,
 }
 
 /// Makes a page of zeros one of `owner_id`.
@@ -414,7 +428,7 @@ mod tests {
         for byte in 0..=u8::MAX {
             let page_kind = PageKind::of(byte);
             assert_eq!(page_kind.map_or(byte, |k| k as u8), byte);
-            assert_eq!(page_kind.is_some(), (1..=10).contains(&byte));
+            assert_eq!(page_kind.is_some(), (1..=11).contains(&byte));
         }
     }
 }

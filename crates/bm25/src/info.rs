@@ -8,6 +8,10 @@ use crate::{maintain::level, meta::Meta, norm, pending::each_record, score::Para
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
     pub parameters: Parameters,
+    /// The index keeps where in its documents terms occur.
+    pub has_positions: bool,
+    /// Number of positions in segments.
+    pub positions: u64,
     /// Documents that are not deleted.
     pub documents: u64,
     /// Deleted documents that still have their place.
@@ -51,6 +55,7 @@ pub fn info(pages: &impl ReadPages) -> Result<Info, IndexError> {
     }
     let mut levels: Vec<u32> = vec![];
     let (mut documents, mut dead, mut segment_pages) = (pending, pending_dead, 0);
+    let mut positions = 0_u64;
     for entry in &meta.segments {
         let level = level(entry);
         levels.resize(levels.len().max(level + 1), 0);
@@ -59,6 +64,7 @@ pub fn info(pages: &impl ReadPages) -> Result<Info, IndexError> {
         dead += u64::from(entry.dead);
         total_length = total_length.saturating_add(entry.total_length);
         segment_pages += u64::from(entry.pages);
+        positions = positions.saturating_add(entry.positions.unwrap_or(0));
     }
     let pending_pages = meta.pending.blocks.saturating_add(meta.spilled.blocks);
     let in_flight = meta.in_flight.iter().map(|list| list.blocks).sum();
@@ -67,6 +73,8 @@ pub fn info(pages: &impl ReadPages) -> Result<Info, IndexError> {
     let owned = owned.iter().sum::<u64>() + segment_pages;
     Ok(Info {
         parameters: meta.parameters,
+        has_positions: meta.has_positions,
+        positions,
         documents: documents.saturating_sub(dead),
         dead,
         total_length,

@@ -3,11 +3,13 @@
 //! `src/index/bm25/README.md` describes the structure, the pages, the locks, and what a crash
 //! leaves. The modules:
 //!
-//! * [`terms`] the terms of a document or a query, [`norm`] lengths in one byte, [`score`] BM25
+//! * [`terms`] the terms of a document or a query, [`norm`] lengths in one byte, [`score`] BM25,
+//!   [`phrase`] phrases and nearness
 //! * [`segment`] an inverted index on pages, written once; [`search`] what answers a query
-//! * [`format`] every field of the other pages, [`meta`] the meta page, [`list`] chains of pages,
-//!   [`pending`] and [`record`] documents that are not in a segment yet, [`allocate`], [`horizon`]
-//!   and [`owner`] blocks and who owns them, [`free`] free blocks in order
+//! * [`format`] every field of the other pages, [`meta`] the meta page, [`list`] and [`entry`] what
+//!   it leads to, [`pending`] and [`record`] documents that are not in a segment yet,
+//!   [`allocate`], [`horizon`] and [`owner`] blocks and who owns them, [`free`] free blocks in
+//!   order
 //! * [`insert`], [`maintain`], [`vacuum`] change an index under the [`locks`], [`build`] makes one
 //!   of a table
 //! * [`check`] and [`info`] read the whole index
@@ -15,6 +17,7 @@
 mod allocate;
 mod build;
 mod check;
+mod entry;
 mod format;
 mod free;
 mod horizon;
@@ -27,6 +30,7 @@ mod meta;
 mod norm;
 mod owner;
 mod pending;
+mod phrase;
 mod record;
 mod score;
 mod search;
@@ -41,9 +45,11 @@ pub use info::{Info, info};
 pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
+pub use phrase::{Phrase, PlacePositions, matches_phrase};
 pub use score::{Parameters, Scorer, Statistics};
 pub use search::{
-    GivenRows, Listing, Scan, SegmentCache, score_rows, statistics, terms_in_row, top,
+    GivenRows, Listing, Scan, SegmentCache, rows_with_phrase, score_rows, statistics, terms_in_row,
+    top,
 };
 pub use terms::Terms;
 pub use vacuum::{Removal, cleanup, remove};

@@ -106,7 +106,7 @@ fn write_segment_locked(
     if Meta::read(pages)?.segments.len() >= MAX_SEGMENTS {
         return Ok(false);
     }
-    let mut documents = Documents::default();
+    let mut documents = Documents::new(Meta::read(pages)?.has_positions);
     for (_, record) in insert::records(records) {
         pages.check_interrupts();
         documents.add(&record)?;
@@ -240,7 +240,7 @@ fn finish_spill(pages: &impl ReusePages) -> Result<(), IndexError> {
     if meta.spilled.is_empty() || meta.segments.len() >= MAX_SEGMENTS {
         return Ok(());
     }
-    let mut documents = Documents::default();
+    let mut documents = Documents::new(meta.has_positions);
     pending::each_record(pages, &meta.spilled, &mut |record| {
         if record.is_dead() {
             Ok(())
@@ -257,38 +257,60 @@ fn finish_spill(pages: &impl ReusePages) -> Result<(), IndexError> {
 }
 
 /// Collects pending documents.
-#[derive(Default)]
 struct Documents {
     inverted: Inverted,
     /// Documents of which more records follow, with their numbers.
     unfinished: Vec<(Tid, u32)>,
+    positions: Vec<u32>,
 }
 
 impl Documents {
+    fn new(has_positions: bool) -> Self {
+        Self {
+            inverted: Inverted::new(has_positions),
+            unfinished: vec![],
+            positions: vec![],
+        }
+    }
+
     fn add(&mut self, record: &Record<'_>) -> Result<(), IndexError> {
-        let inverted = &mut self.inverted;
+        let Self {
+            inverted,
+            unfinished,
+            positions,
+        } = self;
         let mut add = || {
             let row = record.tid();
-            let begun = self.unfinished.iter().rposition(|(tid, _)| *tid == row);
+            let begun = unfinished.iter().rposition(|(tid, _)| *tid == row);
             let begun = begun.filter(|_| record.is_continuation());
             let number = match begun {
-                Some(place) => self.unfinished[place].1,
+                Some(place) => unfinished[place].1,
                 // A continuation without a beginning belongs to a row that a crash has aborted.
                 None => inverted.add_document(row, record.norm())?,
             };
             match begun {
-                None if record.continues() => push(&mut self.unfinished, (row, number))?,
+                None if record.continues() => push(unfinished, (row, number))?,
                 Some(place) if !record.continues() => {
-                    self.unfinished.swap_remove(place);
+                    unfinished.swap_remove(place);
                 }
                 _ => {}
             }
+            let mut of_terms = record.positions();
             for (term, frequency) in record.terms() {
-                inverted.add_term(number, term, frequency)?;
+                if of_terms.next(positions)?.is_none() {
+                    return Ok(false);
+                }
+                inverted.add_term(number, term, frequency, positions)?;
             }
-            Ok(())
+            Ok(true)
         };
-        add().map_err(IndexError::of_memory)
+        match add().map_err(IndexError::of_memory)? {
+            true => Ok(()),
+            false => Err(IndexError::corrupted(
+                0,
+                "a pending document is not readable",
+            )),
+        }
     }
 }
 
@@ -360,6 +382,7 @@ mod tests {
             dead: 0,
             total_length: 0,
             pages,
+            positions: None,
         }
     }
 

@@ -8,10 +8,11 @@ use std::mem::offset_of;
 use rag_pages::{Block, IndexError, Page, PageUse, ReadPages, ReusePages};
 
 use crate::{
+    entry::{decode_segment, encode_segment},
     format::{
         DroppedBytes, LABEL_BYTES, MAGIC, MAX_DROPPED, MAX_SEGMENTS, MAX_SPARE, META_OWNER,
-        MetaBytes, PageKind, SegmentBytes, SegmentEntry, VERSION, content, content_mut, exists,
-        expect, f32_at, init, put, u16_at, u32_at, u64_at,
+        MetaBytes, PageKind, SegmentBytes, SegmentEntry, VERSION, VERSION_WITH_POSITIONS, content,
+        content_mut, exists, expect, f32_at, init, put, u16_at, u32_at, u64_at,
     },
     list::{decode_block, decode_list, encode_list},
     score::Parameters,
@@ -60,6 +61,8 @@ pub struct Creation<'a> {
     pub label: &'a [u8],
     /// Another thing that the caller wants to know later, 0 in indexes of older versions.
     pub variant: u8,
+    /// The index keeps where in its documents terms occur.
+    pub has_positions: bool,
 }
 
 /// What an index was created with.
@@ -70,6 +73,7 @@ pub struct Description {
     /// Without zeros at the end.
     pub label: Vec<u8>,
     pub variant: u8,
+    pub has_positions: bool,
 }
 
 /// The contents of the meta page.
@@ -79,6 +83,7 @@ pub struct Meta {
     pub identity: u64,
     pub label: [u8; LABEL_BYTES],
     pub variant: u8,
+    pub has_positions: bool,
     /// The number that the next segment or pending list gets.
     pub next_number: u64,
     /// The first block that was never used.
@@ -110,6 +115,7 @@ pub fn create(pages: &impl ReusePages, creation: &Creation<'_>) {
         identity: creation.identity,
         label,
         variant: creation.variant,
+        has_positions: creation.has_positions,
         next_number: 2,
         high_water: 1,
         pending: PageList {
@@ -146,6 +152,7 @@ pub fn describe(pages: &impl ReadPages) -> Result<Description, IndexError> {
             identity: u64_at(b, at!(identity)),
             label: label[..length].to_vec(),
             variant: b[at!(variant)],
+            has_positions: b[at!(has_positions)] != 0,
         })
     })
 }
@@ -182,10 +189,10 @@ fn check_version(pages: &impl ReadPages, page: &Page) -> Result<(), IndexError> 
         return Err(corrupted("the meta page has another magic number"));
     }
     match u32_at(b, at!(version)) {
-        VERSION => Ok(()),
+        VERSION | VERSION_WITH_POSITIONS => Ok(()),
         found => Err(IndexError::OtherVersion {
             found,
-            known: VERSION,
+            known: VERSION_WITH_POSITIONS,
         }),
     }
 }
@@ -348,6 +355,7 @@ impl Meta {
             identity: u64_at(b, at!(identity)),
             label: decode_label(b),
             variant: b[at!(variant)],
+            has_positions: b[at!(has_positions)] != 0,
             next_number: u64_at(b, at!(next_number)),
             high_water,
             pending: decode_list(b, at!(pending), high_water)?,
@@ -371,11 +379,16 @@ impl Meta {
     fn encode(&self, page: &mut Page) {
         let b = content_mut(page);
         put(b, at!(magic), MAGIC);
-        put(b, at!(version), VERSION.to_le_bytes());
+        let version = match self.has_positions {
+            true => VERSION_WITH_POSITIONS,
+            false => VERSION,
+        };
+        put(b, at!(version), version.to_le_bytes());
         put(b, at!(k1), self.parameters.k1.to_le_bytes());
         put(b, at!(b), self.parameters.b.to_le_bytes());
         put(b, at!(has_parts), [u8::from(self.parameters.has_parts)]);
         put(b, at!(variant), [self.variant]);
+        put(b, at!(has_positions), [u8::from(self.has_positions)]);
         put(b, at!(identity), self.identity.to_le_bytes());
         put(b, at!(label), self.label);
         put(b, at!(next_number), self.next_number.to_le_bytes());
@@ -437,55 +450,6 @@ fn decode_parameters(b: &[u8]) -> Result<Parameters, IndexError> {
 
 fn decode_label(b: &[u8]) -> [u8; LABEL_BYTES] {
     std::array::from_fn(|i| b[at!(label) + i])
-}
-
-fn decode_segment(b: &[u8], high_water: Block) -> Result<SegmentEntry, IndexError> {
-    let block = |at: usize| decode_block(b, at, high_water);
-    Ok(SegmentEntry {
-        id: u64_at(b, offset_of!(SegmentBytes, id)),
-        header: block(offset_of!(SegmentBytes, header))?,
-        owner: block(offset_of!(SegmentBytes, owner))?,
-        owner_tail: block(offset_of!(SegmentBytes, owner_tail))?,
-        documents: u32_at(b, offset_of!(SegmentBytes, documents)),
-        dead: u32_at(b, offset_of!(SegmentBytes, dead)),
-        total_length: u64_at(b, offset_of!(SegmentBytes, total_length)),
-        pages: u32_at(b, offset_of!(SegmentBytes, pages)),
-    })
-}
-
-fn encode_segment(b: &mut [u8], entry: &SegmentEntry) {
-    put(b, offset_of!(SegmentBytes, id), entry.id.to_le_bytes());
-    put(
-        b,
-        offset_of!(SegmentBytes, header),
-        entry.header.to_le_bytes(),
-    );
-    put(
-        b,
-        offset_of!(SegmentBytes, owner),
-        entry.owner.to_le_bytes(),
-    );
-    put(
-        b,
-        offset_of!(SegmentBytes, owner_tail),
-        entry.owner_tail.to_le_bytes(),
-    );
-    put(
-        b,
-        offset_of!(SegmentBytes, documents),
-        entry.documents.to_le_bytes(),
-    );
-    put(b, offset_of!(SegmentBytes, dead), entry.dead.to_le_bytes());
-    put(
-        b,
-        offset_of!(SegmentBytes, total_length),
-        entry.total_length.to_le_bytes(),
-    );
-    put(
-        b,
-        offset_of!(SegmentBytes, pages),
-        entry.pages.to_le_bytes(),
-    );
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ fn creation() -> Creation<'static> {
         identity: 99,
         label: b"a\0b",
         variant: 3,
+        has_positions: true,
     }
 }
 
@@ -32,6 +33,7 @@ fn full() -> Meta {
         dead: 4,
         total_length: u64::MAX - 5,
         pages: 6,
+        positions: Some(id),
     };
     Meta {
         parameters: Parameters {
@@ -42,6 +44,7 @@ fn full() -> Meta {
         identity: 5 << 60,
         label: [7; LABEL_BYTES],
         variant: 3,
+        has_positions: true,
         next_number: u64::MAX,
         high_water: 1000,
         pending: list(1 << 33),
@@ -63,6 +66,7 @@ fn all_fields_are_read_as_they_were_written() {
         identity: 99,
         label: b"a\0b".to_vec(),
         variant: 3,
+        has_positions: true,
     };
     assert_eq!(describe(&pages), Ok(description));
     Meta::update(&pages, |meta| {
@@ -81,7 +85,7 @@ fn another_format_version_is_not_corruption() {
     pages.damage(0, |page| put(content_mut(page), at!(version), [7, 0, 0, 0]));
     let expected = IndexError::OtherVersion {
         found: 7,
-        known: VERSION,
+        known: VERSION_WITH_POSITIONS,
     };
     assert_eq!(Meta::read(&pages), Err(expected));
 }

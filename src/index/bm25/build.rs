@@ -89,6 +89,7 @@ fn creation<'a>(options: &Bm25Options, label: &'a [u8]) -> Creation<'a> {
         identity: random_seed(),
         label,
         variant: options.rules.variant(),
+        has_positions: false,
     }
 }
 

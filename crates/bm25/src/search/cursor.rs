@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rag_pages::{
     IndexError, ReadPages,
-    memory::{self, OutOfMemory},
+    memory::{self, OutOfMemory, append},
 };
 
 use super::window::{SegmentSearch, WINDOW, place_in};
@@ -12,6 +12,7 @@ use crate::{
     score::TermScores,
     segment::{
         layout::BLOCK,
+        positions::TermPositions,
         postings::{PostingsBlock, Skip},
         reader::{ListBlocks, PostingsList},
     },
@@ -23,6 +24,7 @@ const NONE: usize = usize::MAX;
 /// A cursor over the postings of a term. It only moves forward, unless it is restarted.
 pub struct TermCursor<'s> {
     pub scores: TermScores<'s>,
+    list: &'s PostingsList,
     /// Number of documents with the term.
     documents: u32,
     /// Empty for a list of less than a block.
@@ -35,6 +37,8 @@ pub struct TermCursor<'s> {
     block: Box<PostingsBlock>,
     /// Where in the decoded block.
     at: usize,
+    /// Positions, once they are asked for, and the number of the block that they are of.
+    positions: Option<Box<(TermPositions, usize)>>,
 }
 
 impl<'s> TermCursor<'s> {
@@ -54,6 +58,7 @@ impl<'s> TermCursor<'s> {
         };
         Ok(Self {
             scores,
+            list,
             documents: list.documents,
             skips,
             bounds,
@@ -61,6 +66,7 @@ impl<'s> TermCursor<'s> {
             decoded,
             block,
             at: 0,
+            positions: None,
         })
     }
 
@@ -224,6 +230,32 @@ impl<'s> TermCursor<'s> {
             self.at = 0;
         }
         Ok(None)
+    }
+
+    /// Appends the positions of the term in the document that [`next_from`](Self::next_from) or
+    /// [`frequency`](Self::frequency) has found last, in ascending order: none if the index has no
+    /// positions.
+    ///
+    /// # Errors
+    /// The index is corrupted, or memory runs out.
+    pub fn positions<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        found: &mut Vec<u32>,
+    ) -> Result<(), IndexError> {
+        let (positions, of_block) = match &mut self.positions {
+            Some(positions) => &mut **positions,
+            none => {
+                let positions = TermPositions::open(search.pages, search.segment, self.list)?;
+                &mut **none.insert(Box::new((positions, NONE)))
+            }
+        };
+        if *of_block != self.decoded {
+            *of_block = NONE;
+            positions.read(search.pages, search.segment, self.decoded, &self.block)?;
+            *of_block = self.decoded;
+        }
+        append(found, positions.block.of(self.at)).map_err(IndexError::of_memory)
     }
 
     /// Returns the frequency of the term in a document, or 0. Also returns 0 if no document of the

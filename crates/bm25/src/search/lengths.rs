@@ -100,6 +100,7 @@ mod tests {
             identity: 1,
             label: b"",
             variant: 0,
+            has_positions: false,
         };
         let mut builder = Builder::new(&pages, &creation, 1 << 30);
         let tid = |number| Tid {

@@ -9,6 +9,7 @@
 //! | [`whole`] | postings of a rare term, which are read before |
 //! | [`lengths`] | lengths of documents |
 //! | [`listing`] | all documents that match, without ranking them |
+//! | [`phrases`] | documents with a phrase |
 //! | [`best`] | the best documents so far |
 
 mod best;
@@ -17,6 +18,7 @@ mod given;
 mod lengths;
 mod listing;
 mod opened;
+mod phrases;
 mod whole;
 mod window;
 
@@ -44,6 +46,7 @@ use crate::{
 pub use given::GivenRows;
 pub use listing::Listing;
 pub use opened::SegmentCache;
+pub use phrases::rows_with_phrase;
 
 /// Number of documents that a search finds at first. Most queries want ten rows, and one or two of
 /// these may be invisible.

@@ -2,12 +2,13 @@
 
 use std::{
     cell::{Cell, RefCell},
+    ops::Range,
     rc::Rc,
 };
 
 use rag_pages::{
     IndexError, ReadPages, Tid,
-    memory::{self, push},
+    memory::{self, OutOfMemory, append, push},
 };
 
 use super::best::{Best, Found, Hit};
@@ -163,6 +164,10 @@ pub struct PendingMatches {
     documents: Vec<(Tid, u8)>,
     /// Number of a document, number of a term, and how often it occurs.
     postings: Vec<(u32, u32, u32)>,
+    /// Number of a document, number of a term, and which of the positions it has there. A long
+    /// document may have several parts of them. Only known for queries whose terms have positions.
+    positions_of: Vec<(u32, u32, usize, usize)>,
+    positions: Vec<u32>,
 }
 
 impl PendingMatches {
@@ -186,24 +191,75 @@ impl PendingMatches {
                 }
                 let mut document = None;
                 for (number, (hash, term)) in terms.iter().enumerate() {
-                    let Some(frequency) = record.find(*hash, term) else {
-                        continue;
-                    };
-                    statistics.frequencies[number] += 1;
+                    let frequency = record.find(*hash, term);
+                    statistics.frequencies[number] += u64::from(frequency.is_some());
                     if record.is_dead() {
+                        continue;
+                    }
+                    let start = matches.positions.len();
+                    if query.has_positions() {
+                        let found = &mut matches.positions;
+                        let read = record.find_positions(*hash, term, found);
+                        read.map_err(IndexError::of_memory)?;
+                    }
+                    let end = matches.positions.len();
+                    if frequency.is_none() && start == end {
                         continue;
                     }
                     let document = match document {
                         Some(document) => document,
                         None => *document.insert(matches.number_of(record)?),
                     };
-                    push(&mut matches.postings, (document, number as u32, frequency))
+                    let number = number as u32;
+                    matches
+                        .add(document, number, frequency, start..end)
                         .map_err(IndexError::of_memory)?;
                 }
                 Ok(())
             })?;
         }
+        matches.positions_of.sort_unstable();
         Ok(matches)
+    }
+
+    /// Adds a term of a document, whose frequency another record may have.
+    fn add(
+        &mut self,
+        document: u32,
+        term: u32,
+        frequency: Option<u32>,
+        positions: Range<usize>,
+    ) -> Result<(), OutOfMemory> {
+        if let Some(frequency) = frequency {
+            push(&mut self.postings, (document, term, frequency))?;
+        }
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let of_term = (document, term, positions.start, positions.end);
+        push(&mut self.positions_of, of_term)
+    }
+
+    /// Appends the positions of a term in a document, in ascending order: none if the index has no
+    /// positions, or if the query's terms have none.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn positions(
+        &self,
+        document: u32,
+        term: usize,
+        found: &mut Vec<u32>,
+    ) -> Result<(), IndexError> {
+        let wanted = (document, term as u32);
+        let from = self
+            .positions_of
+            .partition_point(|of| (of.0, of.1) < wanted);
+        let of_term = self.positions_of[from..].iter();
+        of_term
+            .take_while(|of| (of.0, of.1) == wanted)
+            .try_for_each(|(.., start, end)| append(found, &self.positions[*start..*end]))
+            .map_err(IndexError::of_memory)
     }
 
     /// Returns the number of a record's document. A document may have several records.
@@ -236,12 +292,12 @@ impl PendingMatches {
         let mut units = memory::filled(self.documents.len(), 0).map_err(IndexError::of_memory)?;
         for posting in &self.postings {
             let place = posting.0 as usize;
-            units[place] = self.add(units[place], posting, scorer);
+            units[place] = self.add_units(units[place], posting, scorer);
         }
         Ok(units)
     }
 
-    fn add(&self, units: u32, posting: &(u32, u32, u32), scorer: &Scorer) -> u32 {
+    fn add_units(&self, units: u32, posting: &(u32, u32, u32), scorer: &Scorer) -> u32 {
         let (document, term, frequency) = *posting;
         let norm = self.documents[document as usize].1;
         units.saturating_add(scorer.term(term as usize).units(frequency, norm))

@@ -23,8 +23,8 @@ const ARENA_LIMIT: usize = 2 << 30;
 const EMPTY: u32 = u32::MAX;
 
 /// An inverted index in memory.
-#[derive(Default)]
 pub struct Inverted {
+    has_positions: bool,
     documents: Vec<(Tid, u8)>,
     arena: Vec<u8>,
     terms: Vec<TermSlices>,
@@ -46,13 +46,25 @@ struct TermSlices {
     at: u32,
     end: u32,
     slice: u16,
+    /// Number of times that it was added.
     documents: u32,
     last: u32,
 }
 
 impl Inverted {
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(has_positions: bool) -> Self {
+        Self {
+            has_positions,
+            documents: vec![],
+            arena: vec![],
+            terms: vec![],
+            table: vec![],
+            is_unordered: false,
+        }
+    }
+
+    pub fn has_positions(&self) -> bool {
+        self.has_positions
     }
 
     /// Adds a document. `norm` is its length, as [`crate::norm`] encodes it. Returns its number.
@@ -62,12 +74,15 @@ impl Inverted {
         Ok(number)
     }
 
-    /// Adds a term of a document. Each term of a document is added once.
+    /// Adds a term of a document with its positions, in ascending order. They are left out if the
+    /// index has none. Each term of a document is added once, and perhaps again with frequency 0
+    /// and further positions.
     pub fn add_term(
         &mut self,
         document: u32,
         term: &[u8],
         frequency: u32,
+        positions: &[u32],
     ) -> Result<(), OutOfMemory> {
         let number = self.find_or_add(term)?;
         let mut slices = self.terms[number];
@@ -77,6 +92,14 @@ impl Inverted {
         self.put(&mut slices, difference << 1 | u64::from(frequency == 1))?;
         if frequency != 1 {
             self.put(&mut slices, u64::from(frequency))?;
+        }
+        if self.has_positions {
+            self.put(&mut slices, positions.len() as u64)?;
+            let mut before = 0;
+            for position in positions {
+                self.put(&mut slices, u64::from(position.wrapping_sub(before)))?;
+                before = *position;
+            }
         }
         slices.last = document;
         slices.documents += 1;
@@ -157,8 +180,9 @@ impl Inverted {
 
     fn new_slice(&mut self, bytes: usize) -> Result<u32, OutOfMemory> {
         let start = self.arena.len();
+        let end = u32::try_from(start + bytes).map_err(|_| OutOfMemory)?;
         self.arena.make_room(bytes)?;
-        self.arena.resize(start + bytes, 0);
+        self.arena.resize(end as usize, 0);
         Ok(start as u32)
     }
 
@@ -184,38 +208,35 @@ impl Inverted {
         }
     }
 
-    /// Reads the postings of a term.
-    fn read(&self, slices: &TermSlices, postings: &mut Vec<(u32, u32)>) -> Result<(), OutOfMemory> {
-        postings.clear();
-        let (mut at, mut slice) = (slices.first as usize, FIRST_SLICE);
-        let mut end = at + FIRST_SLICE - LINK;
-        let mut byte = || {
-            if at == end {
-                let link: [u8; LINK] = std::array::from_fn(|i| self.arena[end + i]);
-                at = u32::from_le_bytes(link) as usize;
-                slice = (slice * 2).min(LAST_SLICE);
-                end = at + slice - LINK;
-            }
-            at += 1;
-            self.arena[at - 1]
+    /// Calls `f` with each posting of a term as it was added, and its positions.
+    fn each_posting(
+        &self,
+        slices: &TermSlices,
+        mut f: impl FnMut(u32, u32, &[u32]) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let mut reader = SliceReader {
+            arena: &self.arena,
+            at: slices.first as usize,
+            end: slices.first as usize + FIRST_SLICE - LINK,
+            slice: FIRST_SLICE,
         };
-        let mut number = || {
-            let (mut number, mut shift) = (0, 0);
-            loop {
-                let byte = byte();
-                number |= u64::from(byte & 0x7F) << shift;
-                if byte < 0x80 {
-                    return number;
-                }
-                shift += 7;
-            }
-        };
-        let mut document = 0_u32;
+        let (mut document, mut positions) = (0_u32, vec![]);
         for _ in 0..slices.documents {
-            let first = number();
+            let first = reader.number();
             document = document.wrapping_add((first >> 1) as u32);
-            let frequency = if first & 1 == 1 { 1 } else { number() as u32 };
-            push(postings, (document, frequency))?;
+            let frequency = match first & 1 {
+                1 => 1,
+                _ => reader.number() as u32,
+            };
+            positions.clear();
+            if self.has_positions {
+                let mut position = 0_u32;
+                for _ in 0..reader.number() {
+                    position = position.wrapping_add(reader.number() as u32);
+                    push(&mut positions, position).map_err(IndexError::of_memory)?;
+                }
+            }
+            f(document, frequency, &positions)?;
         }
         Ok(())
     }
@@ -227,7 +248,7 @@ impl Inverted {
         space: &mut Allocation<'_, P>,
     ) -> Result<WrittenSegment, IndexError> {
         self.table = vec![];
-        let mut writer = SegmentWriter::new(pages, space);
+        let mut writer = SegmentWriter::new(pages, space, self.has_positions);
         let numbers = self.new_numbers().map_err(IndexError::of_memory)?;
         match &numbers {
             None => {
@@ -253,21 +274,20 @@ impl Inverted {
             &self.arena[start..start + usize::from(slices.len)]
         };
         order.sort_unstable_by(|a, b| term(a).cmp(term(b)));
-        let mut postings = vec![];
+        let mut postings = Postings::default();
         for slices in &order {
-            self.read(slices, &mut postings)
-                .map_err(IndexError::of_memory)?;
-            if let Some(numbers) = &numbers {
-                for (document, _) in &mut postings {
-                    *document = numbers[*document as usize];
+            self.each_posting(slices, |document, frequency, positions| {
+                let document = match &numbers {
+                    Some(numbers) => numbers[document as usize],
+                    None => document,
+                };
+                if numbers.is_none() && !self.is_unordered {
+                    return postings.write(document, frequency, positions, &mut writer);
                 }
-            }
-            if numbers.is_some() || self.is_unordered {
-                postings.sort_unstable();
-            }
-            for &(document, frequency) in &postings {
-                writer.add_posting(document, frequency)?;
-            }
+                postings.keep(document, frequency, positions)
+            })?;
+            postings.write_kept(&mut writer)?;
+            postings.write_last(&mut writer)?;
             writer.end_term(term(slices))?;
         }
         writer.finish()
@@ -285,5 +305,112 @@ impl Inverted {
             numbers[old as usize] = new as u32;
         }
         Ok(Some(numbers))
+    }
+}
+
+/// Reads the numbers of a term.
+struct SliceReader<'a> {
+    arena: &'a [u8],
+    at: usize,
+    end: usize,
+    slice: usize,
+}
+
+impl SliceReader<'_> {
+    fn byte(&mut self) -> u8 {
+        if self.at == self.end {
+            let link: [u8; LINK] = std::array::from_fn(|i| self.arena[self.end + i]);
+            self.at = u32::from_le_bytes(link) as usize;
+            self.slice = (self.slice * 2).min(LAST_SLICE);
+            self.end = self.at + self.slice - LINK;
+        }
+        self.at += 1;
+        self.arena[self.at - 1]
+    }
+
+    fn number(&mut self) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte();
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return number;
+            }
+            shift += 7;
+        }
+    }
+}
+
+/// Puts the postings of a term in order, and together those that were added for one document.
+#[derive(Default)]
+struct Postings {
+    /// Document, frequency, and which of the positions it has.
+    kept: Vec<(u32, usize, usize, u32)>,
+    kept_positions: Vec<u32>,
+    /// The posting that is written next, with its positions.
+    last: Option<(u32, u32)>,
+    positions: Vec<u32>,
+}
+
+impl Postings {
+    /// Keeps a posting until all are known.
+    fn keep(&mut self, document: u32, frequency: u32, positions: &[u32]) -> Result<(), IndexError> {
+        let start = self.kept_positions.len();
+        append(&mut self.kept_positions, positions).map_err(IndexError::of_memory)?;
+        let end = self.kept_positions.len();
+        push(&mut self.kept, (document, start, end, frequency)).map_err(IndexError::of_memory)
+    }
+
+    /// Writes what was kept, in the order of documents.
+    fn write_kept<P: ReusePages>(
+        &mut self,
+        writer: &mut SegmentWriter<'_, '_, P>,
+    ) -> Result<(), IndexError> {
+        let mut kept = std::mem::take(&mut self.kept);
+        let positions = std::mem::take(&mut self.kept_positions);
+        kept.sort_unstable();
+        for &(document, start, end, frequency) in &kept {
+            self.write(document, frequency, &positions[start..end], writer)?;
+        }
+        (self.kept, self.kept_positions) = (kept, positions);
+        self.kept.clear();
+        self.kept_positions.clear();
+        Ok(())
+    }
+
+    /// Writes the posting before, and keeps this one, unless both are of one document.
+    fn write<P: ReusePages>(
+        &mut self,
+        document: u32,
+        frequency: u32,
+        positions: &[u32],
+        writer: &mut SegmentWriter<'_, '_, P>,
+    ) -> Result<(), IndexError> {
+        match &mut self.last {
+            Some((last, of_last)) if *last == document && frequency.min(*of_last) == 0 => {
+                *of_last = frequency.max(*of_last);
+            }
+            _ => {
+                self.write_last(writer)?;
+                self.last = Some((document, frequency));
+            }
+        }
+        append(&mut self.positions, positions).map_err(IndexError::of_memory)
+    }
+
+    fn write_last<P: ReusePages>(
+        &mut self,
+        writer: &mut SegmentWriter<'_, '_, P>,
+    ) -> Result<(), IndexError> {
+        let Some((document, frequency)) = self.last.take() else {
+            return Ok(());
+        };
+        if !self.positions.is_sorted_by(|a, b| a < b) {
+            self.positions.sort_unstable();
+            self.positions.dedup();
+        }
+        let written = writer.add_posting(document, frequency, &self.positions);
+        self.positions.clear();
+        written
     }
 }

@@ -11,6 +11,7 @@ use rag_pages::{
 use super::{
     dictionary::{TermPostings, TermsOfDictionary},
     layout::{DOCUMENTS_PER_PAGE, ROWS_PER_PAGE},
+    positions::TermPositions,
     postings::PostingsBlock,
     reader::{DocumentWindow, ListBlocks, PostingsList, SegmentReader},
     writer::{SegmentWriter, WrittenSegment},
@@ -31,7 +32,8 @@ pub fn merge<P: ReusePages>(
     for entry in sources {
         push(&mut readers, SegmentReader::open(pages, entry)?).map_err(IndexError::of_memory)?;
     }
-    let mut writer = SegmentWriter::new(pages, space);
+    let has_positions = sources.iter().any(|entry| entry.positions.is_some());
+    let mut writer = SegmentWriter::new(pages, space, has_positions);
     let numbers = merge_documents(pages, &readers, &mut writer)?;
     if numbers.iter().flatten().all(|number| *number == DEAD) {
         return Ok(None);
@@ -126,6 +128,7 @@ struct SourcePostings<'s> {
     reader: &'s SegmentReader,
     numbers: &'s [u32],
     list: PostingsList,
+    positions: TermPositions,
     /// The block that is read next, if there is one, and the postings of the current one.
     next_block: usize,
     block: Box<PostingsBlock>,
@@ -165,7 +168,15 @@ impl SourcePostings<'_> {
             ListBlocks::Short(..) | ListBlocks::Long(_) => return Ok(false),
         }
         self.next_block += 1;
+        let (reader, block) = (self.reader, &self.block);
+        self.positions.read(pages, reader, number, block)?;
         Ok(true)
+    }
+
+    /// Returns the positions of the posting that was returned last.
+    fn positions(&self) -> &[u32] {
+        let last = self.at.checked_sub(1);
+        last.map_or(&[], |last| self.positions.block.of(last))
     }
 }
 
@@ -224,10 +235,12 @@ fn merge_terms<P: ReusePages>(
                 continue;
             };
             let reader = &readers[number];
+            let list = reader.list(pages, &postings)?;
             lists.push(SourcePostings {
                 reader,
                 numbers: &numbers[number],
-                list: reader.list(pages, &postings)?,
+                positions: TermPositions::open(pages, reader, &list)?,
+                list,
                 next_block: 0,
                 block: Box::default(),
                 at: 0,
@@ -246,7 +259,7 @@ fn merge_postings<P: ReusePages>(
 ) -> Result<(), IndexError> {
     if let [list] = lists {
         while let Some((document, frequency)) = list.next(pages)? {
-            writer.add_posting(document, frequency)?;
+            writer.add_posting(document, frequency, list.positions())?;
         }
         return Ok(());
     }
@@ -260,7 +273,7 @@ fn merge_postings<P: ReusePages>(
         let Some(((document, frequency), list)) = first.min() else {
             return Ok(());
         };
-        writer.add_posting(document, frequency)?;
+        writer.add_posting(document, frequency, lists[list].positions())?;
         heads[list] = lists[list].next(pages)?;
     }
 }

@@ -6,6 +6,7 @@
 //! | [`layout`] | every field of a segment's pages |
 //! | [`owned`] | reads pages of a segment |
 //! | [`postings`] | which documents have a term: blocks of 128, and short lists |
+//! | [`positions`] | where in its documents a term occurs |
 //! | [`dictionary`] | from terms to their postings: a B-tree that is written once |
 //! | [`writer`] | writes a segment, term by term |
 //! | [`reader`] | opens a segment: its documents and its lists |
@@ -19,6 +20,7 @@ pub mod inverted;
 pub mod layout;
 pub mod merge;
 pub mod owned;
+pub mod positions;
 pub mod postings;
 pub mod reader;
 pub mod rows;

@@ -14,6 +14,7 @@ use super::{
         ROWS_PER_PAGE, SKIP_BYTES, u32_at, u64_at,
     },
     owned::OwnedPages,
+    positions::PositionsPlace,
     postings::{PostingsBlock, PostingsPlace, Skip, block_len, frequency_bound, is_packed},
 };
 use crate::format::{self, CONTENT_BYTES, PageKind, SegmentEntry};
@@ -33,6 +34,7 @@ pub struct SegmentReader {
     total_length: u64,
     terms: u64,
     postings: u64,
+    positions: Option<u64>,
     header_blocks: Vec<Block>,
     document_blocks: Vec<Block>,
     pub(super) row_blocks: Vec<Block>,
@@ -69,6 +71,7 @@ pub struct PostingsList {
     /// Number of documents.
     pub documents: u32,
     pub blocks: ListBlocks,
+    pub positions: PositionsPlace,
 }
 
 /// The blocks of a list of postings.
@@ -98,11 +101,16 @@ impl SegmentReader {
         };
         let mut reader = Self {
             owned,
-            dictionary: Dictionary { root: 0, owned },
+            dictionary: Dictionary {
+                root: 0,
+                owned,
+                has_positions: entry.positions.is_some(),
+            },
             documents: 0,
             total_length: 0,
             terms: 0,
             postings: 0,
+            positions: entry.positions,
             header_blocks: vec![],
             document_blocks: vec![],
             row_blocks: vec![],
@@ -179,6 +187,11 @@ impl SegmentReader {
     /// Returns the number of postings.
     pub fn postings(&self) -> u64 {
         self.postings
+    }
+
+    /// Returns the number of positions, if the segment has some.
+    pub fn positions(&self) -> Option<u64> {
+        self.positions
     }
 
     pub fn header_blocks(&self) -> &[Block] {
@@ -340,6 +353,7 @@ impl SegmentReader {
         Ok(PostingsList {
             documents: postings.documents,
             blocks,
+            positions: postings.positions,
         })
     }
 

@@ -5,6 +5,7 @@ use rag_pages::{Block, IndexError, ReadPages, Tid, memory::append};
 use super::{
     dictionary::TermPostings,
     layout::{BLOCK, DOCUMENTS_PER_PAGE},
+    positions::TermPositions,
     postings::{PostingsBlock, PostingsPlace, block_len},
     reader::{DocumentWindow, ListBlocks, PostingsList, SegmentReader},
 };
@@ -47,6 +48,8 @@ impl SegmentReader {
             block: Box::default(),
             last_postings_block: None,
             first_skips: None,
+            first_positions: None,
+            positions: 0,
         };
         let (mut terms, mut postings) = (0, 0);
         let mut before: Vec<u8> = vec![];
@@ -65,7 +68,15 @@ impl SegmentReader {
             before = term;
         }
         if let Some(first) = lists.first_skips {
-            self.own_chain(pages, first, owned)?;
+            self.own_chain(pages, first, PageKind::Skips, owned)?;
+        }
+        if let Some(first) = lists.first_positions {
+            self.own_chain(pages, first, PageKind::Positions, owned)?;
+        }
+        if lists.positions != self.positions().unwrap_or(0) {
+            let (found, expected) = (lists.positions, self.positions().unwrap_or(0));
+            let problem = format!("the terms have {found} positions instead of {expected}");
+            report(self.header_blocks()[0], problem);
         }
         if (terms, postings) != (self.terms(), self.postings()) {
             let problem = format!(
@@ -140,11 +151,12 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Visits the pages of a chain of skips.
+    /// Visits the pages of a chain.
     fn own_chain(
         &self,
         pages: &impl ReadPages,
         first: Block,
+        kind: PageKind,
         owned: &mut dyn FnMut(Block),
     ) -> Result<(), IndexError> {
         let (mut block, mut count) = (first, 0);
@@ -154,12 +166,12 @@ impl SegmentReader {
             if count > self.owned.limit {
                 return Err(IndexError::corrupted(
                     block,
-                    "the pages of skips form a circle",
+                    "the pages of a segment form a circle",
                 ));
             }
             block = self
                 .owned
-                .read_page(pages, block, PageKind::Skips, |page| Ok(format::next(page)))?;
+                .read_page(pages, block, kind, |page| Ok(format::next(page)))?;
         }
         Ok(())
     }
@@ -173,6 +185,9 @@ struct ListCheck<'s> {
     /// Postings of one term after another lie on one page after another.
     last_postings_block: Option<Block>,
     first_skips: Option<Block>,
+    first_positions: Option<Block>,
+    /// Number of positions of the terms so far.
+    positions: u64,
 }
 
 impl ListCheck<'_> {
@@ -193,11 +208,16 @@ impl ListCheck<'_> {
             }
         }
         let list = self.segment.list(pages, term)?;
+        let mut positions = TermPositions::open(pages, self.segment, &list)?;
+        if let Some(place) = positions.place_of(0) {
+            self.first_positions.get_or_insert(place.block);
+        }
         let mut before = None;
         match &list.blocks {
             ListBlocks::Short(block, frequency, norm) => {
                 self.block.clone_from(block);
                 self.check_block(&mut before, *frequency, *norm, leaf, report);
+                self.check_positions(pages, &mut positions, 0)?;
             }
             ListBlocks::Long(skips) => {
                 for (number, skip) in skips.iter().enumerate() {
@@ -214,6 +234,7 @@ impl ListCheck<'_> {
                     if before != Some(skip.last) {
                         report(leaf, "a skip names another last document".to_string());
                     }
+                    self.check_positions(pages, &mut positions, number)?;
                 }
             }
         }
@@ -231,6 +252,18 @@ impl ListCheck<'_> {
         };
         self.segment
             .read_block(pages, skips, list.documents, number, &mut self.block)
+    }
+
+    /// Reads the positions of the block at hand. What can be read ascends.
+    fn check_positions(
+        &mut self,
+        pages: &impl ReadPages,
+        positions: &mut TermPositions,
+        number: usize,
+    ) -> Result<(), IndexError> {
+        positions.read(pages, self.segment, number, &self.block)?;
+        self.positions += positions.block.count();
+        Ok(())
     }
 
     fn visit(&mut self, block: Block, owned: &mut dyn FnMut(Block)) {

@@ -10,6 +10,7 @@ use super::{
     layout::{
         BLOCK, DOCUMENTS_PER_PAGE, HEADER_HEAD, INLINE_BYTES, ROWS_PER_PAGE, SKIP_BYTES, UNPACKED,
     },
+    positions::{PositionsPlace, PositionsWriter},
     postings::{Place, PostingsBlock, PostingsPlace, Skip},
 };
 use crate::{
@@ -25,6 +26,8 @@ pub struct WrittenSegment {
     pub documents: u32,
     /// Sum of the lengths.
     pub total_length: u64,
+    /// Number of positions, if the segment has some.
+    pub positions: Option<u64>,
 }
 
 /// Writes pages of a kind one after another. A page is written when the block of the next is known.
@@ -77,14 +80,14 @@ impl PageWriter {
 }
 
 /// Bytes that are written one after another on pages of a kind.
-struct ByteStream {
+pub struct ByteStream {
     kind: PageKind,
     pages: PageWriter,
     content: Vec<u8>,
 }
 
 impl ByteStream {
-    fn new(kind: PageKind) -> Self {
+    pub fn new(kind: PageKind) -> Self {
         Self {
             kind,
             pages: PageWriter::default(),
@@ -111,7 +114,27 @@ impl ByteStream {
         })
     }
 
-    fn finish<P: ReusePages>(
+    /// Writes bytes, which may go on on the next pages. Returns where they begin.
+    pub fn write_across<P: ReusePages>(
+        &mut self,
+        pages: &P,
+        space: &mut Allocation<'_, P>,
+        bytes: &[u8],
+    ) -> Result<Place, IndexError> {
+        let place = self.make_room(pages, space, 1)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            pages.check_interrupts();
+            self.make_room(pages, space, 1)?;
+            let room = CONTENT_BYTES - self.content.len();
+            let (written, others) = rest.split_at(rest.len().min(room));
+            append(&mut self.content, written).map_err(IndexError::of_memory)?;
+            rest = others;
+        }
+        Ok(place)
+    }
+
+    pub fn finish<P: ReusePages>(
         mut self,
         pages: &P,
         space: &mut Allocation<'_, P>,
@@ -142,6 +165,8 @@ pub struct SegmentWriter<'w, 'a, P: ReusePages> {
     dictionary: DictionaryWriter,
     postings: ByteStream,
     skips: ByteStream,
+    /// `None` if the segment has no positions.
+    positions: Option<PositionsWriter>,
     postings_written: u64,
     /// The term that is being written: postings that are not written yet, skips of those that are,
     /// and the last document of the latter.
@@ -152,7 +177,7 @@ pub struct SegmentWriter<'w, 'a, P: ReusePages> {
 }
 
 impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
-    pub fn new(pages: &'w P, space: &'w mut Allocation<'a, P>) -> Self {
+    pub fn new(pages: &'w P, space: &'w mut Allocation<'a, P>, has_positions: bool) -> Self {
         Self {
             pages,
             space,
@@ -164,6 +189,7 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
             dictionary: DictionaryWriter::default(),
             postings: ByteStream::new(PageKind::Postings),
             skips: ByteStream::new(PageKind::Skips),
+            positions: has_positions.then(PositionsWriter::new),
             postings_written: 0,
             block: PostingsBlock::default(),
             term_skips: vec![],
@@ -209,11 +235,16 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
         PageWriter::default().write_page(self.pages, self.space, kind, content, true)
     }
 
-    /// Adds a posting of the next term.
+    /// Adds a posting of the next term, with its positions in ascending order.
     ///
     /// # Errors
     /// Documents do not ascend: the segment that they come from is corrupted.
-    pub fn add_posting(&mut self, document: u32, frequency: u32) -> Result<(), IndexError> {
+    pub fn add_posting(
+        &mut self,
+        document: u32,
+        frequency: u32,
+        positions: &[u32],
+    ) -> Result<(), IndexError> {
         let written = &self.block.documents[..self.block.len];
         if written.last().copied().or(self.before) >= Some(document) {
             return Err(IndexError::corrupted(
@@ -222,6 +253,9 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
             ));
         }
         self.block.push(document, frequency.max(1));
+        if let Some(writer) = &mut self.positions {
+            writer.push(positions).map_err(IndexError::of_memory)?;
+        }
         if self.block.is_full() {
             self.write_block()?;
         }
@@ -243,11 +277,16 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
             }
             self.write_skips()?
         };
+        let positions = match &mut self.positions {
+            Some(writer) => writer.end_term(self.pages, self.space, &self.block)?,
+            None => PositionsPlace::Nowhere,
+        };
         self.block.clear();
         self.before = None;
         let postings = TermPostings {
             documents: documents as u32,
             place,
+            positions,
         };
         self.pages.check_interrupts();
         self.dictionary.add(self.pages, self.space, term, &postings)
@@ -272,6 +311,9 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
         let Some(&last) = self.block.documents[..self.block.len].last() else {
             return Ok(());
         };
+        if let Some(writer) = &mut self.positions {
+            writer.end_block(self.pages, self.space, &self.block)?;
+        }
         self.bytes.clear();
         let (document_bits, frequency_bits) = if self.block.is_full() {
             self.block.write_packed(self.before, &mut self.bytes)
@@ -344,6 +386,10 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
         let Self { pages, space, .. } = self;
         self.postings.finish(pages, space)?;
         self.skips.finish(pages, space)?;
+        let positions = self.positions.as_ref().map(|writer| writer.count);
+        if let Some(writer) = self.positions {
+            writer.finish(pages, space)?;
+        }
         let (root, terms) = self.dictionary.finish(pages, space)?;
         let documents = self.norms.len() as u32;
         let mut header = Vec::with_capacity(HEADER_HEAD);
@@ -374,6 +420,7 @@ impl<'w, 'a, P: ReusePages> SegmentWriter<'w, 'a, P> {
             header: first,
             documents,
             total_length: self.total_length,
+            positions,
         })
     }
 }

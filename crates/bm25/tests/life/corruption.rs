@@ -1,7 +1,8 @@
 //! Pages of wrong bytes give errors: no panic, no endless loop, no huge allocation.
 
 use rag_bm25::{
-    Scan, SegmentCache, check, cleanup, create, describe, info, insert, merge_all, remove, top,
+    Scan, SegmentCache, check, cleanup, create, describe, info, insert, merge_all, remove,
+    rows_with_phrase, top,
 };
 use rag_pages::{HEADER_BYTES, MemoryPages, Page, ReadPages, ReusePages, SPECIAL_OFFSET};
 
@@ -49,6 +50,10 @@ fn use_all(pages: &MemoryPages, random: &mut Random) -> bool {
                 _ => break,
             }
         }
+    }
+    for words in [["all", "word5"], ["word5", "word7"]] {
+        let phrase = phrase(&words.map(str::to_string));
+        let _ = rows_with_phrase(pages, &SegmentCache::default(), &phrase);
     }
     for i in 0..5 {
         let id = random.below(1000);

@@ -7,8 +7,8 @@ use std::{
 };
 
 use rag_bm25::{
-    Creation, Parameters, Scan, SegmentCache, Terms, check, cleanup, create, info, insert,
-    merge_all, remove, top,
+    Creation, Parameters, Phrase, Scan, SegmentCache, Terms, check, cleanup, create, info, insert,
+    merge_all, remove, rows_with_phrase, top,
 };
 use rag_pages::{
     Block, IndexError, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid,
@@ -41,16 +41,27 @@ pub fn creation() -> Creation<'static> {
         identity: 7,
         label: b"test",
         variant: 0,
+        has_positions: true,
     }
 }
 
 pub fn terms(words: &[String]) -> Terms {
-    let mut terms = Terms::new();
-    for word in words {
-        terms.add(word.as_bytes()).unwrap();
+    let mut terms = Terms::with_positions();
+    for (at, word) in (0..).zip(words) {
+        terms.add_at(word.as_bytes(), Some(at)).unwrap();
     }
     terms.finish();
     terms
+}
+
+/// Returns words that follow each other.
+pub fn phrase(words: &[String]) -> Phrase {
+    let mut phrase = Phrase::new(0);
+    for (offset, word) in (0..).zip(words) {
+        phrase.add(word.as_bytes(), offset, 1).unwrap();
+    }
+    phrase.finish().unwrap();
+    phrase
 }
 
 /// A word that only this document has.
@@ -144,6 +155,10 @@ pub fn verify_search(pages: &MemoryPages, model: &Model, random: &mut Random) {
         )
         .unwrap();
         assert!(drain(pages, scan).contains(row), "document {id}, {word}");
+        let start = random.below(words.len() as u64) as usize;
+        let phrase = phrase(&words[start..words.len().min(start + 3)]);
+        let found = rows_with_phrase(pages, &cache, &phrase).unwrap();
+        assert!(found.contains(row), "document {id}, words from {start} on");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What an index answers, compared with the scores of each document by itself.
 #![allow(clippy::unwrap_used)] // all is test
 
+mod phrases;
+
 use std::collections::BTreeSet;
 
 use crate::support::{CREATION, Model, Random, random_terms, row, terms_of};

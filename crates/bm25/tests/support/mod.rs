@@ -192,6 +192,7 @@ pub const CREATION: Creation<'static> = Creation {
     identity: 7,
     label: b"english",
     variant: 1,
+    has_positions: false,
 };
 
 /// Returns an index with a built segment, one that was spilled, deleted documents, dropped blocks

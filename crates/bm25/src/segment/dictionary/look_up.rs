@@ -20,6 +20,8 @@ pub struct Dictionary {
     /// 0 without terms.
     pub root: Block,
     pub owned: OwnedPages,
+    /// Terms have positions.
+    pub has_positions: bool,
 }
 
 impl Dictionary {
@@ -47,7 +49,7 @@ impl Dictionary {
             .owned
             .read_any(pages, block, |kind, content| match kind {
                 PageKind::Inner => find_child(content, term).map(Step::Down),
-                PageKind::Leaf => find_entry(content, term).map(Step::Leaf),
+                PageKind::Leaf => find_entry(content, term, self.has_positions).map(Step::Leaf),
                 _ => None,
             })?;
         step.ok_or_else(|| unreadable(block))
@@ -134,7 +136,7 @@ fn find_child(content: &[u8], term: &[u8]) -> Option<Block> {
 
 /// Looks up a term in a leaf. Returns `None` if the leaf is not readable.
 #[allow(clippy::option_option)] // not readable, or not found
-fn find_entry(content: &[u8], term: &[u8]) -> Option<Option<TermPostings>> {
+fn find_entry(content: &[u8], term: &[u8], has_positions: bool) -> Option<Option<TermPostings>> {
     let (count, restarts, entries) = leaf_parts(content)?;
     let at_restart = |number: usize| {
         let offset = usize::from(u16_at(restarts, 2 * number)?);
@@ -162,7 +164,7 @@ fn find_entry(content: &[u8], term: &[u8]) -> Option<Option<TermPostings>> {
         let shared = usize::from(reader.byte()?);
         let len = reader.varint()? as usize;
         let rest = reader.take(len)?;
-        let postings = TermPostings::read(&mut reader)?;
+        let postings = TermPostings::read(&mut reader, has_positions)?;
         // An entry that shares more than what is common differs where the one before did. One that
         // shares less is greater than the term.
         if shared > common {

@@ -21,6 +21,7 @@ use rag_pages::{Block, IndexError};
 
 use super::{
     layout::{BLOCK, ByteReader, INLINE_BYTES, put_varint, u16_at, u32_at},
+    positions::PositionsPlace,
     postings::{Place, PostingsPlace},
 };
 use crate::format::CONTENT_BYTES;
@@ -50,6 +51,7 @@ pub struct TermPostings {
     /// Number of documents, at least 1.
     pub documents: u32,
     pub place: PostingsPlace,
+    pub positions: PositionsPlace,
 }
 
 impl TermPostings {
@@ -78,9 +80,10 @@ impl TermPostings {
                 place(bytes, skips);
             }
         }
+        self.positions.write(bytes);
     }
 
-    fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
+    fn read(reader: &mut ByteReader<'_>, has_positions: bool) -> Option<Self> {
         let documents = reader.varint()?;
         let form = reader.byte()?;
         let place = |reader: &mut ByteReader<'_>| {
@@ -110,9 +113,16 @@ impl TermPostings {
             },
             _ => return None,
         };
+        let positions = match has_positions {
+            true => PositionsPlace::read(reader)?,
+            false => PositionsPlace::Nowhere,
+        };
         let is_long = matches!(place, PostingsPlace::Long { .. });
-        (documents > 0 && is_long == (documents as usize >= BLOCK))
-            .then_some(Self { documents, place })
+        (documents > 0 && is_long == (documents as usize >= BLOCK)).then_some(Self {
+            documents,
+            place,
+            positions,
+        })
     }
 }
 

@@ -49,7 +49,8 @@ impl TermsOfDictionary {
         }
         self.left -= 1;
         let mut reader = ByteReader::new(self.content.get(self.position..).unwrap_or_default());
-        let postings = Self::read_entry(&mut reader, &mut self.term);
+        let has_positions = self.dictionary.has_positions;
+        let postings = Self::read_entry(&mut reader, &mut self.term, has_positions);
         let postings = postings.ok_or_else(|| unreadable(self.block))?;
         self.position = self.content.len() - reader.len();
         Ok(Some((&self.term, postings)))
@@ -60,7 +61,11 @@ impl TermsOfDictionary {
         self.block
     }
 
-    fn read_entry(reader: &mut ByteReader<'_>, term: &mut Vec<u8>) -> Option<TermPostings> {
+    fn read_entry(
+        reader: &mut ByteReader<'_>,
+        term: &mut Vec<u8>,
+        has_positions: bool,
+    ) -> Option<TermPostings> {
         let shared = usize::from(reader.byte()?);
         let len = reader.varint()? as usize;
         let rest = reader.take(len)?;
@@ -69,7 +74,7 @@ impl TermsOfDictionary {
         }
         term.truncate(shared);
         append(term, rest).ok()?;
-        TermPostings::read(reader)
+        TermPostings::read(reader, has_positions)
     }
 
     fn read_leaf(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {

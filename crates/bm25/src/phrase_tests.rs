@@ -1,0 +1,139 @@
+//! Phrases, compared with all ways to choose words.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn matches(places: &[(u32, &[u32])], slop: u32) -> bool {
+    let places = places
+        .iter()
+        .map(|&(offset, positions)| PlacePositions { offset, positions });
+    matches_phrase(&places.collect::<Vec<_>>(), slop)
+}
+
+/// Tries each choice of a position for each place.
+fn is_there(places: &[(u32, Vec<u32>)], chosen: &mut Vec<u32>, slop: u32) -> bool {
+    let Some((_, positions)) = places.get(chosen.len()) else {
+        let moved = chosen.iter().zip(places);
+        let moved = moved.map(|(position, (offset, _))| i64::from(*position) - i64::from(*offset));
+        let moved: Vec<i64> = moved.collect();
+        let range = moved.iter().max().unwrap() - moved.iter().min().unwrap();
+        return range <= i64::from(slop);
+    };
+    positions.iter().any(|position| {
+        if chosen.contains(position) {
+            return false;
+        }
+        chosen.push(*position);
+        let is_there = is_there(places, chosen, slop);
+        chosen.pop();
+        is_there
+    })
+}
+
+#[test]
+fn slop_is_the_number_of_moves() {
+    // write ahead log
+    let (write, ahead, log): (&[u32], &[u32], &[u32]) = (&[3], &[4], &[5]);
+    assert!(matches(&[(0, write), (1, ahead), (2, log)], 0));
+    assert!(matches(&[(7, log)], 0));
+    // one word between two, and two
+    assert!(!matches(&[(0, write), (1, log)], 0));
+    assert!(matches(&[(0, write), (1, log)], 1));
+    assert!(!matches(&[(0, &[3]), (1, &[6])], 1));
+    assert!(matches(&[(0, &[3]), (1, &[6])], 2));
+    // the other order takes two moves
+    assert!(!matches(&[(0, ahead), (1, write)], 1));
+    assert!(matches(&[(0, ahead), (1, write)], 2));
+    // a stop word of the phrase is a place of its own
+    assert!(matches(&[(0, write), (2, log)], 0));
+    assert!(!matches(&[], 5));
+    assert!(!matches(&[(0, write), (1, &[])], 5));
+    assert!(matches(&[(4, &[0]), (5, &[u32::MAX])], u32::MAX));
+}
+
+#[test]
+fn a_word_of_the_text_is_one_word_of_the_phrase() {
+    // `new new york`~4 is not in `new york`
+    assert!(!matches(&[(0, &[0]), (1, &[0]), (2, &[1])], 4));
+    assert!(matches(&[(0, &[0, 2]), (1, &[0, 2]), (2, &[1])], 4));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn all_choices_are_tried(
+        places in prop::collection::vec(
+            (0..6_u32, prop::collection::btree_set(0..14_u32, 0..5)),
+            1..5,
+        ),
+        slop in 0..7_u32,
+    ) {
+        let places: Vec<(u32, Vec<u32>)> = places
+            .into_iter()
+            .map(|(offset, positions)| (offset, positions.into_iter().collect()))
+            .collect();
+        let given: Vec<_> = places.iter().map(|(o, positions)| (*o, positions.as_slice())).collect();
+        // Places with one offset and slop 0 share a position. `Phrase` makes them one place.
+        prop_assume!(slop > 0 || given.iter().all(|a| given.iter().filter(|b| a.0 == b.0).count() == 1));
+        prop_assert_eq!(matches(&given, slop), is_there(&places, &mut vec![], slop));
+    }
+}
+
+fn document(words: &[(&str, u32)]) -> Terms {
+    let mut terms = Terms::with_positions();
+    for (word, at) in words {
+        terms.add_at(word.as_bytes(), Some(*at)).unwrap();
+    }
+    terms.finish();
+    terms
+}
+
+fn phrase(words: &[(&str, u32, u32)], slop: u32) -> Phrase {
+    let mut phrase = Phrase::new(slop);
+    for (word, offset, places) in words {
+        phrase.add(word.as_bytes(), *offset, *places).unwrap();
+    }
+    phrase.finish().unwrap();
+    phrase
+}
+
+#[test]
+fn a_compound_is_its_whole_or_its_parts() {
+    // `e-117 error`
+    let phrase = phrase(
+        &[("e117", 0, 2), ("e", 0, 1), ("117", 1, 1), ("error", 2, 1)],
+        0,
+    );
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    assert!(has(&[("e117", 4), ("117", 5), ("error", 6)]));
+    assert!(has(&[("e", 4), ("117", 5), ("error", 6)]));
+    assert!(!has(&[("117", 5), ("error", 6)]));
+    assert!(!has(&[("e117", 4), ("error", 5)]));
+    assert!(!has(&[("e117", 4), ("error", 7)]));
+    assert!(!has(&[("f117", 4), ("117", 5), ("error", 6)]));
+}
+
+#[test]
+fn stop_words_are_places_for_anything() {
+    // `state-of-the-art method`
+    let words = [
+        ("stateoftheart", 0, 4),
+        ("state", 0, 1),
+        ("", 1, 1),
+        ("", 2, 1),
+        ("art", 3, 1),
+        ("method", 4, 1),
+    ];
+    let phrase = phrase(&words, 0);
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    assert!(has(&[("state", 0), ("art", 3), ("method", 4)]));
+    assert!(has(&[
+        ("stateoftheart", 0),
+        ("state", 0),
+        ("art", 3),
+        ("method", 4)
+    ]));
+    assert!(!has(&[("state", 0), ("art", 2), ("method", 3)]));
+}

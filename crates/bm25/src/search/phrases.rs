@@ -1,0 +1,162 @@
+//! Documents with a phrase.
+
+use rag_pages::{IndexError, ReadPages, Tid, memory::push};
+
+use super::{
+    Norms,
+    cursor::TermCursor,
+    opened::{OpenedQuery, OpenedSegment, SegmentCache},
+    window::SegmentSearch,
+};
+use crate::{phrase::Phrase, score::Scorer};
+
+/// A cursor over the documents of a segment with a phrase.
+pub struct PhraseCursor<'s> {
+    phrase: &'s Phrase,
+    /// Of each term of the phrase, if the segment has it.
+    cursors: Vec<Option<TermCursor<'s>>>,
+    /// The places of the phrase, the rarest first.
+    order: Vec<usize>,
+}
+
+impl<'s> PhraseCursor<'s> {
+    /// `segment` and `scorer` are those of a query of the phrase's terms.
+    pub fn new(
+        phrase: &'s Phrase,
+        segment: &'s OpenedSegment,
+        scorer: &'s Scorer,
+    ) -> Result<Self, IndexError> {
+        let mut cursors = vec![];
+        for _ in 0..phrase.terms().len() {
+            push(&mut cursors, None).map_err(IndexError::of_memory)?;
+        }
+        for (term, list) in segment.lists.iter() {
+            let cursor = TermCursor::new(list, scorer.term(*term));
+            cursors[*term] = Some(cursor.map_err(IndexError::of_memory)?);
+        }
+        let documents = |place: &usize| -> usize {
+            let alternatives = phrase.places()[*place].alternatives.iter();
+            let cursors = alternatives.filter_map(|known| cursors[known.term].as_ref());
+            cursors.map(TermCursor::documents).sum()
+        };
+        let mut order: Vec<usize> = (0..phrase.places().len()).collect();
+        order.sort_by_key(documents);
+        Ok(Self {
+            phrase,
+            cursors,
+            order,
+        })
+    }
+
+    /// Returns the first document with the phrase from `document` on. It may be deleted.
+    pub fn next_from<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+    ) -> Result<Option<u32>, IndexError> {
+        let mut document = document;
+        while let Some(next) = self.next_with_words(search, document)? {
+            search.pages.check_interrupts();
+            if self.has_phrase(search, next)? {
+                return Ok(Some(next));
+            }
+            let Some(after) = next.checked_add(1) else {
+                break;
+            };
+            document = after;
+        }
+        Ok(None)
+    }
+
+    /// Returns the first document from `document` on that has a word of each place.
+    fn next_with_words<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+    ) -> Result<Option<u32>, IndexError> {
+        let (mut document, mut agreed, mut place) = (document, 0, 0);
+        while agreed < self.order.len() {
+            let mut next = None;
+            for known in &self.phrase.places()[self.order[place]].alternatives {
+                if let Some(cursor) = &mut self.cursors[known.term] {
+                    let found = cursor.next_from(search, document)?;
+                    next = next.into_iter().chain(found).min();
+                }
+            }
+            let Some(next) = next else {
+                return Ok(None);
+            };
+            if next > document {
+                // the rarest place tells best which one may be next
+                (document, agreed, place) =
+                    (next, usize::from(place == 0), usize::from(place == 0));
+            } else {
+                (agreed, place) = (agreed + 1, place + 1);
+            }
+        }
+        Ok((!self.order.is_empty()).then_some(document))
+    }
+
+    /// Returns true if a document, which has a word of each place, has the phrase.
+    fn has_phrase<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+    ) -> Result<bool, IndexError> {
+        let cursors = &mut self.cursors;
+        self.phrase.matches_positions(|term, positions| {
+            let Some(cursor) = &mut cursors[term] else {
+                return Ok(());
+            };
+            match cursor.next_from(search, document)? {
+                Some(found) if found == document => cursor.positions(search, positions),
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// Returns the rows whose documents have a phrase: pending ones, and then those of each segment in
+/// their order. An index without positions has none.
+///
+/// # Errors
+/// The index is corrupted, or memory runs out.
+pub fn rows_with_phrase(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    phrase: &Phrase,
+) -> Result<Vec<Tid>, IndexError> {
+    let opened = OpenedQuery::read(pages, cache, phrase.terms())?;
+    let scorer = Scorer::new(opened.parameters, &opened.statistics, phrase.terms());
+    let mut rows = vec![];
+    for (document, row) in (0..).zip(opened.pending.rows()) {
+        let matches = phrase.matches_positions(|term, positions| {
+            opened.pending.positions(document, term, positions)
+        })?;
+        if matches {
+            push(&mut rows, row).map_err(IndexError::of_memory)?;
+        }
+    }
+    for segment in &opened.segments {
+        let search = SegmentSearch {
+            pages,
+            segment: &segment.reader,
+            dead: segment.dead,
+            part: 0,
+        };
+        let mut cursor = PhraseCursor::new(phrase, segment, &scorer)?;
+        let mut norms = Norms::default();
+        let mut next = cursor.next_from(&search, 0)?;
+        while let Some(document) = next {
+            if norms.of_live(pages, &segment.reader, document)?.is_some() {
+                let row = segment.reader.row(pages, document)?;
+                push(&mut rows, row).map_err(IndexError::of_memory)?;
+            }
+            next = match document.checked_add(1) {
+                Some(after) => cursor.next_from(&search, after)?,
+                None => None,
+            };
+        }
+    }
+    Ok(rows)
+}
