@@ -46,6 +46,9 @@ struct Leaf {
     end: usize,
     before: Level,
     content: Content,
+    /// Which words of the text it is: see [`Token::position`].
+    position: u32,
+    places: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,12 +137,18 @@ impl Compound {
         purpose: Purpose,
         tokens: &mut Tokens,
     ) -> Result<(), OutOfMemory> {
-        let leaves = std::mem::take(&mut self.leaves);
+        let mut leaves = std::mem::take(&mut self.leaves);
+        count_words(&mut leaves, tokens);
+        let (position, places) = leaves
+            .first()
+            .map_or((0, 1), |leaf| (leaf.position, leaf.places));
         let mut writer = Writer {
             text,
             analysis,
             purpose,
             at: leaves.first().map_or(0, |leaf| leaf.start),
+            position,
+            places,
             is_compound: leaves.len() > 1,
             joined: &mut self.joined,
             tokens,
@@ -162,8 +171,10 @@ struct Writer<'w> {
     text: &'w str,
     analysis: Analysis,
     purpose: Purpose,
-    /// Where the word begins that is being written.
+    /// Where the word begins that is being written, and which words of the text it is.
     at: usize,
+    position: u32,
+    places: u32,
     is_compound: bool,
     joined: &'w mut String,
     tokens: &'w mut Tokens,
@@ -213,7 +224,10 @@ impl Writer<'_> {
 
     /// Writes leaves as one word.
     fn group(&mut self, leaves: &[Leaf], weight: Weight) -> Result<(), OutOfMemory> {
+        let last = leaves[leaves.len() - 1];
         self.at = leaves[0].start;
+        self.position = leaves[0].position;
+        self.places = last.position + last.places - self.position;
         if let [leaf] = leaves {
             return self.leaf(*leaf, weight);
         }
@@ -271,16 +285,19 @@ impl Writer<'_> {
 
     /// Writes what a version begins with, and its numbers.
     fn numbers(&mut self, version: &str) -> Result<(), OutOfMemory> {
-        for (dot, _) in version.match_indices('.').skip(1) {
-            let kind = if version[..dot].matches('.').count() == 1 {
+        for (numbers, (dot, _)) in (1..).zip(version.match_indices('.')).skip(1) {
+            let kind = if numbers == 2 {
                 Kind::Decimal
             } else {
                 Kind::Version
             };
+            self.places = numbers;
             self.push_part(&version[..dot], kind)?;
         }
         let is_text = self.purpose == Purpose::Text;
-        for number in version.split('.') {
+        self.places = 1;
+        for (position, number) in (self.position..).zip(version.split('.')) {
+            self.position = position;
             if is_text || number.len() > SHORT_NUMBER {
                 self.push_part(number, Kind::Integer)?;
             }
@@ -314,6 +331,25 @@ impl Writer<'_> {
             is_compound: self.is_compound,
             is_stem: false,
             at: self.at,
+            position: self.position,
+            places: self.places,
+        }
+    }
+}
+
+/// Counts the words of a compound. A run that is not divided is one, and each number of a version.
+fn count_words(leaves: &mut [Leaf], tokens: &mut Tokens) {
+    for run in leaves.chunk_by_mut(|_, next| next.before == Level::Inner) {
+        if run.len() > 1 && !is_divided(run) {
+            let position = tokens.take_positions(1);
+            run.iter_mut().for_each(|leaf| leaf.position = position);
+            continue;
+        }
+        for leaf in run {
+            if let Content::Dotted(dots @ 2..) = leaf.content {
+                leaf.places = dots + 1;
+            }
+            leaf.position = tokens.take_positions(leaf.places);
         }
     }
 }
@@ -396,6 +432,8 @@ fn letters(text: &str, start: usize) -> Leaf {
         end,
         before: Level::Begin,
         content: Content::Letters,
+        position: 0,
+        places: 1,
     }
 }
 
@@ -436,5 +474,7 @@ fn number(text: &str, start: usize) -> Leaf {
         end,
         before: Level::Begin,
         content,
+        position: 0,
+        places: 1,
     }
 }

@@ -61,6 +61,12 @@ impl Splitter {
         self.len() == 0
     }
 
+    /// Returns the number of words that are counted by [`Token::position`]. It is the same for texts
+    /// and queries.
+    pub fn positions(&self) -> u32 {
+        self.tokens.positions()
+    }
+
     /// Returns a token, by its number from 0.
     pub fn token(&self, number: usize) -> Token<'_> {
         self.tokens.get(number)
@@ -85,6 +91,7 @@ impl Splitter {
         let is_alone = bytes.get(word).is_none_or(|next| b" \n,".contains(next));
         let is_plain = is_alone && word > 0 && !bytes[1..word].iter().any(u8::is_ascii_uppercase);
         if is_plain && analysis == Analysis::Words {
+            let position = self.tokens.take_positions(1);
             self.tokens.push(Token {
                 text: &text[at..at + word],
                 kind: Kind::Ascii,
@@ -92,6 +99,8 @@ impl Splitter {
                 is_compound: false,
                 is_stem: false,
                 at,
+                position,
+                places: 1,
             })?;
             return Ok(at + word);
         }

@@ -130,3 +130,40 @@ fn code_counts_identifiers_in_full() {
     );
     assert_eq!(code("is"), "is (is)");
 }
+
+/// Returns the tokens of a text, each with its position, and with where it ends if it is longer.
+fn positions(text: &str) -> String {
+    let mut splitter = Splitter::default();
+    splitter
+        .split(text, Analysis::Words, Purpose::Text)
+        .unwrap();
+    let tokens = splitter.iter().map(|token| {
+        let (text, first) = (token.text.to_lowercase(), token.position);
+        match token.places {
+            1 => format!("{text}@{first}"),
+            places => format!("{text}@{first}-{}", first + places - 1),
+        }
+    });
+    tokens.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn words_are_counted() {
+    for (text, expected) in [
+        ("the quick fox", "the@0 quick@1 fox@2"),
+        (
+            "lib/lock.py rocks",
+            "liblockpy@0-2 lib@0 lockpy@1-2 lock@1 py@2 rocks@3",
+        ),
+        ("E-117 error", "e117@0-1 e@0 117@1 error@2"),
+        ("e117 error", "e117@0-1 117@1 error@2"),
+        (
+            "C++ v2.11.3 x",
+            "c++@0 c@0 v2.11.3@1-4 2.11.3@2-4 2.11@2-3 2@2 11@3 3@4 x@5",
+        ),
+        ("a1b2c3d4e5 x", "a1b2c3d4e5@0 x@1"),
+        ("水漏れ です", "水@0 水漏@0-1 漏@1 漏れ@1-2 です@3-4"),
+    ] {
+        assert_eq!(positions(text), expected);
+    }
+}

@@ -47,6 +47,11 @@ pub struct Token<'a> {
     pub is_stem: bool,
     /// Where it begins in the normalized text, in bytes.
     pub at: usize,
+    /// Which word of the text it is, from 0 on, where each part of a compound that is not divided
+    /// any more, and each character of a script without blanks, is a word.
+    pub position: u32,
+    /// Number of such words that it consists of.
+    pub places: u32,
 }
 
 /// A token in the bytes of [`Tokens`].
@@ -55,6 +60,8 @@ struct Entry {
     start: u32,
     end: u32,
     at: u32,
+    position: u32,
+    places: u32,
     kind: Kind,
     weight: Weight,
     is_compound: bool,
@@ -66,12 +73,27 @@ struct Entry {
 pub struct Tokens {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
+    /// Number of words so far.
+    positions: u32,
 }
 
 impl Tokens {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
+        self.positions = 0;
+    }
+
+    /// Counts some words. Returns the position of the first.
+    pub fn take_positions(&mut self, words: u32) -> u32 {
+        let first = self.positions;
+        self.positions += words;
+        first
+    }
+
+    /// Returns the number of words.
+    pub fn positions(&self) -> u32 {
+        self.positions
     }
 
     pub fn len(&self) -> usize {
@@ -89,6 +111,8 @@ impl Tokens {
             start,
             end: self.bytes.len() as u32,
             at: token.at as u32,
+            position: token.position,
+            places: token.places,
             kind: token.kind,
             weight: token.weight,
             is_compound: token.is_compound,
@@ -107,6 +131,8 @@ impl Tokens {
             is_compound: entry.is_compound,
             is_stem: entry.is_stem,
             at: entry.at as usize,
+            position: entry.position,
+            places: entry.places,
         }
     }
 }

@@ -33,51 +33,42 @@ pub fn pairs(
     purpose: Purpose,
     tokens: &mut Tokens,
 ) -> Result<(), OutOfMemory> {
-    let mut push = |start: usize, end: usize, weight| {
-        tokens.push(Token {
-            text: &run[start..end],
-            kind: Kind::Term,
-            weight,
-            is_compound: true,
-            is_stem: false,
-            at: at + start,
-        })
-    };
     let drops_grammar =
         purpose == Purpose::Query && characters(run).any(|(_, _, class)| class != Class::Hiragana);
     let mut before: Option<(usize, Class)> = None;
     let mut pairs = 0;
     for (start, end, own) in characters(run) {
+        let position = tokens.take_positions(1);
+        let mut push = |start: usize, weight, places: u32| {
+            tokens.push(Token {
+                text: &run[start..end],
+                kind: Kind::Term,
+                weight,
+                is_compound: true,
+                is_stem: false,
+                at: at + start,
+                position: position + 1 - places,
+                places,
+            })
+        };
         if let Some((first, of_first)) = before {
             let is_grammar = (of_first, own) == (Class::Hiragana, Class::Hiragana);
             if !(drops_grammar && is_grammar) {
-                push(first, end, Weight::Whole)?;
+                push(first, Weight::Whole, 2)?;
             }
             pairs += 1;
         }
         let is_whole = start == 0 && end == run.len();
         if is_whole {
-            push(start, end, Weight::Whole)?;
+            push(start, Weight::Whole, 1)?;
         } else if purpose == Purpose::Text
             && (own == Class::Han || (class == Class::Hangul && pairs == 0))
         {
-            push(start, end, Weight::Part)?;
+            push(start, Weight::Part, 1)?;
         }
         before = Some((start, own));
     }
     Ok(())
-}
-
-/// Calls `f` with where each pair of characters begins and ends.
-fn pairs_of(
-    run: &str,
-    mut f: impl FnMut(usize, usize) -> Result<(), OutOfMemory>,
-) -> Result<(), OutOfMemory> {
-    let mut before = None;
-    characters(run).try_for_each(|(start, end, _)| {
-        let first = before.replace(start);
-        first.map_or(Ok(()), |first| f(first, end))
-    })
 }
 
 /// Returns the characters of a run with their marks: where each begins and ends, and its class.
@@ -114,28 +105,43 @@ impl Southeast {
                 end -= 1;
             }
             let (piece, others) = rest.split_at(end);
-            let mut start = 0;
-            for end in segmenter.segment_str(piece).filter(|end| *end > 0) {
+            let count = characters(piece).count() as u32;
+            let first = tokens.take_positions(count);
+            let mut push = |(start, end): (usize, usize), kind, weight, position, places| {
                 tokens.push(Token {
                     text: &piece[start..end],
-                    kind: Kind::Letters,
-                    weight: Weight::Whole,
+                    kind,
+                    weight,
                     is_compound: true,
                     is_stem: false,
                     at: at + start,
-                })?;
-                start = end;
-            }
-            pairs_of(piece, |start, end| {
-                tokens.push(Token {
-                    text: &piece[start..end],
-                    kind: Kind::Term,
-                    weight: Weight::Part,
-                    is_compound: true,
-                    is_stem: false,
-                    at: at + start,
+                    position,
+                    places,
                 })
-            })?;
+            };
+            let mut start = (0, first);
+            let mut ends = characters(piece).map(|(_, end, _)| end).peekable();
+            for end in segmenter.segment_str(piece).filter(|end| *end > 0) {
+                let mut position = start.1;
+                while ends.next_if(|known| *known <= end).is_some() {
+                    position += 1;
+                }
+                let places = (position - start.1).max(1);
+                push(
+                    (start.0, end),
+                    Kind::Letters,
+                    Weight::Whole,
+                    start.1,
+                    places,
+                )?;
+                start = (end, position);
+            }
+            let mut before = None;
+            for (position, (start, end, _)) in (first..).zip(characters(piece)) {
+                if let Some(first) = before.replace(start) {
+                    push((first, end), Kind::Term, Weight::Part, position - 1, 2)?;
+                }
+            }
             at += piece.len();
             rest = others;
         }

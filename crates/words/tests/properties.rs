@@ -17,6 +17,19 @@ fn split(text: &str, analysis: Analysis, purpose: Purpose) -> Vec<Found> {
     found.collect()
 }
 
+/// A word, its position, and the number of its places.
+type Placed = (String, u32, u32);
+
+/// Returns the words with their positions, and the number of these.
+fn placed(text: &str, analysis: Analysis, purpose: Purpose) -> (Vec<Placed>, u32) {
+    let mut splitter = Splitter::default();
+    splitter.split(text, analysis, purpose).unwrap();
+    let words = splitter
+        .iter()
+        .map(|token| (token.text.to_owned(), token.position, token.places));
+    (words.collect(), splitter.positions())
+}
+
 /// Texts with codes, paths, identifiers, scripts, and anything else.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
@@ -81,6 +94,35 @@ proptest! {
         // a mark after a blank belongs to nothing, and a mark at the beginning does not either
         let whole = split(&format!("{one} {other}"), analysis, Purpose::Text);
         prop_assert_eq!(whole, parts);
+    }
+
+    #[test]
+    fn words_are_at_the_same_positions_in_texts_and_queries(
+        text in texts(),
+        analysis in analyses(),
+    ) {
+        let (of_text, words) = placed(&text, analysis, Purpose::Text);
+        let (of_query, of_all) = placed(&text, analysis, Purpose::Query);
+        prop_assert_eq!(words, of_all);
+        prop_assert!(of_query.iter().all(|token| of_text.contains(token)));
+        for (_, position, places) in &of_text {
+            prop_assert!(*places > 0 && position + places <= words);
+        }
+        // each is one that is written, or belongs to a compound
+        for position in 0..words {
+            let covers = |token: &&Placed| (token.1..token.1 + token.2).contains(&position);
+            prop_assert!(of_text.iter().any(|token| covers(&token)), "{position} of {text}");
+        }
+    }
+
+    #[test]
+    fn positions_go_on_after_a_blank(one in texts(), other in texts(), analysis in analyses()) {
+        let (mut parts, first) = placed(&one, analysis, Purpose::Text);
+        let (others, second) = placed(&other, analysis, Purpose::Text);
+        let others = others.into_iter();
+        parts.extend(others.map(|(word, position, places)| (word, first + position, places)));
+        let whole = placed(&format!("{one} {other}"), analysis, Purpose::Text);
+        prop_assert_eq!(whole, (parts, first + second));
     }
 
     #[test]
