@@ -25,6 +25,7 @@ fn rag_bm25_info(
             name!(text_config, String),
             name!(analysis, String),
             name!(accents, String),
+            name!(positions, bool),
             name!(k1, f64),
             name!(b, f64),
             name!(documents, i64),
@@ -58,6 +59,7 @@ fn rag_bm25_info(
         described.text_config,
         described.analysis.name().to_owned(),
         accents.to_owned(),
+        info.has_positions,
         shortest(info.parameters.k1),
         shortest(info.parameters.b),
         info.documents as i64,
@@ -72,6 +74,12 @@ fn rag_bm25_info(
         i64::from(info.in_flight),
         described.hint,
     )))
+}
+
+fn place_of(tid: Tid) -> pg_sys::ItemPointerData {
+    let mut place = pg_sys::ItemPointerData::default();
+    item_pointer_set_all(&mut place, tid.block, tid.offset);
+    place
 }
 
 /// Returns the number that is written as the user wrote it.
@@ -103,11 +111,39 @@ fn rag_bm25_search(
     };
     let open = OpenIndex::open(index)?;
     let found = bm25::search::search(&open, query, limit)?;
-    Ok(TableIterator::new(found.into_iter().map(|(tid, score)| {
-        let mut place = pg_sys::ItemPointerData::default();
-        item_pointer_set_all(&mut place, tid.block, tid.offset);
-        (place, score)
-    })))
+    let rows = found.into_iter().map(|(tid, score)| (place_of(tid), score));
+    Ok(TableIterator::new(rows))
+}
+
+/// Returns true if a text has a phrase, by the rules of an index.
+#[pg_extern(sql = false, strict, stable, parallel_restricted)]
+fn bm25_has_phrase(
+    index: pg_sys::Oid,
+    value: &str,
+    phrase: &str,
+    slop: i32,
+) -> Result<bool, ErrorReport> {
+    let (open, slop) = (OpenIndex::open(index)?, slop.unsigned_abs());
+    Ok(bm25::phrases::has_phrase(
+        &open,
+        value.as_bytes(),
+        phrase.as_bytes(),
+        slop,
+    )?)
+}
+
+/// Returns the rows whose texts have a phrase, as an index knows them.
+#[pg_extern(sql = false, strict, stable, parallel_restricted)]
+fn bm25_phrase_rows(
+    index: pg_sys::Oid,
+    phrase: &str,
+    slop: i32,
+) -> Result<TableIterator<'static, (name!(ctid, pg_sys::ItemPointerData),)>, ErrorReport> {
+    let (open, slop) = (OpenIndex::open(index)?, slop.unsigned_abs());
+    let rows = bm25::phrases::rows(&open, phrase.as_bytes(), slop)?;
+    Ok(TableIterator::new(
+        rows.into_iter().map(|tid| (place_of(tid),)),
+    ))
 }
 
 #[pg_extern(sql = false, strict, stable, parallel_restricted)]

@@ -24,6 +24,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | [`analyzer`] | how texts become terms |
 //! | [`roles`] | roles and their rights |
 //! | [`extension`], [`install`] | the extension's objects in the catalogs, and its files |
 //! | [`spi`] | statements, and the tokens of rights that they run through |
@@ -32,6 +33,7 @@
 //! | [`wait`], [`worker`] | waits that can be interrupted, and background workers |
 //! | [`disk_space`] | room for what is about to be written |
 
+pub mod analyzer;
 pub mod calls;
 pub mod compat;
 pub mod cursor;

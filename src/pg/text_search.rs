@@ -17,6 +17,9 @@ use crate::error::Error;
 /// memory. A piece ends at white space if there is some.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// PostgreSQL counts no further (MAXENTRYPOS).
+const MAX_POSITION: u32 = (1 << 14) - 1;
+
 /// `pg_ts_config`, whose header pgrx leaves out.
 const CONFIG_RELATION: pg_sys::Oid = pg_sys::Oid::from_u32(3602);
 /// The number of its column `oid`.
@@ -124,24 +127,38 @@ pub fn make_index_depend_on_config(index: pg_sys::Oid, config: pg_sys::Oid) {
 /// words of more than 2,046 bytes, without the NOTICE that `to_tsvector` gives: a search may parse
 /// the same text many times.
 ///
+/// `f` also gets the position, which PostgreSQL counts up to 16,383. From there on, stop words are
+/// not counted. Returns the number of positions.
+///
 /// # Errors
 /// Those of `f`.
 pub fn each_lexeme<E>(
     config: pg_sys::Oid,
     text: &[u8],
-    mut f: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
+    mut f: impl FnMut(&[u8], u32) -> Result<(), E>,
+) -> Result<u32, E> {
+    let mut before = 0;
     each_piece(text, |piece, memory| {
         let parsed = parse(config, piece, memory);
-        (0..parsed.curwords as usize).try_for_each(|i| {
+        let mut next = before;
+        for i in 0..parsed.curwords as usize {
             // SAFETY: as many words are in `memory`, until it is reset.
-            let word = unsafe {
+            let (word, at) = unsafe {
                 let word = &*parsed.words.add(i);
-                std::slice::from_raw_parts(word.word.cast::<u8>(), usize::from(word.len))
+                let bytes = std::slice::from_raw_parts(word.word.cast(), usize::from(word.len));
+                (bytes, u32::from(word.pos.pos))
             };
-            f(word)
-        })
-    })
+            let position = match at {
+                MAX_POSITION.. => next,
+                at => before + at.saturating_sub(1),
+            };
+            next = next.max(position + 1);
+            f(word, position)?;
+        }
+        before = next.max(before + parsed.pos.unsigned_abs());
+        Ok(())
+    })?;
+    Ok(before)
 }
 
 /// Calls `f` with each piece of a text, and a memory context that is reset before the next piece.

@@ -11,12 +11,14 @@ use std::{
 
 use pgrx::pg_sys;
 use rag_pages::memory::{OutOfMemory, Reserve, append, push, with_room};
-use rag_words::{Analysis, Kind, Purpose, Splitter, Token, Weight, fold_accents};
+use rag_words::{Kind, Purpose, Splitter, Token, Weight, fold_accents};
 
 use super::{
     memory::{OwnedContext, with_error_reserve},
     text_search::{each_lexeme, each_piece},
 };
+
+pub use super::analyzer::{Analyzer, Occurrence};
 
 /// Longer words are left out (MAXSTRLEN of `parsetext`).
 const MAX_WORD_BYTES: usize = 2047;
@@ -29,45 +31,7 @@ const ENTRY_BYTES: usize = 96;
 /// `pg_catalog.default`, whose types of words [`token_type`] knows.
 const DEFAULT_PARSER: u32 = 3722;
 
-/// How texts become terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Analyzer {
-    /// The text search configuration, whose dictionaries are asked.
-    pub config: pg_sys::Oid,
-    pub analysis: Analysis,
-    pub folds_accents: bool,
-}
-
-impl Analyzer {
-    /// Returns this with another configuration.
-    pub fn with_config(self, config: pg_sys::Oid) -> Self {
-        Self { config, ..self }
-    }
-
-    /// Returns true if terms have weights, because some are parts of compounds.
-    pub fn has_parts(self) -> bool {
-        self.analysis != Analysis::Exact
-    }
-
-    /// Calls `f` with each term of a text, in the order of the text. Stop words are left out.
-    ///
-    /// # Errors
-    /// Those of `f`, or memory runs out.
-    pub fn each_term(
-        self,
-        text: &[u8],
-        purpose: Purpose,
-        mut f: impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
-    ) -> Result<(), OutOfMemory> {
-        if self.has_parts() || self.folds_accents {
-            Words::new(self).each_term(text, purpose, f)
-        } else {
-            each_lexeme(self.config, text, |lexeme| f(lexeme, Weight::Whole))
-        }
-    }
-}
-
-/// Does what [`Analyzer::each_term`] does, for a configuration that does not change meanwhile.
+/// Does what [`Analyzer::each_occurrence`] does, for a configuration that does not change meanwhile.
 /// Dictionaries are asked once for each word.
 ///
 /// Some dictionaries read several words at once, as a thesaurus does. A piece of a text with such
@@ -81,7 +45,9 @@ pub struct Words {
     known_lexemes: usize,
     known_bytes: usize,
     /// The words of the piece at hand.
-    found: Vec<(Found, Weight)>,
+    found: Vec<FoundWord>,
+    /// Number of positions of the pieces before, and of the piece at hand.
+    positions: (u32, u32),
     /// Key of a word: its type, and its bytes.
     key: Vec<u8>,
     /// A dictionary wants several words at once.
@@ -89,13 +55,23 @@ pub struct Words {
 }
 
 /// Where the lexemes of a word are.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Lexemes {
     start: usize,
     end: usize,
+    /// No dictionary knows the word, so that `to_tsvector` does not count it.
+    is_unknown: bool,
 }
 
-/// A word of the piece at hand.
+/// A word of the piece at hand, and where in it.
+struct FoundWord {
+    found: Found,
+    weight: Weight,
+    position: u32,
+    places: u32,
+}
+
+/// What is known of a word.
 #[derive(Clone, Copy)]
 enum Found {
     /// What the dictionaries made of it.
@@ -126,22 +102,25 @@ impl Words {
             known_lexemes: 0,
             known_bytes: 0,
             found: vec![],
+            positions: (0, 0),
             key: vec![],
             has_phrases: false,
         }
     }
 
-    /// Calls `f` with each term of a text. See [`Analyzer::each_term`].
+    /// Calls `f` with each term of a text. See [`Analyzer::each_occurrence`].
     ///
     /// # Errors
     /// Those of `f`, or memory runs out.
-    pub fn each_term(
+    pub fn each_occurrence(
         &mut self,
         text: &[u8],
         purpose: Purpose,
-        mut f: impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+        mut f: impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
+        self.positions = (0, 0);
         each_piece(text, |piece, memory| {
+            self.positions = (self.positions.0 + self.positions.1, 0);
             if !self.has_phrases {
                 match self.read(piece, purpose, memory) {
                     Ok(()) => return self.found(&mut f),
@@ -157,18 +136,27 @@ impl Words {
 
     fn found(
         &self,
-        f: &mut impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+        f: &mut impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        self.found.iter().try_for_each(|(found, weight)| {
-            let of = match found {
+        self.found.iter().try_for_each(|word| {
+            let mut f = |term: &[u8]| {
+                f(Occurrence {
+                    term,
+                    weight: word.weight,
+                    position: Some(self.positions.0 + word.position),
+                    places: word.places,
+                })
+            };
+            let of = match word.found {
                 Found::Lexemes(of) => of,
-                Found::Token(number) => {
-                    return f(self.splitter.token(*number).text.as_bytes(), *weight);
-                }
+                Found::Token(number) => return f(self.splitter.token(number).text.as_bytes()),
             };
             let lexemes = &self.lexemes[of.start..of.end];
+            if lexemes.is_empty() && word.places == 1 {
+                return f(&[]);
+            }
             let mut each = lexemes.split_inclusive(|byte| *byte == 0);
-            each.try_for_each(|lexeme| f(&lexeme[..lexeme.len() - 1], *weight))
+            each.try_for_each(|lexeme| f(&lexeme[..lexeme.len() - 1]))
         })
     }
 
@@ -178,16 +166,25 @@ impl Words {
         &mut self,
         piece: &[u8],
         purpose: Purpose,
-        f: &mut impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+        f: &mut impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
         let (config, folds) = (self.analyzer.config, self.analyzer.folds_accents);
-        let mut lexemes_of = |text: &[u8], weight| {
-            each_lexeme(config, text, |lexeme| match std::str::from_utf8(lexeme) {
-                Ok(lexeme) if folds => f(fold_accents(lexeme).as_bytes(), weight),
-                _ => f(lexeme, weight),
+        let before = self.positions.0;
+        let mut lexemes_of = |text: &[u8], weight, is_counted: bool| {
+            each_lexeme(config, text, |lexeme, position| {
+                let folded = match std::str::from_utf8(lexeme) {
+                    Ok(lexeme) if folds => Some(fold_accents(lexeme)),
+                    _ => None,
+                };
+                f(Occurrence {
+                    term: folded.as_deref().map_or(lexeme, str::as_bytes),
+                    weight,
+                    position: is_counted.then_some(before + position),
+                    places: 1,
+                })
             })
         };
-        lexemes_of(piece, Weight::Whole)?;
+        self.positions.1 = lexemes_of(piece, Weight::Whole, true)?;
         if !self.is_split() {
             return Ok(());
         }
@@ -195,7 +192,10 @@ impl Words {
         let compounds = self.splitter.iter().filter(|token| token.is_compound);
         compounds
             .filter(|token| !token.is_stem)
-            .try_for_each(|token| lexemes_of(token.text.as_bytes(), token.weight))
+            .try_for_each(|token| {
+                // the parser counts compounds otherwise
+                lexemes_of(token.text.as_bytes(), token.weight, false).map(drop)
+            })
     }
 
     /// Returns true if this module finds the words itself.
@@ -220,6 +220,7 @@ impl Words {
         let splitter = std::mem::take(&mut self.splitter);
         // SAFETY: as above.
         let done = unsafe { with_error_reserve(memory, || self.look_up(&splitter)) };
+        self.positions.1 = splitter.positions();
         self.splitter = splitter;
         done
     }
@@ -233,7 +234,7 @@ impl Words {
         let config = unsafe { &*raw::lookup_ts_config_cache(self.analyzer.config) };
         for (number, token) in splitter.iter().enumerate() {
             match token_type(token.kind) {
-                None => push(&mut self.found, (Found::Token(number), token.weight))?,
+                None => self.add(Found::Token(number), token)?,
                 // SAFETY: the caller's promise.
                 Some(kind) => unsafe { self.look_up_token(config, kind, token)? },
             }
@@ -249,22 +250,29 @@ impl Words {
         kind: c_int,
         token: Token<'_>,
     ) -> Result<(), Stop> {
-        if kind >= config.lenmap {
-            return Ok(());
+        let mut lexemes = Lexemes::default();
+        if kind < config.lenmap {
+            // SAFETY: the map has `lenmap` entries.
+            let dictionaries = unsafe { &*config.map.add(kind as usize) };
+            // SAFETY: the caller's promise.
+            lexemes = unsafe { self.lexemes_of(kind, token.text.as_bytes(), dictionaries)? };
         }
-        // SAFETY: the map has `lenmap` entries.
-        let dictionaries = unsafe { &*config.map.add(kind as usize) };
-        if dictionaries.len == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller's promise.
-        let lexemes = unsafe { self.lexemes_of(kind, token.text.as_bytes(), dictionaries)? };
         let found = &self.lexemes[lexemes.start..lexemes.end];
         let is_same = found.strip_suffix(&[0]) == Some(token.text.as_bytes());
-        if !(token.is_stem && is_same) {
-            push(&mut self.found, (Found::Lexemes(lexemes), token.weight))?;
+        if !token.is_stem || !(is_same || found.is_empty()) {
+            self.add(Found::Lexemes(lexemes), token)?;
         }
         Ok(())
+    }
+
+    fn add(&mut self, found: Found, token: Token<'_>) -> Result<(), OutOfMemory> {
+        let word = FoundWord {
+            found,
+            weight: token.weight,
+            position: token.position,
+            places: token.places,
+        };
+        push(&mut self.found, word)
     }
 
     /// Does what `parsetext` does.
@@ -305,7 +313,17 @@ impl Words {
                 if dictionaries.len > 0 {
                     let word = std::slice::from_raw_parts(word.cast::<u8>(), bytes as usize);
                     let lexemes = self.lexemes_of(kind, word, dictionaries)?;
-                    push(&mut self.found, (Found::Lexemes(lexemes), Weight::Whole))?;
+                    if lexemes.is_unknown {
+                        continue;
+                    }
+                    let word = FoundWord {
+                        found: Found::Lexemes(lexemes),
+                        weight: Weight::Whole,
+                        position: self.positions.1,
+                        places: 1,
+                    };
+                    push(&mut self.found, word)?;
+                    self.positions.1 += 1;
                 }
             }
             raw::FunctionCall1Coll(&raw mut (*parser).prsend, none, state);
@@ -329,12 +347,16 @@ impl Words {
         }
         let start = self.lexemes.len();
         // SAFETY: the caller's promise.
-        unsafe { self.ask(word, dictionaries)? };
+        let is_unknown = !unsafe { self.ask(word, dictionaries)? };
         if self.analyzer.folds_accents {
             self.fold(start)?;
         }
         let end = self.lexemes.len();
-        let lexemes = Lexemes { start, end };
+        let lexemes = Lexemes {
+            start,
+            end,
+            is_unknown,
+        };
         self.remember(lexemes)?;
         Ok(lexemes)
     }
@@ -365,7 +387,7 @@ impl Words {
         append(&mut self.lexemes, folded.as_bytes())
     }
 
-    /// Appends the lexemes that the dictionaries make of a word.
+    /// Appends the lexemes that the dictionaries make of a word. Returns false if none knows it.
     ///
     /// # Safety
     /// See [`with_error_reserve`].
@@ -373,7 +395,7 @@ impl Words {
         &mut self,
         word: &[u8],
         dictionaries: &pg_sys::ListDictionary,
-    ) -> Result<(), Stop> {
+    ) -> Result<bool, Stop> {
         let mut word = word;
         // SAFETY: dictionaries read the word, and return lexemes in the current memory context.
         unsafe {
@@ -404,10 +426,10 @@ impl Words {
                     append(&mut self.lexemes, text.to_bytes_with_nul())?;
                     lexeme = lexeme.add(1);
                 }
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 

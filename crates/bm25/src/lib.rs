@@ -45,7 +45,7 @@ pub use info::{Info, info};
 pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
-pub use phrase::{Phrase, PlacePositions, matches_phrase};
+pub use phrase::{MAX_PLACES, Phrase, PlacePositions, matches_phrase};
 pub use score::{Parameters, Scorer, Statistics};
 pub use search::{
     GivenRows, Listing, Scan, SegmentCache, rows_with_phrase, score_rows, statistics, terms_in_row,

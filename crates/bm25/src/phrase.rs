@@ -17,6 +17,10 @@ use rag_pages::{
 
 use crate::terms::Terms;
 
+/// Longer phrases are not meant to be searched for. From here on, two words of a phrase with a slop
+/// may be at one position.
+pub const MAX_PLACES: usize = 1000;
+
 /// The positions that the words of a place have in a document.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacePositions<'a> {
@@ -95,6 +99,9 @@ impl<'a> Sloppy<'a> {
         chosen.sort_unstable();
         if chosen.windows(2).all(|pair| pair[0] != pair[1]) {
             return true;
+        }
+        if chosen.len() > MAX_PLACES {
+            return true; // what follows would need too deep a stack
         }
         // who has which position: augmenting paths
         let mut taken: Vec<(u32, usize)> = vec![];
@@ -176,7 +183,8 @@ impl Phrase {
     }
 
     /// Adds a word that covers some places from `offset` on. An empty word stands for one that is
-    /// in no document: these places may have anything.
+    /// in no document: these places may have anything, unless they are all of a word that covers
+    /// several.
     ///
     /// # Errors
     /// Memory runs out.
@@ -196,7 +204,7 @@ impl Phrase {
     /// Memory runs out.
     pub fn finish(&mut self) -> Result<(), OutOfMemory> {
         self.terms.finish();
-        self.gaps.sort_unstable();
+        self.fill_gaps();
         let mut found = vec![];
         for &(offset, places, start, end) in &self.words {
             let Some(term) = self.terms.number(&self.bytes[start..end]) else {
@@ -221,6 +229,25 @@ impl Phrase {
             push(&mut self.places, place)?;
         }
         Ok(())
+    }
+
+    /// Removes the gaps that are all places of a word.
+    fn fill_gaps(&mut self) {
+        self.gaps.sort_unstable();
+        self.gaps.dedup();
+        let Self { gaps, words, .. } = self;
+        let of_word = |&(offset, places, ..): &(u32, u32, usize, usize)| {
+            let from = gaps.partition_point(|gap| *gap < offset);
+            let end = offset.saturating_add(places);
+            let to = gaps.partition_point(|gap| *gap < end);
+            (places > 1 && to - from == places as usize).then_some(from..to)
+        };
+        let mut is_filled = vec![false; gaps.len()];
+        for filled in words.iter().filter_map(of_word) {
+            is_filled[filled].fill(true);
+        }
+        let mut is_filled = is_filled.into_iter();
+        gaps.retain(|_| is_filled.next() == Some(false));
     }
 
     /// Returns the terms, by whose numbers places know them. They have positions, so that a query

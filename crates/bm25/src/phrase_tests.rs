@@ -136,4 +136,10 @@ fn stop_words_are_places_for_anything() {
         ("method", 4)
     ]));
     assert!(!has(&[("state", 0), ("art", 2), ("method", 3)]));
+    // `AT&T network`: all parts are stop words
+    let words = [("att", 0, 2), ("", 0, 1), ("", 1, 1), ("network", 2, 1)];
+    let phrase = self::phrase(&words, 0);
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    assert!(has(&[("att", 3), ("network", 5)]));
+    assert!(!has(&[("network", 5)]));
 }

@@ -78,19 +78,15 @@ pub fn register(set: &OptionSet) {
             for option in set.options {
                 let (name, description) = (option.name.as_ptr(), option.description.as_ptr());
                 match option.values {
+                    OptionType::Boolean { default } => {
+                        pg_sys::add_bool_reloption(kind, name, description, default, lock);
+                    }
                     OptionType::Integer { default, min, max } => {
                         pg_sys::add_int_reloption(kind, name, description, default, min, max, lock);
                     }
                     OptionType::Real { default, min, max } => {
-                        pg_sys::add_real_reloption(
-                            kind,
-                            name,
-                            description,
-                            default,
-                            min,
-                            max,
-                            lock,
-                        );
+                        let add = pg_sys::add_real_reloption;
+                        add(kind, name, description, default, min, max, lock);
                     }
                     OptionType::Text => {
                         let none = std::ptr::null();
@@ -121,6 +117,7 @@ unsafe extern "C-unwind" fn parse_options<M: AccessMethod>(
             .map(|(number, option)| pg_sys::relopt_parse_elt {
                 optname: option.name.as_ptr(),
                 opttype: match option.values {
+                    OptionType::Boolean { .. } => pg_sys::relopt_type::RELOPT_TYPE_BOOL,
                     OptionType::Integer { .. } => pg_sys::relopt_type::RELOPT_TYPE_INT,
                     OptionType::Real { .. } => pg_sys::relopt_type::RELOPT_TYPE_REAL,
                     OptionType::Text => pg_sys::relopt_type::RELOPT_TYPE_STRING,

@@ -14,6 +14,9 @@ pub struct IndexOption {
 /// The type of an option, its default, and the values that it allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OptionType {
+    Boolean {
+        default: bool,
+    },
     Integer {
         default: i32,
         min: i32,
@@ -66,6 +69,11 @@ impl OptionValues {
 
     fn slot<const N: usize>(&self, number: usize) -> Option<[u8; N]> {
         self.0.get(slot_offset(number)..)?.first_chunk().copied()
+    }
+
+    /// Returns the value of an option that is on or off.
+    pub fn boolean(&self, number: usize) -> Option<bool> {
+        self.slot::<1>(number).map(|[byte]| byte != 0)
     }
 
     /// Returns the value of an option that is an integer.

@@ -43,6 +43,7 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
     let index = input.index();
     let options = Bm25Options::of(index)?;
     let analyzer = options.rules.analyzer()?;
+    let analyzer = analyzer.with_positions(options.has_positions);
     make_index_depend_on_config(index.id(), analyzer.config);
     let hints = BufferHints::default();
     let pages = RelationPages::for_build(*index, &hints);
@@ -89,7 +90,7 @@ fn creation<'a>(options: &Bm25Options, label: &'a [u8]) -> Creation<'a> {
         identity: random_seed(),
         label,
         variant: options.rules.variant(),
-        has_positions: false,
+        has_positions: options.has_positions,
     }
 }
 

@@ -47,7 +47,8 @@ impl OpenedIndex {
     /// # Errors
     /// The text search configuration was dropped or renamed.
     pub fn analyzer(&self) -> Result<Analyzer, Error> {
-        self.rules()?.analyzer()
+        let analyzer = self.rules()?.analyzer()?;
+        Ok(analyzer.with_positions(self.description.has_positions))
     }
 
     /// Returns the same by name.

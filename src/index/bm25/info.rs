@@ -115,7 +115,9 @@ pub fn info(open: &OpenIndex) -> Result<Bm25Info, Error> {
     let blocks = i64::from(pages.block_count());
     let rules = opened.rules()?;
     let has_other_options = !Bm25Options::of(index).is_ok_and(|options| {
-        options.rules == rules && options.parameters == opened.description.parameters
+        options.rules == rules
+            && options.parameters == opened.description.parameters
+            && options.has_positions == opened.description.has_positions
     });
     let has_other_words = rules.config.has_changed_since(&opened.description.label)?;
     Ok(Bm25Info {

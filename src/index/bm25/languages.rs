@@ -88,7 +88,7 @@ pub fn add_terms(
     let (name, config) = config_of(name)?;
     let analyzer = analyzer.with_config(config);
     Ok(terms.add(&marker(name), Weight::Whole).and_then(|()| {
-        analyzer.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight))
+        analyzer.each_occurrence(text, Purpose::Text, |found| terms.add_occurrence(found))
     }))
 }
 
@@ -114,7 +114,7 @@ impl ManyLanguages {
             .entry(name)
             .or_insert_with(|| Words::new(analyzer.with_config(config)));
         Ok(terms.add(&marker(name), Weight::Whole).and_then(|()| {
-            words.each_term(rest, Purpose::Text, |term, weight| terms.add(term, weight))
+            words.each_occurrence(rest, Purpose::Text, |found| terms.add_occurrence(found))
         }))
     }
 }

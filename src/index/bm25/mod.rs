@@ -9,6 +9,7 @@
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
+//! | [`phrases`] | phrases, as texts and as the index has them |
 //! | [`query`], [`ranking`], [`partitions`] | the type of queries, and their statistics |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
@@ -39,6 +40,7 @@ mod opclass;
 mod operators;
 mod options;
 mod partitions;
+pub mod phrases;
 mod predicate;
 mod query;
 pub mod ranking;

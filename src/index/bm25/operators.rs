@@ -79,6 +79,7 @@ fn bm25_has_words(
         config,
         analysis: Analysis::parse(analysis).unwrap_or_default(),
         folds_accents: false,
+        counts_positions: false,
     };
     Ok(!tokens::terms(analyzer, text.as_bytes())?.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `WITH (text_config = ..., analysis = ..., accents = ..., k1 = ..., b = ...)`.
+//! `WITH (text_config = ..., analysis = ..., accents = ..., positions = ..., k1 = ..., b = ...)`.
 
 use rag_bm25::Parameters;
 
@@ -19,6 +19,7 @@ const K1: usize = 1;
 const B: usize = 2;
 const ANALYSIS: usize = 3;
 const ACCENTS: usize = 4;
+const POSITIONS: usize = 5;
 
 const DEFAULT_K1: f64 = 1.2;
 const DEFAULT_B: f64 = 0.75;
@@ -57,6 +58,11 @@ pub static OPTIONS: OptionSet = OptionSet::new(&[
         description: c"Whether words with and without accents are the same: keep or fold",
         values: OptionType::Text,
     },
+    IndexOption {
+        name: c"positions",
+        description: c"Whether the index keeps where in the texts words are, for phrases",
+        values: OptionType::Boolean { default: false },
+    },
 ]);
 
 /// Options of an index.
@@ -64,6 +70,8 @@ pub static OPTIONS: OptionSet = OptionSet::new(&[
 pub struct Bm25Options {
     pub rules: TextRules,
     pub parameters: Parameters,
+    /// The index keeps where in the texts words are.
+    pub has_positions: bool,
 }
 
 impl Bm25Options {
@@ -79,6 +87,7 @@ impl Bm25Options {
                 has_parts: rules.has_parts(),
             },
             rules,
+            has_positions: given.boolean(POSITIONS).unwrap_or(false),
         })
     }
 }

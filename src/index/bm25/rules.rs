@@ -59,6 +59,8 @@ impl TextRules {
         self.analysis != Analysis::Exact
     }
 
+    /// Returns the analyzer, which does not count positions.
+    ///
     /// # Errors
     /// The configuration was dropped or renamed.
     pub fn analyzer(&self) -> Result<Analyzer, Error> {
@@ -66,6 +68,7 @@ impl TextRules {
             config: self.config.find()?,
             analysis: self.analysis,
             folds_accents: self.folds_accents,
+            counts_positions: false,
         })
     }
 }

@@ -11,7 +11,7 @@ use rag_words::{Purpose, Weight};
 use super::languages::{self, ManyLanguages};
 use crate::{
     error::Error,
-    pg::words::{Analyzer, Words},
+    pg::words::{Analyzer, Occurrence, Words},
 };
 
 /// What terms are added to, by the rules of an analyzer.
@@ -23,7 +23,10 @@ pub struct Counted {
 impl Counted {
     pub fn new(analyzer: Analyzer) -> Self {
         Self {
-            terms: Terms::new(),
+            terms: match analyzer.counts_positions {
+                true => Terms::with_positions(),
+                false => Terms::new(),
+            },
             has_parts: analyzer.has_parts(),
         }
     }
@@ -35,6 +38,24 @@ impl Counted {
             self.terms.add_halves(term, weight as u32)
         } else {
             self.terms.add(term)
+        }
+    }
+
+    /// Adds a term at its position. A stop word is left out.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn add_occurrence(&mut self, occurrence: Occurrence<'_>) -> Result<(), OutOfMemory> {
+        let Occurrence {
+            term,
+            weight,
+            position,
+            ..
+        } = occurrence;
+        if self.has_parts {
+            self.terms.add_halves_at(term, weight as u32, position)
+        } else {
+            self.terms.add_at(term, position)
         }
     }
 
@@ -64,7 +85,7 @@ pub fn terms(analyzer: Analyzer, text: &[u8]) -> Result<Terms, Error> {
         if languages::is_auto(analyzer) {
             languages::add_terms(terms, analyzer, text)
         } else {
-            Ok(analyzer.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight)))
+            Ok(analyzer.each_occurrence(text, Purpose::Text, |found| terms.add_occurrence(found)))
         }
     })?;
     Ok(collected.document())
@@ -112,7 +133,7 @@ impl ManyTexts {
         let (Self::OneLanguage(analyzer, _) | Self::ManyLanguages(analyzer, _)) = *self;
         let collected = collect(analyzer, |terms| match self {
             Self::OneLanguage(_, words) => {
-                Ok(words.each_term(text, Purpose::Text, |term, weight| terms.add(term, weight)))
+                Ok(words.each_occurrence(text, Purpose::Text, |found| terms.add_occurrence(found)))
             }
             Self::ManyLanguages(analyzer, words) => words.add_terms(terms, *analyzer, text),
         })?;

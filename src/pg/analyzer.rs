@@ -1,0 +1,92 @@
+//! How texts become terms.
+
+use pgrx::pg_sys;
+use rag_pages::memory::OutOfMemory;
+use rag_words::{Analysis, Purpose, Weight};
+
+use super::{text_search::each_lexeme, words::Words};
+
+/// How texts become terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Analyzer {
+    /// The text search configuration, whose dictionaries are asked.
+    pub config: pg_sys::Oid,
+    pub analysis: Analysis,
+    pub folds_accents: bool,
+    /// Positions are wanted. They are the same in all ways to read a text.
+    pub counts_positions: bool,
+}
+
+/// A term of a text, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Occurrence<'a> {
+    /// Empty for a word that is not in the index, such as a stop word.
+    pub term: &'a [u8],
+    pub weight: Weight,
+    /// Which word of the text it is, from 0 on: see [`rag_words::Token::position`]. The analysis `exact`
+    /// counts words as `to_tsvector` does. `None` for the compounds of a text in which PostgreSQL's
+    /// parser counts.
+    pub position: Option<u32>,
+    /// Number of words that it consists of.
+    pub places: u32,
+}
+
+impl Analyzer {
+    /// Returns this with or without positions.
+    pub fn with_positions(self, counts_positions: bool) -> Self {
+        Self {
+            counts_positions,
+            ..self
+        }
+    }
+
+    /// Returns this with another configuration.
+    pub fn with_config(self, config: pg_sys::Oid) -> Self {
+        Self { config, ..self }
+    }
+
+    /// Returns true if terms have weights, because some are parts of compounds.
+    pub fn has_parts(self) -> bool {
+        self.analysis != Analysis::Exact
+    }
+
+    /// Calls `f` with each term of a text, in the order of the text. Stop words are left out.
+    ///
+    /// # Errors
+    /// Those of `f`, or memory runs out.
+    pub fn each_term(
+        self,
+        text: &[u8],
+        purpose: Purpose,
+        mut f: impl FnMut(&[u8], Weight) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        self.each_occurrence(text, purpose, |found| match found.term {
+            [] => Ok(()),
+            term => f(term, found.weight),
+        })
+    }
+
+    /// Calls `f` with each term of a text and its position, and with stop words.
+    ///
+    /// # Errors
+    /// Those of `f`, or memory runs out.
+    pub fn each_occurrence(
+        self,
+        text: &[u8],
+        purpose: Purpose,
+        mut f: impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        if self.has_parts() || self.folds_accents || self.counts_positions {
+            return Words::new(self).each_occurrence(text, purpose, f);
+        }
+        let each = |term: &[u8], position| {
+            f(Occurrence {
+                term,
+                weight: Weight::Whole,
+                position: Some(position),
+                places: 1,
+            })
+        };
+        each_lexeme(self.config, text, each).map(drop)
+    }
+}
