@@ -15,8 +15,11 @@ ROUNDS = 7
 
 
 def options(analysis):
-    """An installed version without analyses has one that is like `exact`."""
-    return "" if analysis == "none" else f", analysis = '{analysis}'"
+    """An installed version without analyses has one that is like `exact`. `words+positions` is an
+    index with positions."""
+    name, _, positions = analysis.partition("+")
+    chosen = "" if name == "none" else f", analysis = '{name}'"
+    return chosen + (", positions = on" if positions else "")
 
 
 def fill(connection, texts):
@@ -95,7 +98,7 @@ def prose_costs(connection):
     names = {}
     for analysis in ANALYSES:
         seconds, size = build(connection, analysis)
-        name = names[analysis] = f"t_{analysis}"
+        name = names[analysis] = "t_" + analysis.replace("+", "_")
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM t ORDER BY id")
         connection.execute(f"CREATE INDEX {name}_body ON {name} USING rag_bm25 (body) "
             f"WITH (text_config = 'english'{options(analysis)})")

@@ -23,9 +23,9 @@ pub struct Occurrence<'a> {
     /// Empty for a word that is not in the index, such as a stop word.
     pub term: &'a [u8],
     pub weight: Weight,
-    /// Which word of the text it is, from 0 on: see [`rag_words::Token::position`]. The analysis `exact`
-    /// counts words as `to_tsvector` does. `None` for the compounds of a text in which PostgreSQL's
-    /// parser counts.
+    /// Which word of the text it is, from 0 on: see [`rag_words::Token::position`]. The analysis
+    /// `exact` counts words as `to_tsvector` does. `None` for the compounds of a text in which
+    /// PostgreSQL's parser counts.
     pub position: Option<u32>,
     /// Number of words that it consists of.
     pub places: u32,

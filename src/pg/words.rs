@@ -31,8 +31,8 @@ const ENTRY_BYTES: usize = 96;
 /// `pg_catalog.default`, whose types of words [`token_type`] knows.
 const DEFAULT_PARSER: u32 = 3722;
 
-/// Does what [`Analyzer::each_occurrence`] does, for a configuration that does not change meanwhile.
-/// Dictionaries are asked once for each word.
+/// Does what [`Analyzer::each_occurrence`] does, for a configuration that does not change
+/// meanwhile. Dictionaries are asked once for each word.
 ///
 /// Some dictionaries read several words at once, as a thesaurus does. A piece of a text with such
 /// words has those that PostgreSQL's parser finds, together with compounds and their parts.

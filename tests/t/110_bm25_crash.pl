@@ -19,7 +19,8 @@ $node->safe_psql(
 # -- builds
 # ----------------------------------------
 
-my $create = "CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'simple')";
+my $create =
+  "CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'simple', positions = on)";
 $node->safe_psql('postgres', "BEGIN; $create; ROLLBACK");
 my $session = start_sql($node, "BEGIN; $create; SELECT pg_sleep(1000)");
 my $sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";

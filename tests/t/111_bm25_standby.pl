@@ -47,7 +47,8 @@ sub is_equal
 
 my @steps = (
 	'an empty index' =>
-	  "CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'simple')",
+	  "CREATE INDEX t_body ON t USING rag_bm25 (body)
+		WITH (text_config = 'simple', positions = on)",
 	'pending rows' => 'SELECT setseed(0.2); INSERT INTO t SELECT i, i % 7, sentence(30)
 			FROM generate_series(1, 300) i',
 	'a spill' => 'SELECT setseed(0.3); INSERT INTO t SELECT i, i % 7, sentence(30)

@@ -14,7 +14,8 @@ $node->safe_psql(
 		INSERT INTO t SELECT i, sentence(60) FROM generate_series(1, 12000) i"
 );
 my $witness = witness($node);
-my $create = "CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'english')";
+my $create =
+  "CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'english', positions = on)";
 
 # Starts a statement and waits until the session works on it.
 sub start_work

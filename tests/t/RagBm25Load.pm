@@ -55,7 +55,8 @@ sub test_under_load
 		"CREATE TABLE t (id int PRIMARY KEY, kind int, body text); CREATE SEQUENCE t_id;
 		SELECT setseed(0.2); INSERT INTO t SELECT nextval('t_id'), i % 7, sentence(40)
 		FROM generate_series(1, 2000) i;
-		CREATE INDEX t_body ON t USING rag_bm25 (body) WITH (text_config = 'simple')");
+		CREATE INDEX t_body ON t USING rag_bm25 (body)
+			WITH (text_config = 'simple', positions = on)");
 
 	# everything that an owner does with a table
 	run_load(

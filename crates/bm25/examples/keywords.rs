@@ -1,7 +1,8 @@
 //! Measures builds and searches over pages in memory.
 //!
 //! ```text
-//! keywords [DOCUMENTS [WORDS]]   random words with the frequencies of texts (Zipf): figures
+//! keywords [DOCUMENTS [WORDS [positions]]]
+//!                                random words with the frequencies of texts (Zipf): figures
 //!                                only compare one version of this crate with another
 //! keywords DOCUMENTS QUERIES     files in the format of benches/tantivy, to compare with tantivy
 //! ```
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rag_bm25::{Builder, Creation, Parameters, SegmentCache, Terms, info, insert, merge_all, top};
 use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages};
-use support::{Random, random_terms, row, terms_of};
+use support::{Random, fill, random_terms, row, terms_of};
 
 /// Number of different words.
 const WORDS: usize = 500_000;
@@ -30,11 +31,13 @@ const INSERTS: usize = 50_000;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |place: usize| arguments.get(place).map(|number| number.parse::<u32>());
+    let has_positions = arguments.get(2).is_some_and(|third| third == "positions");
     let (texts, queries) = match (number(0), number(1)) {
         (Some(Err(_)), _) => read(&arguments[0], &arguments[1]),
         (documents, length) => random(
             documents.map_or(200_000, Result::unwrap),
             length.map_or(100, Result::unwrap) as usize,
+            has_positions,
         ),
     };
     let documents = texts.len() as u32;
@@ -45,7 +48,7 @@ fn main() {
         identity: 1,
         label: b"",
         variant: 0,
-        has_positions: false,
+        has_positions,
     };
     let start = Instant::now();
     let mut builder = Builder::new(&pages, &creation, 1 << 30);
@@ -98,12 +101,16 @@ fn main() {
     println!("merge {:?}", start.elapsed());
 }
 
-fn random(documents: u32, length: usize) -> (Vec<Terms>, Vec<Terms>) {
+fn random(documents: u32, length: usize, has_positions: bool) -> (Vec<Terms>, Vec<Terms>) {
     let mut random = Random(1);
     let texts = (0..documents)
         .map(|_| {
             let length = length / 2 + random.below(length);
-            random_terms(&mut random, length, WORDS)
+            let terms = match has_positions {
+                true => Terms::with_positions(),
+                false => Terms::new(),
+            };
+            fill(terms, &mut random, length, WORDS)
         })
         .collect();
     let queries = (0..QUERIES)

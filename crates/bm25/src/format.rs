@@ -196,8 +196,8 @@ pub const PENDING_ROOM: usize = CONTENT_BYTES - size_of::<PendingBytes>();
 /// frequency, 2 for a length. The terms themselves are at the end.
 ///
 /// In a record with positions they come last: for each term their number, the first, and the
-/// differences less 1, in 7 bits a byte. If the positions of a term do not fit into a record, further
-/// records have the term with frequency 0 and further positions.
+/// differences less 1, in 7 bits a byte. If the positions of a term do not fit into a record,
+/// further records have the term with frequency 0 and further positions.
 #[repr(C)]
 pub struct RecordBytes {
     /// The heap row.

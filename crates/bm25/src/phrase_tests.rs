@@ -1,5 +1,7 @@
 //! Phrases, compared with all ways to choose words.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -74,9 +76,11 @@ proptest! {
             .into_iter()
             .map(|(offset, positions)| (offset, positions.into_iter().collect()))
             .collect();
-        let given: Vec<_> = places.iter().map(|(o, positions)| (*o, positions.as_slice())).collect();
+        let given = places.iter().map(|(offset, positions)| (*offset, positions.as_slice()));
+        let given: Vec<_> = given.collect();
         // Places with one offset and slop 0 share a position. `Phrase` makes them one place.
-        prop_assume!(slop > 0 || given.iter().all(|a| given.iter().filter(|b| a.0 == b.0).count() == 1));
+        let offsets: BTreeSet<u32> = given.iter().map(|(offset, _)| *offset).collect();
+        prop_assume!(slop > 0 || offsets.len() == given.len());
         prop_assert_eq!(matches(&given, slop), is_there(&places, &mut vec![], slop));
     }
 }

@@ -61,8 +61,8 @@ impl Splitter {
         self.len() == 0
     }
 
-    /// Returns the number of words that are counted by [`Token::position`]. It is the same for texts
-    /// and queries.
+    /// Returns the number of words that [`Token::position`] counts. It is the same for texts and
+    /// queries.
     pub fn positions(&self) -> u32 {
         self.tokens.positions()
     }

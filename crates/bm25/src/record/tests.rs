@@ -112,7 +112,10 @@ proptest! {
 
     #[test]
     fn wrong_bytes_are_no_record_or_a_harmless_one(
-        bytes in prop::collection::vec(prop_oneof![Just(0), Just(1), Just(255), any::<u8>()], 0..200),
+        bytes in prop::collection::vec(
+            prop_oneof![Just(0), Just(1), Just(255), any::<u8>()],
+            0..200,
+        ),
         size in 0..200_u16,
         terms in 0..12_u16,
     ) {

@@ -35,11 +35,14 @@ impl Random {
 
 /// Returns terms of a document or query: `length` of `words` words.
 pub fn random_terms(random: &mut Random, length: usize, words: usize) -> Terms {
-    let mut terms = Terms::new();
-    for _ in 0..length {
-        terms
-            .add(format!("w{}", random.word(words)).as_bytes())
-            .unwrap();
+    fill(Terms::new(), random, length, words)
+}
+
+/// Adds words to terms, which may have positions.
+pub fn fill(mut terms: Terms, random: &mut Random, length: usize, words: usize) -> Terms {
+    for at in 0..length as u32 {
+        let word = format!("w{}", random.word(words));
+        terms.add_at(word.as_bytes(), Some(at)).unwrap();
     }
     terms.finish();
     terms
