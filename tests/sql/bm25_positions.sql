@@ -145,5 +145,6 @@ SELECT count(*) AS rows, count(*) FILTER (WHERE rag_internal.bm25_has_phrase(
     WHERE n.id % 10 = 0;
 SELECT * FROM rag_check_index('noise_body');
 
-DROP TABLE noise, said CASCADE;
+DROP TABLE noise, said;
+DROP VIEW asked;
 DROP FUNCTION random_text, found;

@@ -131,7 +131,9 @@ impl Terms {
     ) -> Result<(), OutOfMemory> {
         let length = self.length;
         self.push(term, halves, at.unwrap_or(NOWHERE))?;
-        self.length = length + u64::from(halves / 2);
+        if !term.is_empty() {
+            self.length = length + u64::from(halves / 2);
+        }
         Ok(())
     }
 
@@ -327,6 +329,7 @@ mod tests {
             ("d", 1),
             ("e", 2),
             ("e", 2),
+            ("", 2),
         ];
         for (term, halves) in added {
             terms.add_halves(term.as_bytes(), halves).unwrap();
