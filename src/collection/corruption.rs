@@ -17,6 +17,7 @@ use super::damage::{self, sentence};
 use crate::{
     catalog::{collections::Collection, damaged_relations::DamagedRelation, partitions::Partition},
     error::{Cause, Error},
+    index::am::collected::write_collected,
     pg::{
         lock::WriterLock,
         lookup::{self, try_lock_relation},
@@ -96,8 +97,8 @@ fn remedy(collection: &Collection) -> String {
     )
 }
 
-/// Runs a write in a subtransaction. If it finds a corrupted index, rebuilds the index and runs the
-/// write again.
+/// Runs a write in a subtransaction, and writes to the indexes what it has inserted. If it finds a
+/// corrupted index, rebuilds the index and runs the write again.
 ///
 /// # Errors
 /// The write fails. If an index could not be rebuilt, the error names the collection.
@@ -105,7 +106,12 @@ pub fn write_with_repair<R>(
     collection: &Collection,
     mut write: impl FnMut() -> Result<R, Error>,
 ) -> Result<R, Error> {
-    match subtransaction(&mut write) {
+    let written = subtransaction(|| {
+        let written = write()?;
+        write_collected()?;
+        Ok(written)
+    });
+    match written {
         Err(error) if error.is(Cause::Corrupt) => {
             let repaired = subtransaction(|| repair(collection, &error, WriterLock::SkipIfBusy))
                 .unwrap_or(false);

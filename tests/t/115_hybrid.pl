@@ -265,21 +265,29 @@ $node->restart;
 my $index = sql(q{SELECT indexrelid::regclass FROM pg_index
 	JOIN pg_class AS i ON i.oid = indexrelid JOIN pg_am AS a ON a.oid = i.relam
 	WHERE indrelid = 'rag_internal.rag_kb_big'::regclass AND a.amname = 'rag_bm25'});
-my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$index')");
 my $fusion = q{SELECT regexp_replace(s.detail, '; candidates.*', '')
 	FROM probe AS p, LATERAL rag_explain_search(p.query, 'big', query_embedding => p.vector) AS s
 	WHERE s.step = 'fusion' ORDER BY p.id};
 my $by_index = sql($fusion);
-sql('CHECKPOINT');
-$node->stop;
-open my $file, '+<:raw', $path or die "$path: $!";
-for my $block (0 .. (-s $path) / 8192 - 1)
+
+# Damages the pages of the index from one on.
+sub damage_from
 {
-	seek $file, $block * 8192 + 100, 0;
-	print $file 'damaged ' x 500;
+	my ($first) = @_;
+	my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$index')");
+	sql('CHECKPOINT');
+	$node->stop;
+	open my $file, '+<:raw', $path or die "$path: $!";
+	for my $block ($first .. (-s $path) / 8192 - 1)
+	{
+		seek $file, $block * 8192 + 100, 0;
+		print $file 'damaged ' x 500;
+	}
+	close $file;
+	$node->start;
+	return;
 }
-close $file;
-$node->start;
+damage_from(0);
 ($rc, $out, $err) = $node->psql('postgres', q{SELECT count(*), count(keyword_score)
 	FROM rag_search('last document', 'big')});
 is($out, '5|5', 'with a corrupted keyword index words are searched for in the table');
@@ -290,5 +298,10 @@ is(sql(q{SELECT state FROM rag_collection_status('big')}), 'damaged', 'the statu
 sql(q{SELECT success FROM rag_add_document('A document later.', 'after', collection => 'big')});
 is(sql(q{SELECT uri FROM rag_search('later', 'big', 1, 'keyword')}),
 	'after', 'a write rebuilds the index');
+damage_from(1);
+sql(q{BEGIN; SELECT success FROM rag_add_document('The last but one.', 'one', collection => 'big');
+	SELECT success FROM rag_add_document('The very last.', 'two', collection => 'big'); COMMIT});
+is(sql(q{SELECT count(*) FROM rag_search('very but one', 'big', 10, 'keyword')
+	WHERE uri IN ('one', 'two')}), '2', 'it does so if only other pages than the first are damaged');
 
 done_testing();

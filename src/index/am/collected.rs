@@ -188,13 +188,14 @@ fn too_large(batches: &[Batch]) -> Option<pg_sys::Oid> {
 /// # Errors
 /// The index is corrupted. Memory runs out. Writing has failed before in this transaction.
 pub fn write(index: pg_sys::Oid) -> Result<(), Error> {
-    let find = |batches: &Vec<Batch>| {
-        let is_due = |batch: &Batch| batch.rows.as_ref().is_none_or(|rows| !rows.is_empty());
-        let mut all = batches.iter();
-        all.position(|batch| batch.index == index && is_due(batch))
+    let is_due = |batch: &Batch| {
+        let has_rows = batch.rows.as_ref().is_none_or(|rows| !rows.is_empty());
+        batch.index == index && has_rows
     };
-    while let Some(place) = BATCHES.with_borrow(find) {
-        write_batch(place)?;
+    for place in 0..BATCHES.with_borrow(Vec::len) {
+        if BATCHES.with_borrow(|batches| is_due(&batches[place])) {
+            write_batch(place)?;
+        }
     }
     Ok(())
 }
@@ -232,7 +233,13 @@ fn write_batch(place: usize) -> Result<(), Error> {
             batch.has_written,
         )
     });
-    let mut rows = rows.ok_or_else(|| failed_before(index))?;
+    let Some(mut rows) = rows else {
+        return if is_replaced(index, file) {
+            Ok(()) // it was filled again, with the rows that there were
+        } else {
+            Err(failed_before(index))
+        };
+    };
     let has_written = has_written | write_rows(index, file, rows.as_mut(), has_written)?;
     BATCHES.with_borrow_mut(|batches| {
         batches[place].rows = Some(rows);
@@ -271,6 +278,13 @@ fn write_rows(
         }
     }
     Ok(false) // it has been filled again, with the rows that there were
+}
+
+/// Returns true if an index does not have a file any more.
+fn is_replaced(index: pg_sys::Oid, file: FileId) -> bool {
+    let lock = pg_sys::RowExclusiveLock;
+    let open = table_of(index).and_then(|table| LockedIndex::open_for(index, table, lock));
+    open.is_none_or(|relations| relations.index().file_id() != file)
 }
 
 /// An error in a subtransaction that has been rolled back. The rows before it would be missing in

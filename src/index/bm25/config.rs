@@ -60,10 +60,11 @@ impl ConfigName {
     /// Reads a label of [`label`](Self::label).
     pub fn of_label(label: &[u8]) -> Option<Self> {
         let mut parts = label.splitn(3, |byte| *byte == 0);
-        Some(Self {
+        let config = Self {
             schema: CString::new(parts.next()?).ok()?,
             name: CString::new(parts.next()?).ok()?,
-        })
+        };
+        parts.next().is_none_or(is_digest).then_some(config)
     }
 
     /// Returns the bytes that an index file stores.
@@ -114,6 +115,10 @@ impl ConfigName {
     fn missing(&self) -> Error {
         Error::undefined(format!("text search configuration {self} does not exist"))
     }
+}
+
+fn is_digest(bytes: &[u8]) -> bool {
+    bytes.len() == DIGEST_DIGITS && bytes.iter().all(u8::is_ascii_hexdigit)
 }
 
 impl std::fmt::Display for ConfigName {
