@@ -30,7 +30,7 @@ mod write;
 mod tests;
 
 use super::{
-    layout::{ByteReader, u16_at, u32_at},
+    layout::{ByteReader, put_varint, u16_at, u32_at},
     postings::Place,
 };
 
@@ -67,14 +67,19 @@ impl PositionsPlace {
             }
             Self::At(place) => {
                 bytes.push(AT);
-                write_place(*place, bytes);
+                put_varint(bytes, place.block);
+                bytes.extend_from_slice(&place.offset.to_le_bytes());
             }
         }
     }
 
     pub fn read(reader: &mut ByteReader<'_>) -> Option<Self> {
         match reader.byte()? {
-            AT => read_place(reader.take(PLACE_BYTES)?).map(Self::At),
+            AT => {
+                let block = reader.varint()?;
+                let offset = u16_at(reader.take(2)?, 0)?;
+                Some(Self::At(Place { block, offset }))
+            }
             len => {
                 let mut bytes = [0; INLINE_BYTES];
                 let list = reader.take(usize::from(len))?;
