@@ -26,7 +26,8 @@ CREATE INDEX said_body ON said USING rag_bm25 (body)
 SELECT text_config, analysis, positions, hint FROM rag_bm25_info('said_body');
 
 -- the rows with a phrase, by the index, and by the texts
-CREATE FUNCTION found(index regclass, phrase text, slop int DEFAULT 0, OUT ids text, OUT agree boolean)
+CREATE FUNCTION found(index regclass, phrase text, slop int DEFAULT 0,
+    OUT ids text, OUT agree boolean)
 LANGUAGE plpgsql AS $$
 DECLARE
     by_texts text;
@@ -81,10 +82,12 @@ SELECT * FROM rag_check_index('said_body');
 
 -- texts with more words than a tsvector has positions, and than a page has room for
 INSERT INTO said VALUES (100, repeat('log of the day ', 20000) || 'and the write ahead');
-SELECT (found('said_body', 'day and the write ahead')).*, (found('said_exact', 'day and the write')).*;
+SELECT (found('said_body', 'day and the write ahead')).*,
+    (found('said_exact', 'day and the write')).*;
 SELECT (found('said_body', 'day the write')).*, (found('said_exact', 'day write')).*;
 SELECT rag_bm25_merge('said_body'), rag_bm25_merge('said_exact');
-SELECT (found('said_body', 'day and the write ahead')).*, (found('said_exact', 'day and the write')).*;
+SELECT (found('said_body', 'day and the write ahead')).*,
+    (found('said_exact', 'day and the write')).*;
 SELECT count(*) AS problems FROM unnest('{said_body,said_code,said_auto,said_exact}'::regclass[]) i,
     rag_check_index(i);
 
