@@ -302,6 +302,6 @@ damage_from(1);
 sql(q{BEGIN; SELECT success FROM rag_add_document('The last but one.', 'one', collection => 'big');
 	SELECT success FROM rag_add_document('The very last.', 'two', collection => 'big'); COMMIT});
 is(sql(q{SELECT count(*) FROM rag_search('very but one', 'big', 10, 'keyword')
-	WHERE uri IN ('one', 'two')}), '2', 'it does so if only other pages than the first are damaged');
+	WHERE uri IN ('one', 'two')}), '2', 'also if only other pages than the first are damaged');
 
 done_testing();
