@@ -50,7 +50,7 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
         owner.execute_returning(
             "SELECT document_id::text FROM rag.documents
              WHERE collection = $1 AND document_id = ANY ($2) ORDER BY document_id LIMIT 1",
-            &[collection.name.as_str().into(), ids.into()],
+            &[collection.name.as_str().into(), ids],
             |row| row.required::<String>("document_id"),
         )
     })?;
