@@ -122,7 +122,8 @@ impl ReusePages for Interleaved<'_> {
 /// Returns the terms of a document that takes about so many bytes.
 fn terms_of(id: u64, bytes: usize) -> Terms {
     let mut words = vec!["all".to_string(), own_word(id)];
-    words.extend((0..bytes / 16).map(|i| format!("word{:06}", i * 7 + id as usize)));
+    // a word of 10 bytes, 6 that belong to it, and 3 of positions
+    words.extend((0..bytes / 19).map(|i| format!("word{:06}", i * 7 + id as usize)));
     terms(&words)
 }
 
