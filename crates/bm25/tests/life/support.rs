@@ -7,8 +7,8 @@ use std::{
 };
 
 use rag_bm25::{
-    Creation, Parameters, Phrase, Scan, SegmentCache, Terms, check, cleanup, create, info, insert,
-    merge_all, remove, rows_with_phrase, top,
+    Creation, Parameters, Phrase, Scan, SegmentCache, Terms, check, cleanup, create, describe,
+    info, insert, merge_all, remove, rows_with_phrase, top,
 };
 use rag_pages::{
     Block, IndexError, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid,
@@ -49,6 +49,16 @@ pub fn terms(words: &[String]) -> Terms {
     let mut terms = Terms::with_positions();
     for (at, word) in (0..).zip(words) {
         terms.add_at(word.as_bytes(), Some(at)).unwrap();
+    }
+    terms.finish();
+    terms
+}
+
+/// Returns terms without positions.
+fn terms_alone(words: &[String]) -> Terms {
+    let mut terms = Terms::new();
+    for word in words {
+        terms.add(word.as_bytes()).unwrap();
     }
     terms.finish();
     terms
@@ -198,7 +208,11 @@ pub fn verify_crash(image: &MemoryPages, model: &Model, random: &mut Random, whe
 
 pub fn insert_into(pages: &impl ReusePages, model: &mut Model) -> Result<(), IndexError> {
     let (row, id) = model.new_document();
-    insert(pages, row, &terms(&words(id)))?;
+    let terms = match describe(pages)?.has_positions {
+        true => terms(&words(id)),
+        false => terms_alone(&words(id)),
+    };
+    insert(pages, row, &terms)?;
     model.live.insert(row, id);
     Ok(())
 }
