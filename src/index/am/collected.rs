@@ -93,8 +93,10 @@ impl Inserters {
 struct Batch {
     index: pg_sys::Oid,
     file: FileId,
-    /// `None` while they are being written, or if they could not be.
+    /// `None` while they are being written, or if an ERROR ended that.
     rows: Option<Box<dyn CollectedRows>>,
+    /// They could not be written.
+    has_failed: bool,
     /// Others have been written in this transaction.
     has_written: bool,
 }
@@ -142,6 +144,7 @@ pub fn add<R: CollectedRows>(
                 index: index.id(),
                 file: index.file_id(),
                 rows: Some(Box::new(new())),
+                has_failed: false,
                 has_written: false,
             });
             batches.len() - 1
@@ -163,7 +166,8 @@ fn place_of<R: CollectedRows>(
     is_present: impl Fn(&R) -> bool,
 ) -> Option<usize> {
     batches.iter().rposition(|batch| {
-        let rows = batch.rows.as_deref().filter(|_| batch.index == index.id());
+        let is_of = batch.index == index.id() && !batch.has_failed;
+        let rows = batch.rows.as_deref().filter(|_| is_of);
         let rows = rows.and_then(|rows| (rows as &dyn Any).downcast_ref::<R>());
         rows.is_some_and(&is_present)
     })
@@ -177,7 +181,10 @@ fn rows_at<R: CollectedRows>(batches: &mut [Batch], place: usize) -> Option<&mut
 /// Returns the index with the most rows, if all of them take too much memory.
 fn too_large(batches: &[Batch]) -> Option<pg_sys::Oid> {
     let limit = (maintenance_work_mem() / 2).min(MAX_BYTES);
-    let bytes = |batch: &Batch| batch.rows.as_ref().map_or(0, |rows| rows.bytes());
+    let bytes = |batch: &Batch| match &batch.rows {
+        Some(rows) if !batch.has_failed => rows.bytes(),
+        _ => 0,
+    };
     let all: usize = batches.iter().map(bytes).sum();
     let largest = batches.iter().max_by_key(|batch| bytes(batch));
     largest.filter(|_| all > limit).map(|batch| batch.index)
@@ -190,7 +197,7 @@ fn too_large(batches: &[Batch]) -> Option<pg_sys::Oid> {
 pub fn write(index: pg_sys::Oid) -> Result<(), Error> {
     let is_due = |batch: &Batch| {
         let has_rows = batch.rows.as_ref().is_none_or(|rows| !rows.is_empty());
-        batch.index == index && has_rows
+        batch.index == index && (has_rows || batch.has_failed)
     };
     for place in 0..BATCHES.with_borrow(Vec::len) {
         if BATCHES.with_borrow(|batches| is_due(&batches[place])) {
@@ -224,28 +231,31 @@ fn forget(_end: TransactionEnd) {
 }
 
 fn write_batch(place: usize) -> Result<(), Error> {
-    let (index, file, rows, has_written) = BATCHES.with_borrow_mut(|batches| {
+    let (index, file, rows, has_written, has_failed) = BATCHES.with_borrow_mut(|batches| {
         let batch = &mut batches[place];
         (
             batch.index,
             batch.file,
             batch.rows.take(),
             batch.has_written,
+            batch.has_failed,
         )
     });
-    let Some(mut rows) = rows else {
-        return if is_replaced(index, file) {
-            Ok(()) // it was filled again, with the rows that there were
-        } else {
-            Err(failed_before(index))
-        };
+    let mut rows = rows.ok_or_else(|| failed_before(index))?;
+    let written = if has_failed {
+        require_replaced(index, file, rows.as_ref())
+    } else {
+        write_rows(index, file, rows.as_mut(), has_written)
     };
-    let has_written = has_written | write_rows(index, file, rows.as_mut(), has_written)?;
     BATCHES.with_borrow_mut(|batches| {
-        batches[place].rows = Some(rows);
-        batches[place].has_written = has_written;
+        let batch = &mut batches[place];
+        batch.rows = Some(rows);
+        match &written {
+            Ok(is_written) => batch.has_written |= is_written,
+            Err(_) => batch.has_failed = true,
+        }
     });
-    Ok(())
+    written.map(drop)
 }
 
 /// Writes rows to their index. Returns false if there is nothing to write.
@@ -258,6 +268,34 @@ fn write_rows(
     if rows.is_empty() {
         return Ok(false);
     }
+    let Some(relations) = index_of(index, file, rows)? else {
+        return Ok(false);
+    };
+    relations.index().check_readers();
+    rows.write(&relations, has_written)?;
+    Ok(true)
+}
+
+/// Checks that rows which could not be written are in their index, because it was filled again.
+/// Returns false.
+fn require_replaced(
+    index: pg_sys::Oid,
+    file: FileId,
+    rows: &dyn CollectedRows,
+) -> Result<bool, Error> {
+    match index_of(index, file, rows)? {
+        Some(_) => Err(failed_before(index)),
+        None => Ok(false),
+    }
+}
+
+/// Returns the index that has the contents that rows are for. If there is none, it was dropped, or
+/// filled again with the rows that there were.
+fn index_of(
+    index: pg_sys::Oid,
+    file: FileId,
+    rows: &dyn CollectedRows,
+) -> Result<Option<LockedIndex>, Error> {
     // An extension that rewrites a table may have given the file to another index.
     let by_file = std::iter::once_with(|| relation_with_file(file));
     for index in std::iter::once(Some(index)).chain(by_file) {
@@ -272,19 +310,10 @@ fn write_rows(
         let index = relations.index();
         let is_same = index.file_id() == file && !index.has_new_file();
         if is_same || rows.are_of(index)? {
-            index.check_readers();
-            rows.write(&relations, has_written)?;
-            return Ok(true);
+            return Ok(Some(relations));
         }
     }
-    Ok(false) // it has been filled again, with the rows that there were
-}
-
-/// Returns true if an index does not have a file any more.
-fn is_replaced(index: pg_sys::Oid, file: FileId) -> bool {
-    let lock = pg_sys::RowExclusiveLock;
-    let open = table_of(index).and_then(|table| LockedIndex::open_for(index, table, lock));
-    open.is_none_or(|relations| relations.index().file_id() != file)
+    Ok(None)
 }
 
 /// An error in a subtransaction that has been rolled back. The rows before it would be missing in
