@@ -1,4 +1,5 @@
 //! Rows in the order of their distance, after an index has returned some of them.
+#![allow(clippy::unwrap_used)] // all is test
 
 use rag_ann::ranked::RankedRows;
 use rag_pages::Tid;

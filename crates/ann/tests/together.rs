@@ -1,4 +1,5 @@
 //! Vectors that are inserted together, in groups.
+#![allow(clippy::expect_used)] // all is test
 
 use std::collections::HashSet;
 
