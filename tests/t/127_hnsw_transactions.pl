@@ -125,7 +125,7 @@ is( run_sql(
 	SELECT count(*) FROM (SELECT FROM gone ORDER BY v <-> far(1) LIMIT 10) x")->{out},
 	'0', 'tables that are dropped or emptied');
 
-# -- an index that is created empty learns its centre, whoever fills it
+# -- the centroid of an index that was created empty, which is learned from what is inserted
 # ----------------------------------------
 
 for my $rows (100, 3000, 40000)
