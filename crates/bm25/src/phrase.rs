@@ -4,7 +4,9 @@
 //! a word of each place, and all these words are moved by the same number of positions. With a
 //! *slop* they may be moved by different numbers, which differ by at most as much. So a slop of 1
 //! allows a word between two others, and one of 2 allows them in the other order. No two words of
-//! a phrase are at one position. This is what Lucene documents for its `PhraseQuery`.
+//! a phrase are at one position. This is what Lucene documents for its `PhraseQuery`. With
+//! a slop, words of a phrase of more than 8 words may be at one position, and a phrase of more than
+//! 32 words has no slop.
 //!
 //! A place has several words if any of them will do: the stems of a word in several languages, or a
 //! compound beside its part. The whole of a compound covers several places. A document that has the
@@ -17,9 +19,13 @@ use rag_pages::{
 
 use crate::terms::Terms;
 
-/// Longer phrases are not meant to be searched for. From here on, two words of a phrase with a slop
-/// may be at one position.
+/// Longer phrases are not meant to be searched for.
 pub const MAX_PLACES: usize = 1000;
+/// A longer phrase has no slop. Words that repeat could be at so many positions that it takes hours
+/// to try them, and nothing can cancel that.
+const MAX_NEAR: usize = 32;
+/// Two words of a longer phrase with a slop may be at one position, for the same reason.
+const MAX_DISTINCT: usize = 8;
 
 /// The positions that the words of a place have in a document.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +55,7 @@ pub fn matches_phrase(places: &[PlacePositions<'_>], slop: u32) -> bool {
     let Some(rarest) = places.iter().min_by_key(|place| place.positions.len()) else {
         return false;
     };
-    if slop > 0 {
+    if slop > 0 && places.len() <= MAX_NEAR {
         return Sloppy::new(places, slop).any();
     }
     let mut moved = (0..rarest.positions.len()).filter_map(|number| rarest.moved(number));
@@ -94,14 +100,14 @@ impl<'a> Sloppy<'a> {
 
     /// Returns true if the places can have different positions, which are moved by `most` at most.
     fn has_distinct(&self, most: i64) -> bool {
+        if self.places.len() > MAX_DISTINCT {
+            return true;
+        }
         let first = |number: usize| self.places[number].positions.get(self.first[number]);
         let mut chosen: Vec<_> = (0..self.places.len()).map(first).collect();
         chosen.sort_unstable();
         if chosen.windows(2).all(|pair| pair[0] != pair[1]) {
             return true;
-        }
-        if chosen.len() > MAX_PLACES {
-            return true; // what follows would need too deep a stack
         }
         // who has which position: augmenting paths
         let mut taken: Vec<(u32, usize)> = vec![];

@@ -147,3 +147,21 @@ fn stop_words_are_places_for_anything() {
     assert!(has(&[("att", 3), ("network", 5)]));
     assert!(!has(&[("network", 5)]));
 }
+
+#[test]
+fn words_that_repeat_take_no_time() {
+    let text: Vec<u32> = (0..10_000).collect();
+    let repeated = |words: u32| (0..words).map(|offset| (offset, text.as_slice()));
+    // each word is in the way of the others
+    let here: Vec<_> = (0..8).map(|_| (0, text.as_slice())).collect();
+    assert!(matches(&here, 7));
+    assert!(!matches(&here, 6));
+    for words in [8, 9, 32, 33, 1000] {
+        assert!(matches(&repeated(words).collect::<Vec<_>>(), 1000));
+    }
+    let other = [(1000, [7_u32].as_slice())];
+    assert!(!matches(
+        &repeated(1000).chain(other).collect::<Vec<_>>(),
+        1000
+    ));
+}
