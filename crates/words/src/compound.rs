@@ -150,15 +150,18 @@ impl Compound {
             position,
             places,
             is_compound: leaves.len() > 1,
+            is_needed: true,
             joined: &mut self.joined,
             tokens,
         };
         if let (Some(leaf), 1..) = (leaves.first(), self.suffix) {
             let end = leaf.end + self.suffix;
             writer.push(&text[leaf.start..end], Kind::Mixed, Weight::Whole)?;
+            writer.is_needed = false;
             writer.push(&text[leaf.start..leaf.end], Kind::Ascii, Weight::Part)?;
         } else {
             writer.group(&leaves, Weight::Whole)?;
+            writer.is_needed = false;
             writer.parts(&leaves, Level::Begin)?;
         }
         self.leaves = leaves;
@@ -176,6 +179,8 @@ struct Writer<'w> {
     position: u32,
     places: u32,
     is_compound: bool,
+    /// The whole is being written.
+    is_needed: bool,
     joined: &'w mut String,
     tokens: &'w mut Tokens,
 }
@@ -308,6 +313,7 @@ impl Writer<'_> {
     fn push_part(&mut self, text: &str, kind: Kind) -> Result<(), OutOfMemory> {
         self.tokens.push(Token {
             is_compound: true,
+            is_needed: false,
             ..self.token(text, kind, Weight::Part)
         })
     }
@@ -315,6 +321,7 @@ impl Writer<'_> {
     fn push_stem(&mut self, text: &str) -> Result<(), OutOfMemory> {
         self.tokens.push(Token {
             is_stem: true,
+            is_needed: false,
             ..self.token(text, letters_kind(text), Weight::Part)
         })
     }
@@ -330,6 +337,7 @@ impl Writer<'_> {
             weight,
             is_compound: self.is_compound,
             is_stem: false,
+            is_needed: self.is_needed,
             at: self.at,
             position: self.position,
             places: self.places,

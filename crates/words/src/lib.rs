@@ -22,10 +22,12 @@
 //! | [`compound`] | a compound and its parts |
 //! | [`unspaced`] | scripts that have no blanks between words |
 //! | [`tokens`] | what was found |
+//! | [`query`] | the query language |
 
 mod class;
 mod compound;
 mod normal;
+pub mod query;
 mod splitter;
 mod tokens;
 mod unspaced;

@@ -98,6 +98,7 @@ impl Splitter {
                 weight: Weight::Whole,
                 is_compound: false,
                 is_stem: false,
+                is_needed: true,
                 at,
                 position,
                 places: 1,

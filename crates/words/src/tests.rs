@@ -167,3 +167,24 @@ fn words_are_counted() {
         assert_eq!(positions(text), expected);
     }
 }
+
+#[test]
+fn the_needed_tokens_make_up_a_text() {
+    for (text, expected) in [
+        ("the write-ahead log", "the writeahead log"),
+        ("E-117 v2.11.3 C++", "e117 v2.11.3 c++"),
+        ("2.11.3 1,234", "2.11.3 1234"),
+        ("db.session.commit()", "dbsessioncommit"),
+        ("水漏れ 水", "水漏 漏れ 水"),
+        ("데이터", "데이 이터"),
+        ("รั่ว", "รั่ว"),
+    ] {
+        for analysis in [Analysis::Words, Analysis::Code] {
+            let mut splitter = Splitter::default();
+            splitter.split(text, analysis, Purpose::Text).unwrap();
+            let needed = splitter.iter().filter(|token| token.is_needed);
+            let needed: Vec<_> = needed.map(|token| token.text.to_lowercase()).collect();
+            assert_eq!(needed.join(" "), expected, "{text}");
+        }
+    }
+}

@@ -45,6 +45,9 @@ pub struct Token<'a> {
     pub is_compound: bool,
     /// Only what dictionaries make of it counts, if that is not the token before.
     pub is_stem: bool,
+    /// The text is made up of these: a text that has all of them has the words of this one. The
+    /// others are parts of them, or other divisions of the same letters.
+    pub is_needed: bool,
     /// Where it begins in the normalized text, in bytes.
     pub at: usize,
     /// Which word of the text it is, from 0 on, where each part of a compound that is not divided
@@ -66,6 +69,7 @@ struct Entry {
     weight: Weight,
     is_compound: bool,
     is_stem: bool,
+    is_needed: bool,
 }
 
 /// The tokens of a text, in its order.
@@ -117,6 +121,7 @@ impl Tokens {
             weight: token.weight,
             is_compound: token.is_compound,
             is_stem: token.is_stem,
+            is_needed: token.is_needed,
         };
         push(&mut self.entries, entry)
     }
@@ -130,6 +135,7 @@ impl Tokens {
             weight: entry.weight,
             is_compound: entry.is_compound,
             is_stem: entry.is_stem,
+            is_needed: entry.is_needed,
             at: entry.at as usize,
             position: entry.position,
             places: entry.places,

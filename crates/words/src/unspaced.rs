@@ -46,6 +46,7 @@ pub fn pairs(
                 weight,
                 is_compound: true,
                 is_stem: false,
+                is_needed: weight == Weight::Whole,
                 at: at + start,
                 position: position + 1 - places,
                 places,
@@ -114,6 +115,8 @@ impl Southeast {
                     weight,
                     is_compound: true,
                     is_stem: false,
+                    // a model divides a word otherwise in another sentence
+                    is_needed: kind == Kind::Term || count == 1,
                     at: at + start,
                     position,
                     places,
