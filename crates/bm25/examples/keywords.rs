@@ -17,7 +17,10 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use rag_bm25::{Builder, Creation, Parameters, SegmentCache, Terms, info, insert, merge_all, top};
+use rag_bm25::{
+    Builder, Condition, CountedPattern, Creation, Match, Parameters, Pattern, Query, SegmentCache,
+    Terms, Typo, info, insert, merge_all, top,
+};
 use rag_pages::{MemoryPages, PAGE_BYTES, ReadPages};
 use support::{Random, fill, random_terms, row, terms_of};
 
@@ -84,6 +87,19 @@ fn main() {
         );
     }
 
+    for (name, queries) in clauses(&queries) {
+        let mut times = vec![];
+        for query in &queries {
+            let start = Instant::now();
+            // the lists of the last query are kept
+            top(&pages, &SegmentCache::default(), query, None, 10).unwrap();
+            times.push(start.elapsed());
+        }
+        times.sort();
+        let at = |share: f64| times[(times.len() as f64 * share) as usize].as_secs_f64() * 1e3;
+        println!("{name}: p50 {:.3} ms, p90 {:.3} ms", at(0.5), at(0.9));
+    }
+
     let start = Instant::now();
     let mut slowest = Duration::ZERO;
     for (number, terms) in (documents..).zip(texts.iter().take(INSERTS)) {
@@ -99,6 +115,65 @@ fn main() {
     let start = Instant::now();
     merge_all(&pages).unwrap();
     println!("merge {:?}", start.elapsed());
+}
+
+/// Returns queries with clauses, made of queries without.
+fn clauses(queries: &[Terms]) -> Vec<(&'static str, Vec<Query>)> {
+    let words = |query: &Terms| -> Vec<Vec<u8>> {
+        let terms = query.iter().map(|(term, _)| term.to_vec());
+        terms.collect()
+    };
+    let patterns = |of: &dyn Fn(&[u8]) -> Pattern| -> Vec<Query> {
+        let pattern = |query: &Terms| CountedPattern {
+            pattern: of(&words(query)[0]),
+            weight: 1,
+        };
+        let queries = queries.iter().take(200);
+        queries
+            .map(|query| Query {
+                patterns: vec![pattern(query)],
+                ..Query::default()
+            })
+            .collect()
+    };
+    let conditions = |required: bool| -> Vec<Query> {
+        let queries = queries.iter().filter(|query| query.len() > 2).take(200);
+        queries
+            .map(|query| Query {
+                terms: query.clone(),
+                condition: Some(Condition {
+                    required: match required {
+                        true => vec![Match::Term(0), Match::Term(1)],
+                        false => vec![],
+                    },
+                    excluded: vec![Match::Term(2)],
+                }),
+                ..Query::default()
+            })
+            .collect()
+    };
+    let typo = |word: &[u8], edits| {
+        let word = String::from_utf8_lossy(word).into_owned() + "x";
+        Pattern::Typo(Typo::new(&word, edits).unwrap())
+    };
+    vec![
+        (
+            "words, lists not kept",
+            queries.iter().cloned().map(Query::from).collect(),
+        ),
+        (
+            "prefix, a letter less",
+            patterns(&|word| Pattern::Prefix(word[..word.len().max(3) - 1].to_vec())),
+        ),
+        (
+            "prefix of 3 letters",
+            patterns(&|word| Pattern::Prefix(word[..word.len().min(3)].to_vec())),
+        ),
+        ("typo of 1 edit", patterns(&|word| typo(word, 1))),
+        ("typo of 2 edits", patterns(&|word| typo(word, 2))),
+        ("two required, one excluded", conditions(true)),
+        ("one excluded", conditions(false)),
+    ]
 }
 
 fn random(documents: u32, length: usize, has_positions: bool) -> (Vec<Terms>, Vec<Terms>) {

@@ -3,8 +3,8 @@
 //! `src/index/bm25/README.md` describes the structure, the pages, the locks, and what a crash
 //! leaves. The modules:
 //!
-//! * [`terms`] the terms of a document or a query, [`norm`] lengths in one byte, [`score`] BM25,
-//!   [`phrase`] phrases and nearness
+//! * [`terms`] the terms of a document or a query, [`query`] patterns of terms and conditions,
+//!   [`norm`] lengths in one byte, [`score`] BM25, [`phrase`] phrases and nearness
 //! * [`segment`] an inverted index on pages, written once; [`search`] what answers a query
 //! * [`format`] every field of the other pages, [`meta`] the meta page, [`list`] and [`entry`] what
 //!   it leads to, [`pending`] and [`record`] documents that are not in a segment yet,
@@ -31,6 +31,7 @@ mod norm;
 mod owner;
 mod pending;
 mod phrase;
+mod query;
 mod record;
 mod score;
 mod search;
@@ -46,10 +47,13 @@ pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
 pub use phrase::{MAX_PLACES, Phrase, PlacePositions, matches_phrase};
+pub use query::{
+    Condition, CountedPattern, Match, NumberedPhrase, Pattern, Query, QueryRef, Typo, auto_edits,
+};
 pub use score::{Parameters, Scorer, Statistics};
 pub use search::{
-    GivenRows, Listing, Scan, SegmentCache, rows_with_phrase, score_rows, statistics, terms_in_row,
-    top,
+    GivenRows, Listing, NearTerm, Scan, SegmentCache, near_terms, rows_that_may_hold,
+    rows_with_phrase, score_rows, statistics, terms_in_row, top,
 };
 pub use terms::Terms;
 pub use vacuum::{Removal, cleanup, remove};

@@ -6,6 +6,7 @@
 
 use crate::{
     norm,
+    query::{Condition, NumberedPhrase, Query, QueryRef},
     terms::{PART, Terms},
 };
 
@@ -38,21 +39,23 @@ pub struct Statistics {
     pub documents: u64,
     /// Sum of their lengths in terms, as [`norm`] stores them.
     pub length: u64,
-    /// Number of documents with each term of the query, in the order of [`Terms::iter`].
+    /// Number of documents with each term and pattern of the query, by their numbers.
     pub frequencies: Vec<u64>,
 }
 
 impl Statistics {
     /// Counts a document as an index does: one without terms does not count.
-    pub fn count(&mut self, query: &Terms, document: &Terms) {
-        self.frequencies.resize(query.len(), 0);
+    pub fn count<'q>(&mut self, query: impl Into<QueryRef<'q>>, document: &Terms) {
+        let query = query.into();
+        self.frequencies.resize(query.count(), 0);
         if document.is_empty() {
             return;
         }
         self.documents += 1;
         self.length += u64::from(norm::decode(norm::encode(document.length())));
-        for (found, (term, _)) in self.frequencies.iter_mut().zip(query.iter()) {
-            *found += u64::from(document.frequency(term) > 0);
+        let in_document = query.frequencies_in(document, false);
+        for (found, frequency) in self.frequencies.iter_mut().zip(in_document) {
+            *found += u64::from(frequency > 0);
         }
     }
 
@@ -197,11 +200,17 @@ pub struct Scorer {
     damping: [f32; 256],
     /// Units per 1.
     scale: f64,
-    query: Terms,
+    has_parts: bool,
+    query: Query,
 }
 
 impl Scorer {
-    pub fn new(parameters: Parameters, statistics: &Statistics, query: &Terms) -> Self {
+    pub fn new<'q>(
+        parameters: Parameters,
+        statistics: &Statistics,
+        query: impl Into<QueryRef<'q>>,
+    ) -> Self {
+        let query = query.into();
         let documents = statistics.documents as f64;
         let average = if statistics.length == 0 {
             1.0
@@ -210,10 +219,12 @@ impl Scorer {
         };
         let Parameters { k1, b, has_parts } = parameters;
         let per_word = if has_parts { 2.0 } else { 1.0 };
-        let limits: Vec<f64> = query
-            .iter()
+        let terms = query.terms.iter().map(|(_, repeated)| repeated);
+        let patterns = query.patterns.iter().map(|counted| counted.weight);
+        let limits: Vec<f64> = terms
+            .chain(patterns)
             .enumerate()
-            .map(|(term, (_, repeated))| {
+            .map(|(term, repeated)| {
                 let found = statistics.frequencies.get(term).copied().unwrap_or(0) as f64;
                 let found = found.min(documents);
                 let rarity = (1.0 + (documents - found + 0.5) / (found + 0.5)).ln();
@@ -243,11 +254,12 @@ impl Scorer {
             weights,
             damping,
             scale: f64::from(scale),
-            query: query.clone(),
+            has_parts,
+            query: query.to_owned(),
         }
     }
 
-    /// Returns what a term of the query adds. Terms are counted in the order of [`Terms::iter`].
+    /// Returns what a term or a pattern of the query adds, by its number.
     pub fn term(&self, number: usize) -> TermScores<'_> {
         TermScores {
             weight: self.weights[number],
@@ -255,27 +267,67 @@ impl Scorer {
         }
     }
 
+    /// Returns true if a term or a pattern, by its number, counts.
+    #[inline]
+    pub fn counts(&self, number: usize) -> bool {
+        self.query.as_ref().counts(number)
+    }
+
+    /// Returns what documents must satisfy.
+    pub fn condition(&self) -> Option<&Condition> {
+        self.query.condition.as_ref()
+    }
+
     /// Returns the score of a number of units.
     pub fn score_of(&self, units: u32) -> f64 {
         f64::from(units) / self.scale
     }
 
-    /// Returns the units of a document with these terms.
-    pub fn units_of(&self, document: &Terms) -> u32 {
+    /// Returns the units of a document with these terms, 0 if it does not match. `has_phrase` tells
+    /// which phrases it has; without it, all that are not certain to be there or not do not count.
+    pub fn units_of(
+        &self,
+        document: &Terms,
+        has_phrase: Option<&dyn Fn(&NumberedPhrase) -> bool>,
+    ) -> u32 {
+        let query = self.query.as_ref();
+        let frequencies = query.frequencies_in(document, self.has_parts);
+        if let Some(condition) = query.condition {
+            let has = |term: u32| {
+                frequencies
+                    .get(term as usize)
+                    .is_some_and(|found| *found > 0)
+            };
+            let holds = match has_phrase {
+                Some(has_phrase) => condition.holds(&has, has_phrase),
+                None => condition.may_hold(&has),
+            };
+            if !holds {
+                return 0;
+            }
+        }
         let norm = norm::encode(document.length());
-        self.query
+        frequencies
             .iter()
             .enumerate()
-            .map(|(number, (term, _))| match document.frequency(term) {
-                0 => 0,
-                frequency => self.term(number).units(frequency, norm),
-            })
+            .filter(|(number, frequency)| **frequency > 0 && query.counts(*number))
+            .map(|(number, frequency)| self.term(number).units(*frequency, norm))
             .fold(0, u32::saturating_add)
     }
 
     /// Returns the score of a document with these terms: what [`crate::Scan`] returns for it.
     pub fn score(&self, document: &Terms) -> f64 {
-        self.score_of(self.units_of(document))
+        self.score_of(self.units_of(document, None))
+    }
+
+    /// Returns the score of a document of which more is known than its terms. See
+    /// [`units_of`](Self::units_of).
+    pub fn score_with(
+        &self,
+        document: &Terms,
+        has_phrase: &dyn Fn(&NumberedPhrase) -> bool,
+    ) -> f64 {
+        self.score_of(self.units_of(document, Some(has_phrase)))
     }
 }
 

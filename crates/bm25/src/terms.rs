@@ -143,11 +143,7 @@ impl Terms {
     pub fn finish_halves(&mut self) {
         self.finish();
         for entry in &mut self.entries {
-            entry.frequency = match entry.frequency {
-                1 => PART,
-                2 | 3 => 1,
-                halves => halves / 2 + 1,
-            };
+            entry.frequency = stored_of(entry.frequency);
         }
     }
 
@@ -253,6 +249,26 @@ impl Terms {
     pub fn number(&self, term: &[u8]) -> Option<usize> {
         let compare = |entry: &TermEntry| self.bytes[entry.start..entry.end].cmp(term);
         self.entries.binary_search_by(compare).ok()
+    }
+}
+
+/// Returns the frequency that an index with parts stores for one in halves.
+pub fn stored_of(halves: u32) -> u32 {
+    match halves {
+        0 => 0,
+        1 => PART,
+        2 | 3 => 1,
+        halves => halves / 2 + 1,
+    }
+}
+
+/// Returns the frequency in halves of one that an index with parts stores.
+pub fn halves_of(stored: u32) -> u32 {
+    match stored {
+        0 => 0,
+        1 => 2,
+        PART => 1,
+        stored => (stored - 1).saturating_mul(2),
     }
 }
 

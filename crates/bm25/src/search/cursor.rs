@@ -14,7 +14,7 @@ use crate::{
         layout::BLOCK,
         positions::TermPositions,
         postings::{PostingsBlock, Skip},
-        reader::{ListBlocks, PostingsList},
+        reader::{ListBlocks, PostingsList, Union},
     },
 };
 
@@ -29,6 +29,8 @@ pub struct TermCursor<'s> {
     documents: u32,
     /// Empty for a list of less than a block.
     skips: &'s [Skip],
+    /// The postings, if they are in memory.
+    union: Option<&'s Union>,
     /// Units that no document of each block exceeds.
     bounds: Vec<u32>,
     /// The block that the cursor is at, and the one that is decoded.
@@ -43,17 +45,24 @@ pub struct TermCursor<'s> {
 
 impl<'s> TermCursor<'s> {
     pub fn new(list: &'s PostingsList, scores: TermScores<'s>) -> Result<Self, OutOfMemory> {
+        let bounds_of = |skips: &[Skip]| {
+            let mut bounds = memory::filled(skips.len(), 0)?;
+            for (bound, skip) in bounds.iter_mut().zip(skips) {
+                *bound = scores.bound(skip.frequency_bound(), skip.min_norm);
+            }
+            Ok(bounds)
+        };
+        let mut in_memory = None;
         let (skips, bounds, block, decoded) = match &list.blocks {
             ListBlocks::Short(block, frequency, norm) => {
                 let bound = scores.bound(*frequency, *norm);
                 (&[][..], vec![bound], block.clone(), 0)
             }
-            ListBlocks::Long(skips) => {
-                let mut bounds = memory::filled(skips.len(), 0)?;
-                for (bound, skip) in bounds.iter_mut().zip(skips) {
-                    *bound = scores.bound(skip.frequency_bound(), skip.min_norm);
-                }
-                (skips.as_slice(), bounds, Box::default(), NONE)
+            ListBlocks::Long(skips) => (skips.as_slice(), bounds_of(skips)?, Box::default(), NONE),
+            ListBlocks::Union(union) => {
+                in_memory = Some(&**union);
+                let bounds = bounds_of(&union.skips)?;
+                (union.skips.as_slice(), bounds, Box::default(), NONE)
             }
         };
         Ok(Self {
@@ -61,6 +70,7 @@ impl<'s> TermCursor<'s> {
             list,
             documents: list.documents,
             skips,
+            union: in_memory,
             bounds,
             current: 0,
             decoded,
@@ -144,9 +154,12 @@ impl<'s> TermCursor<'s> {
             let number = self.current;
             let block = &mut self.block;
             self.decoded = NONE; // if the block is not readable
-            search
-                .segment
-                .read_block(search.pages, skips, documents, number, block)?;
+            match self.union {
+                Some(union) => union.read_block(number, block),
+                None => search
+                    .segment
+                    .read_block(search.pages, skips, documents, number, block)?,
+            }
             self.decoded = number;
             self.at = 0;
         }

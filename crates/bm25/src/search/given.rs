@@ -10,12 +10,14 @@ use rag_pages::{
 
 use super::{
     best::{Best, Found, Hit},
+    checked::SegmentCondition,
     cursor::TermCursor,
     lengths::Lengths,
     opened::OpenedQuery,
     window::SegmentSearch,
 };
 use crate::{
+    query::Condition,
     score::{Scorer, TermScores},
     segment::{layout::DOCUMENTS_PER_PAGE, reader::PostingsList},
 };
@@ -199,6 +201,58 @@ impl GivenDocuments {
         Ok(given)
     }
 
+    /// Returns the documents that satisfy a condition, by which something is required.
+    pub fn matching(
+        pages: &impl ReadPages,
+        opened: &OpenedQuery,
+        scorer: &Scorer,
+        condition: &Condition,
+    ) -> Result<Self, IndexError> {
+        let mut given = Self {
+            pending: opened.pending.holds(condition)?,
+            segments: vec![],
+        };
+        for segment in &opened.segments {
+            pages.check_interrupts();
+            let mut condition =
+                SegmentCondition::new(condition, segment, scorer, opened.has_positions)?;
+            given
+                .segments
+                .push(condition.documents(&segment.search(pages, 0))?);
+        }
+        Ok(given)
+    }
+
+    /// Keeps the documents that satisfy a condition.
+    pub fn retain(
+        &mut self,
+        pages: &impl ReadPages,
+        opened: &OpenedQuery,
+        scorer: &Scorer,
+        condition: &Condition,
+    ) -> Result<(), IndexError> {
+        let holds = opened.pending.holds(condition)?;
+        for (is_given, holds) in self.pending.iter_mut().zip(holds) {
+            *is_given &= holds;
+        }
+        for (segment, documents) in opened.segments.iter().zip(&mut self.segments) {
+            let mut condition =
+                SegmentCondition::new(condition, segment, scorer, opened.has_positions)?;
+            let search = segment.search(pages, 0);
+            let mut kept = 0;
+            for place in 0..documents.len() {
+                if place % CHECKED == 0 {
+                    pages.check_interrupts();
+                }
+                let document = documents[place];
+                documents[kept] = document;
+                kept += usize::from(condition.holds(&search, document)?);
+            }
+            documents.truncate(kept);
+        }
+        Ok(())
+    }
+
     /// Offers all given documents that may be among the best.
     pub fn offer(
         &self,
@@ -210,13 +264,8 @@ impl GivenDocuments {
         let is_given = |document: u32| self.pending.get(document as usize) == Some(&true);
         opened.pending.offer(scorer, is_given, best)?;
         for (part, (segment, documents)) in (1..).zip(opened.segments.iter().zip(&self.segments)) {
-            let search = SegmentSearch {
-                pages,
-                segment: &segment.reader,
-                dead: segment.dead,
-                part,
-            };
-            let lists = segment.lists.iter();
+            let search = segment.search(pages, part);
+            let lists = segment.counted();
             let terms = lists.map(|(term, list)| (list, scorer.term(*term)));
             offer_documents(&search, terms, documents, best)?;
         }

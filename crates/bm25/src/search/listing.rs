@@ -7,15 +7,16 @@
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
+    checked::SegmentCondition,
     cursor::TermCursor,
     lengths::Lengths,
     opened::{OpenedQuery, SegmentCache},
-    window::{SegmentSearch, WINDOW, norms_of_window, place_in},
+    window::{WINDOW, norms_of_window, place_in},
 };
 use crate::{
+    query::QueryRef,
     score::{Scorer, Statistics},
     segment::layout::ROWS_PER_PAGE,
-    terms::Terms,
 };
 
 /// Number of documents that are listed at first, and at most, before they are returned.
@@ -42,12 +43,13 @@ impl Listing {
     ///
     /// # Errors
     /// The index is corrupted, or memory runs out.
-    pub fn begin(
+    pub fn begin<'q>(
         pages: &impl ReadPages,
         cache: &SegmentCache,
-        query: &Terms,
+        query: impl Into<QueryRef<'q>>,
         statistics: Option<&Statistics>,
     ) -> Result<Self, IndexError> {
+        let query = query.into();
         let mut opened = OpenedQuery::read(pages, cache, query)?;
         if let Some(statistics) = statistics {
             opened.statistics = statistics.clone();
@@ -126,14 +128,14 @@ impl Listing {
     /// highest number at the end.
     fn documents(&mut self, pages: &impl ReadPages) -> Result<Vec<(u32, u32)>, IndexError> {
         let segment = &self.opened.segments[self.part - 1];
-        let search = SegmentSearch {
-            pages,
-            segment: &segment.reader,
-            dead: segment.dead,
-            part: self.part as u32,
-        };
+        let search = segment.search(pages, self.part as u32);
+        let has_positions = self.opened.has_positions;
+        let condition = self.scorer.condition();
+        let mut condition = condition
+            .map(|condition| SegmentCondition::new(condition, segment, &self.scorer, has_positions))
+            .transpose()?;
         let mut cursors = vec![];
-        for (term, list) in segment.lists.iter() {
+        for (term, list) in segment.counted() {
             let cursor = TermCursor::new(list, self.scorer.term(*term));
             cursors.push(cursor.map_err(IndexError::of_memory)?);
         }
@@ -164,7 +166,13 @@ impl Listing {
             }
             for (document, units) in (start..).zip(units.iter_mut()) {
                 let units = std::mem::take(units);
-                if units > 0 && !lengths.is_dead(&search, document)? {
+                let is_found = units > 0
+                    && !lengths.is_dead(&search, document)?
+                    && match &mut condition {
+                        Some(condition) => condition.holds(&search, document)?,
+                        None => true,
+                    };
+                if is_found {
                     push(&mut found, (document, units)).map_err(IndexError::of_memory)?;
                 }
             }

@@ -3,50 +3,59 @@
 //! | file | contents |
 //! |---|---|
 //! | [`opened`] | the parts of an index that a query reads, as at one moment |
-//! | [`window`] | finds the best documents of a segment |
+//! | [`pending`] | the pending documents that it is about |
+//! | [`union`] | the postings of several terms together |
+//! | [`window`], [`candidates`] | find the best documents of a segment |
 //! | [`given`] | finds the best of given documents |
+//! | [`checked`] | finds the documents that satisfy a condition |
+//! | [`rows`] | the scores of given rows |
 //! | [`cursor`] | moves along the postings of a term |
 //! | [`whole`] | postings of a rare term, which are read before |
 //! | [`lengths`] | lengths of documents |
+//! | [`near`] | terms that are spelled almost like a word |
 //! | [`listing`] | all documents that match, without ranking them |
 //! | [`phrases`] | documents with a phrase |
 //! | [`best`] | the best documents so far |
 
 mod best;
+mod candidates;
+mod checked;
 mod cursor;
 mod given;
 mod lengths;
 mod listing;
+mod near;
 mod opened;
+mod pending;
 mod phrases;
+mod rows;
+mod union;
 mod whole;
 mod window;
 
 use rag_pages::{
     IndexError, ReadPages, Tid,
-    memory::{self, OutOfMemory, append, push},
+    memory::{OutOfMemory, append, push},
 };
 
 use self::{
     best::{Best, Found, Hit},
-    cursor::TermCursor,
+    checked::SegmentCondition,
     given::GivenDocuments,
     opened::OpenedQuery,
-    window::{SegmentSearch, Windows},
+    window::Windows,
 };
 use crate::{
+    query::QueryRef,
     score::{Scorer, Statistics},
-    segment::{
-        layout::DOCUMENTS_PER_PAGE,
-        reader::{DocumentWindow, SegmentReader},
-    },
-    terms::Terms,
 };
 
 pub use given::GivenRows;
 pub use listing::Listing;
+pub use near::{NearTerm, near_terms};
 pub use opened::SegmentCache;
 pub use phrases::rows_with_phrase;
+pub use rows::{rows_that_may_hold, score_rows, terms_in_row};
 
 /// Number of documents that a search finds at first. Most queries want ten rows, and one or two of
 /// these may be invisible.
@@ -63,22 +72,22 @@ const GROWTH: usize = 4;
 ///
 /// # Errors
 /// The index is corrupted, or memory runs out.
-pub fn statistics(
+pub fn statistics<'q>(
     pages: &impl ReadPages,
     cache: &SegmentCache,
-    query: &Terms,
+    query: impl Into<QueryRef<'q>>,
 ) -> Result<Statistics, IndexError> {
-    Ok(OpenedQuery::read(pages, cache, query)?.statistics)
+    Ok(OpenedQuery::read(pages, cache, query.into())?.statistics)
 }
 
 /// Returns the `k` best rows for a query with their scores, the best first.
 ///
 /// # Errors
 /// The index is corrupted, or memory runs out.
-pub fn top(
+pub fn top<'q>(
     pages: &impl ReadPages,
     cache: &SegmentCache,
-    query: &Terms,
+    query: impl Into<QueryRef<'q>>,
     statistics: Option<&Statistics>,
     k: usize,
 ) -> Result<Vec<(Tid, f64)>, IndexError> {
@@ -123,13 +132,14 @@ impl Scan {
     ///
     /// # Errors
     /// The index is corrupted, or memory runs out.
-    pub fn begin(
+    pub fn begin<'q>(
         pages: &impl ReadPages,
         cache: &SegmentCache,
-        query: &Terms,
+        query: impl Into<QueryRef<'q>>,
         statistics: Option<&Statistics>,
         memory: usize,
     ) -> Result<Self, IndexError> {
+        let query = query.into();
         let mut opened = OpenedQuery::read(pages, cache, query)?;
         if let Some(statistics) = statistics {
             opened.statistics = statistics.clone();
@@ -160,7 +170,11 @@ impl Scan {
     /// # Errors
     /// The index is corrupted, or memory runs out.
     pub fn restrict(&mut self, pages: &impl ReadPages, rows: &GivenRows) -> Result<(), IndexError> {
-        self.given = Some(GivenDocuments::find(pages, &self.opened, rows)?);
+        let mut given = GivenDocuments::find(pages, &self.opened, rows)?;
+        if let Some(condition) = self.scorer.condition() {
+            given.retain(pages, &self.opened, &self.scorer, condition)?;
+        }
+        self.given = Some(given);
         Ok(())
     }
 
@@ -197,6 +211,14 @@ impl Scan {
 
     /// Finds the next batch of documents.
     fn find(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {
+        if self.given.is_none()
+            && let Some(condition) = self.scorer.condition()
+            && !condition.required.is_empty()
+        {
+            let (opened, scorer) = (&self.opened, &self.scorer);
+            let matching = GivenDocuments::matching(pages, opened, scorer, condition)?;
+            self.given = Some(matching);
+        }
         let limit = self.batch.min(self.max_batch);
         let mut best = self.best(pages, Best::new(limit, self.last))?;
         if best.lacks_expected() {
@@ -216,6 +238,11 @@ impl Scan {
 
     /// Offers all documents that may be among the best.
     fn best(&mut self, pages: &impl ReadPages, mut best: Best) -> Result<Best, IndexError> {
+        let has_positions = self.opened.has_positions;
+        let condition = self.scorer.condition();
+        if condition.is_some() {
+            best = best.without_floor(); // which would count documents that are excluded
+        }
         if let Some(given) = &self.given {
             given.offer(pages, &self.opened, &self.scorer, &mut best)?;
             return Ok(best);
@@ -224,15 +251,16 @@ impl Scan {
             .pending
             .offer(&self.scorer, |_| true, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
-            let search = SegmentSearch {
-                pages,
-                segment: &segment.reader,
-                dead: segment.dead,
-                part: number as u32 + 1,
-            };
-            let lists = segment.lists.iter();
+            let search = segment.search(pages, number as u32 + 1);
+            let lists = segment.counted();
             let terms = lists.map(|(term, list)| (list, self.scorer.term(*term)));
-            self.windows.search(&search, terms, &mut best)?;
+            let mut condition = condition
+                .map(|condition| {
+                    SegmentCondition::new(condition, segment, &self.scorer, has_positions)
+                })
+                .transpose()?;
+            let condition = condition.as_mut();
+            self.windows.search(&search, terms, condition, &mut best)?;
         }
         Ok(best)
     }
@@ -251,142 +279,5 @@ impl Scan {
         }
         self.hits.sort_unstable();
         Ok(())
-    }
-}
-
-/// Returns the scores of rows: 0 for a row that does not match, or is not in the index.
-///
-/// # Errors
-/// The index is corrupted, or memory runs out.
-pub fn score_rows(
-    pages: &impl ReadPages,
-    cache: &SegmentCache,
-    query: &Terms,
-    statistics: Option<&Statistics>,
-    rows: &[Tid],
-) -> Result<Vec<f64>, IndexError> {
-    let opened = OpenedQuery::read(pages, cache, query)?;
-    let statistics = statistics.unwrap_or(&opened.statistics);
-    let scorer = Scorer::new(opened.parameters, statistics, query);
-    let mut scores = memory::filled(rows.len(), 0.0).map_err(IndexError::of_memory)?;
-    let mut in_order = vec![];
-    for (number, row) in rows.iter().enumerate() {
-        push(&mut in_order, (*row, number)).map_err(IndexError::of_memory)?;
-    }
-    in_order.sort_unstable();
-    for (row, units) in opened.pending.scored(&scorer)? {
-        let from = in_order.partition_point(|(known, _)| *known < row);
-        for (_, number) in in_order[from..]
-            .iter()
-            .take_while(|(known, _)| *known == row)
-        {
-            scores[*number] = scorer.score_of(units);
-        }
-    }
-    for segment in &opened.segments {
-        let mut found = vec![];
-        let rows = in_order.iter();
-        segment.reader.each_within(
-            pages,
-            rows.map(|(row, number)| (row.key(), row.key(), *number)),
-            |document, number| push(&mut found, (document, *number)),
-        )?;
-        let mut cursors = vec![];
-        for (term, list) in segment.lists.iter() {
-            let cursor = TermCursor::new(list, scorer.term(*term));
-            cursors.push(cursor.map_err(IndexError::of_memory)?);
-        }
-        let search = SegmentSearch {
-            pages,
-            segment: &segment.reader,
-            dead: segment.dead,
-            part: 0,
-        };
-        let mut norms = Norms::default();
-        for (document, number) in found {
-            let Some(norm) = norms.of_live(pages, &segment.reader, document)? else {
-                continue;
-            };
-            let mut units = 0_u32;
-            for cursor in &mut cursors {
-                let frequency = cursor.frequency(&search, document, 0)?;
-                if frequency > 0 {
-                    units = units.saturating_add(cursor.scores.units(frequency, norm));
-                }
-            }
-            scores[number] = scorer.score_of(units);
-        }
-    }
-    Ok(scores)
-}
-
-/// Returns which terms of a query a row has, in the order of [`Terms::iter`]: none if it is not in
-/// the index.
-///
-/// # Errors
-/// The index is corrupted, or memory runs out.
-pub fn terms_in_row(
-    pages: &impl ReadPages,
-    cache: &SegmentCache,
-    query: &Terms,
-    row: Tid,
-) -> Result<Vec<bool>, IndexError> {
-    let opened = OpenedQuery::read(pages, cache, query)?;
-    let scorer = Scorer::new(opened.parameters, &opened.statistics, query);
-    let mut found = memory::filled(query.len(), false).map_err(IndexError::of_memory)?;
-    for term in opened.pending.terms_of(row) {
-        found[term as usize] = true;
-    }
-    for segment in &opened.segments {
-        let mut documents = vec![];
-        segment.reader.each_within(
-            pages,
-            std::iter::once((row.key(), row.key(), ())),
-            |document, ()| push(&mut documents, document),
-        )?;
-        let search = SegmentSearch {
-            pages,
-            segment: &segment.reader,
-            dead: segment.dead,
-            part: 0,
-        };
-        let mut norms = Norms::default();
-        for document in documents {
-            if norms.of_live(pages, &segment.reader, document)?.is_none() {
-                continue;
-            }
-            for (term, list) in segment.lists.iter() {
-                let cursor = TermCursor::new(list, scorer.term(*term));
-                let mut cursor = cursor.map_err(IndexError::of_memory)?;
-                found[*term] |= cursor.frequency(&search, document, 0)? > 0;
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Lengths of documents of a segment, which are requested in ascending order.
-#[derive(Default)]
-struct Norms {
-    window: Box<DocumentWindow>,
-    number: Option<usize>,
-}
-
-impl Norms {
-    /// Returns the length of a document, or `None` if it is deleted.
-    fn of_live(
-        &mut self,
-        pages: &impl ReadPages,
-        segment: &SegmentReader,
-        document: u32,
-    ) -> Result<Option<u8>, IndexError> {
-        let number = document as usize / DOCUMENTS_PER_PAGE;
-        if self.number != Some(number) {
-            pages.check_interrupts();
-            segment.read_window(pages, number, &mut self.window)?;
-            self.number = Some(number);
-        }
-        let place = document as usize % DOCUMENTS_PER_PAGE;
-        Ok((!self.window.is_dead(place)).then(|| self.window.norms[place]))
     }
 }

@@ -3,9 +3,9 @@
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
-    Norms,
     cursor::TermCursor,
-    opened::{OpenedQuery, OpenedSegment, SegmentCache},
+    opened::{OpenedQuery, SegmentCache},
+    rows::Norms,
     window::SegmentSearch,
 };
 use crate::{phrase::Phrase, score::Scorer};
@@ -20,32 +20,57 @@ pub struct PhraseCursor<'s> {
 }
 
 impl<'s> PhraseCursor<'s> {
-    /// `segment` and `scorer` are those of a query of the phrase's terms.
-    pub fn new(
-        phrase: &'s Phrase,
-        segment: &'s OpenedSegment,
-        scorer: &'s Scorer,
-    ) -> Result<Self, IndexError> {
-        let mut cursors = vec![];
-        for _ in 0..phrase.terms().len() {
-            push(&mut cursors, None).map_err(IndexError::of_memory)?;
-        }
-        for (term, list) in segment.lists.iter() {
-            let cursor = TermCursor::new(list, scorer.term(*term));
-            cursors[*term] = Some(cursor.map_err(IndexError::of_memory)?);
-        }
-        let documents = |place: &usize| -> usize {
-            let alternatives = phrase.places()[*place].alternatives.iter();
-            let cursors = alternatives.filter_map(|known| cursors[known.term].as_ref());
-            cursors.map(TermCursor::documents).sum()
-        };
-        let mut order: Vec<usize> = (0..phrase.places().len()).collect();
-        order.sort_by_key(documents);
-        Ok(Self {
+    /// `cursors` are those of the phrase's terms, by their numbers, if the segment has them.
+    pub fn new(phrase: &'s Phrase, cursors: Vec<Option<TermCursor<'s>>>) -> Self {
+        let mut cursor = Self {
             phrase,
             cursors,
-            order,
-        })
+            order: (0..phrase.places().len()).collect(),
+        };
+        let mut order = std::mem::take(&mut cursor.order);
+        order.sort_by_key(|place| cursor.documents_of(*place));
+        Self { order, ..cursor }
+    }
+
+    /// Returns the number of documents with a word of a place, at most.
+    fn documents_of(&self, place: usize) -> usize {
+        let alternatives = self.phrase.places()[place].alternatives.iter();
+        let cursors = alternatives.filter_map(|known| self.cursors[known.term].as_ref());
+        cursors.map(TermCursor::documents).sum()
+    }
+
+    /// Returns the number of documents, at most.
+    pub fn documents(&self) -> usize {
+        self.order
+            .first()
+            .map_or(0, |place| self.documents_of(*place))
+    }
+
+    /// Moves back to the first document.
+    pub fn restart(&mut self) {
+        self.cursors
+            .iter_mut()
+            .flatten()
+            .for_each(TermCursor::restart);
+    }
+
+    /// Returns true if a document has the phrase. Documents are asked for in ascending order.
+    pub fn has<P: ReadPages>(
+        &mut self,
+        search: &SegmentSearch<'_, P>,
+        document: u32,
+    ) -> Result<bool, IndexError> {
+        'places: for place in &self.order {
+            for known in &self.phrase.places()[*place].alternatives {
+                if let Some(cursor) = &mut self.cursors[known.term]
+                    && cursor.frequency(search, document, 0)? > 0
+                {
+                    continue 'places;
+                }
+            }
+            return Ok(false);
+        }
+        self.has_phrase(search, document)
     }
 
     /// Returns the first document with the phrase from `document` on. It may be deleted.
@@ -126,7 +151,7 @@ pub fn rows_with_phrase(
     cache: &SegmentCache,
     phrase: &Phrase,
 ) -> Result<Vec<Tid>, IndexError> {
-    let opened = OpenedQuery::read(pages, cache, phrase.terms())?;
+    let opened = OpenedQuery::read(pages, cache, phrase.terms().into())?;
     let scorer = Scorer::new(opened.parameters, &opened.statistics, phrase.terms());
     let mut rows = vec![];
     for (document, row) in (0..).zip(opened.pending.rows()) {
@@ -138,13 +163,12 @@ pub fn rows_with_phrase(
         }
     }
     for segment in &opened.segments {
-        let search = SegmentSearch {
-            pages,
-            segment: &segment.reader,
-            dead: segment.dead,
-            part: 0,
-        };
-        let mut cursor = PhraseCursor::new(phrase, segment, &scorer)?;
+        let search = segment.search(pages, 0);
+        let mut cursors = vec![];
+        for number in 0..phrase.terms().len() {
+            push(&mut cursors, segment.cursor(number, &scorer)?).map_err(IndexError::of_memory)?;
+        }
+        let mut cursor = PhraseCursor::new(phrase, cursors);
         let mut norms = Norms::default();
         let mut next = cursor.next_from(&search, 0)?;
         while let Some(document) = next {

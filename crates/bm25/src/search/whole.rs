@@ -46,6 +46,13 @@ impl WholeList {
         };
         match &list.blocks {
             ListBlocks::Short(block, ..) => whole.add(search, block, scores, lengths)?,
+            ListBlocks::Union(union) => {
+                let mut block = PostingsBlock::default();
+                for number in 0..union.skips.len() {
+                    union.read_block(number, &mut block);
+                    whole.add(search, &block, scores, lengths)?;
+                }
+            }
             ListBlocks::Long(skips) => {
                 let count = skips.len() * BLOCK;
                 whole.documents = memory::with_room(count).map_err(IndexError::of_memory)?;

@@ -13,13 +13,19 @@ use rag_pages::{IndexError, ReadPages, memory::Reserve};
 
 use super::{
     best::{Best, Found, Hit},
+    candidates::{CANDIDATES, Candidates},
+    checked::SegmentCondition,
     cursor::TermCursor,
     lengths::Lengths,
     whole::WholeList,
 };
 use crate::{
     score::TermScores,
-    segment::{SegmentReader, layout::DOCUMENTS_PER_PAGE, reader::PostingsList},
+    segment::{
+        SegmentReader,
+        layout::DOCUMENTS_PER_PAGE,
+        reader::{ListBlocks, PostingsList},
+    },
 };
 
 /// Number of documents of a window. Their sums fit into the first-level cache, and bounds of blocks
@@ -30,8 +36,6 @@ const _: () = assert!(DOCUMENTS_PER_PAGE.is_multiple_of(WINDOW));
 /// All postings of a term are added, instead of looking up documents, if there are less than so
 /// many for each document.
 const DENSE: usize = 4;
-/// Room for the places of all documents of a window.
-const CANDIDATES: usize = WINDOW.next_power_of_two();
 /// Number of windows that are searched first.
 const FIRST_WINDOWS: usize = 8;
 /// A list of at most so many blocks is read as a whole before the search.
@@ -111,17 +115,22 @@ impl<P: ReadPages> SegmentSearch<'_, P> {
 
 impl Windows {
     /// Offers all documents of a segment that may be among the best. `terms` are those of the query
-    /// that the segment has.
+    /// that the segment has, `condition` is what documents must satisfy.
     pub fn search<'t, P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
         terms: impl Iterator<Item = (&'t PostingsList, TermScores<'t>)>,
+        mut condition: Option<&mut SegmentCondition<'_>>,
         best: &mut Best,
     ) -> Result<(), IndexError> {
         self.lengths.restart();
         let mut lists = vec![];
         for (list, scores) in terms {
-            lists.push(if list.blocks.len() <= WHOLE_BLOCKS {
+            let is_whole = match &list.blocks {
+                ListBlocks::Union(_) => true,
+                blocks => blocks.len() <= WHOLE_BLOCKS,
+            };
+            lists.push(if is_whole {
                 let lengths = &mut self.lengths;
                 TermList::Whole(WholeList::read(search, list, scores, lengths)?)
             } else {
@@ -136,15 +145,18 @@ impl Windows {
         self.expect(search, &lists, best)?;
         let first = self.highest();
         for &number in &first {
-            self.search_window(search, &mut lists, number, best)?;
+            self.search_window(search, &mut lists, number, condition.as_deref_mut(), best)?;
         }
         for list in &mut lists {
             list.restart();
         }
+        if let Some(condition) = &mut condition {
+            condition.restart();
+        }
         for number in 0..count {
             let needed = best.needed(search.found((number * WINDOW) as u32));
             if self.totals[number] >= needed && first.binary_search(&number).is_err() {
-                self.search_window(search, &mut lists, number, best)?;
+                self.search_window(search, &mut lists, number, condition.as_deref_mut(), best)?;
             }
         }
         Ok(())
@@ -231,6 +243,7 @@ impl Windows {
         search: &SegmentSearch<'_, P>,
         lists: &mut [TermList<'_>],
         number: usize,
+        mut condition: Option<&mut SegmentCondition<'_>>,
         best: &mut Best,
     ) -> Result<(), IndexError> {
         let start = (number * WINDOW) as u32;
@@ -253,6 +266,11 @@ impl Windows {
             let document = start + place as u32;
             if units >= needed && !self.lengths.is_dead(search, document)? {
                 let found = search.found(document);
+                if let Some(condition) = &mut condition
+                    && (units < best.needed(found) || !condition.holds(search, document)?)
+                {
+                    continue;
+                }
                 best.offer(Hit { units, found })
                     .map_err(IndexError::of_memory)?;
             }
@@ -425,55 +443,6 @@ impl Windows {
             }?;
         }
         Ok(())
-    }
-}
-
-/// Documents of a window that may be good enough.
-struct Candidates<'w> {
-    units: &'w mut [u32; WINDOW],
-    places: &'w mut [u16; CANDIDATES],
-    count: &'w mut usize,
-    start: u32,
-}
-
-impl Candidates<'_> {
-    /// Adds to each candidate what `units` returns for its document, its place, and the units that
-    /// it lacks. Keeps the candidates that have `least` units then.
-    #[inline]
-    fn add(
-        &mut self,
-        least: u32,
-        mut units: impl FnMut(u32, usize, u32) -> Result<u32, IndexError>,
-    ) -> Result<(), IndexError> {
-        let mut kept = 0;
-        for i in 0..*self.count {
-            let place = usize::from(self.places[i]);
-            let sum = self.units[place];
-            let added = units(self.start + place as u32, place, least.saturating_sub(sum))?;
-            let sum = sum.saturating_add(added);
-            let is_enough = sum >= least;
-            self.units[place] = if is_enough { sum } else { 0 };
-            self.places[kept] = place as u16;
-            kept += usize::from(is_enough);
-        }
-        *self.count = kept;
-        Ok(())
-    }
-
-    /// Adds units of documents to those of them that are candidates: each candidate has units.
-    #[inline]
-    fn add_all(&mut self, documents: &[u32], added: &[u32]) {
-        for (document, added) in documents.iter().zip(added) {
-            let place = place_in::<WINDOW>(*document, self.start);
-            let sum = self.units[place];
-            let with = sum.saturating_add(*added);
-            self.units[place] = if sum > 0 { with } else { 0 };
-        }
-    }
-
-    /// Keeps the candidates that have `least` units.
-    fn keep(&mut self, least: u32) -> Result<(), IndexError> {
-        self.add(least, |_, _, _| Ok(0))
     }
 }
 

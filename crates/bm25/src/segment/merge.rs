@@ -165,7 +165,7 @@ impl SourcePostings<'_> {
                 self.reader
                     .read_block(pages, skips, documents, number, &mut self.block)?;
             }
-            ListBlocks::Short(..) | ListBlocks::Long(_) => return Ok(false),
+            _ => return Ok(false),
         }
         self.next_block += 1;
         let (reader, block) = (self.reader, &self.block);

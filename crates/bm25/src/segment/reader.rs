@@ -80,6 +80,28 @@ pub enum ListBlocks {
     /// Less than a block, with its highest frequency and shortest length.
     Short(Box<PostingsBlock>, u32, u8),
     Long(Vec<Skip>),
+    /// Those of several terms together, in memory.
+    Union(Box<Union>),
+}
+
+/// Postings of several terms together.
+#[derive(Debug, Clone)]
+pub struct Union {
+    pub documents: Vec<u32>,
+    pub frequencies: Vec<u32>,
+    /// Of each block. There is nothing at their places.
+    pub skips: Vec<Skip>,
+}
+
+impl Union {
+    /// Reads a block.
+    pub fn read_block(&self, number: usize, block: &mut PostingsBlock) {
+        let start = (number * BLOCK).min(self.documents.len());
+        let end = (start + BLOCK).min(self.documents.len());
+        block.len = end - start;
+        block.documents[..block.len].copy_from_slice(&self.documents[start..end]);
+        block.frequencies[..block.len].copy_from_slice(&self.frequencies[start..end]);
+    }
 }
 
 impl ListBlocks {
@@ -87,6 +109,7 @@ impl ListBlocks {
         match self {
             Self::Short(..) => 1,
             Self::Long(blocks) => blocks.len(),
+            Self::Union(union) => union.skips.len(),
         }
     }
 }

@@ -237,6 +237,7 @@ impl ListCheck<'_> {
                     self.check_positions(pages, &mut positions, number)?;
                 }
             }
+            ListBlocks::Union(_) => {} // a segment has none
         }
         Ok(list.documents)
     }

@@ -1,6 +1,7 @@
 //! What an index answers, compared with the scores of each document by itself.
 #![allow(clippy::unwrap_used)] // all is test
 
+mod conditions;
 mod phrases;
 
 use std::collections::BTreeSet;

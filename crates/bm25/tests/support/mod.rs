@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
-    Builder, Creation, GivenRows, Listing, Parameters, Scan, Scorer, SegmentCache, Terms, insert,
-    remove, score_rows, statistics, terms_in_row, top,
+    Builder, Condition, CountedPattern, Creation, GivenRows, Listing, Match, Parameters, Pattern,
+    Query, QueryRef, Scan, Scorer, SegmentCache, Terms, Typo, insert, remove, rows_that_may_hold,
+    score_rows, statistics, terms_in_row, top,
 };
 use rag_pages::{MemoryPages, ReadPages, Tid};
 
@@ -79,14 +80,20 @@ impl Model {
 
     /// Checks that a search to its end returns all rows that match, once, in the order of their
     /// scores, and with the scores that the terms of the documents give.
-    pub fn verify(&self, pages: &impl ReadPages, cache: &SegmentCache, query: &Terms) {
+    pub fn verify<'q>(
+        &self,
+        pages: &impl ReadPages,
+        cache: &SegmentCache,
+        query: impl Into<QueryRef<'q>>,
+    ) {
+        let query = query.into();
         let statistics = statistics(pages, cache, query).unwrap();
         let parameters = rag_bm25::describe(pages).unwrap().parameters;
         let scorer = Scorer::new(parameters, &statistics, query);
         let expected: BTreeMap<Tid, f64> = self
             .documents
             .iter()
-            .map(|(tid, terms)| (*tid, scorer.score(terms)))
+            .map(|(tid, terms)| (*tid, score_of(&scorer, terms)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
         // all in one batch, and in several
@@ -111,9 +118,10 @@ impl Model {
     }
 
     /// Checks which terms of a query some rows have, and one that is not in the index.
-    fn verify_terms(&self, pages: &impl ReadPages, cache: &SegmentCache, query: &Terms) {
+    fn verify_terms(&self, pages: &impl ReadPages, cache: &SegmentCache, query: QueryRef<'_>) {
         for (tid, terms) in self.documents.iter().step_by(97) {
-            let expected: Vec<bool> = query.iter().map(|(t, _)| terms.frequency(t) > 0).collect();
+            let expected = query.frequencies_in(terms, false);
+            let expected: Vec<bool> = expected.iter().map(|found| *found > 0).collect();
             let found = terms_in_row(pages, cache, query, *tid).unwrap();
             assert_eq!(found, expected, "{tid:?}");
         }
@@ -127,14 +135,15 @@ impl Model {
 
     /// Checks that a search that is restricted to rows returns those of them that match. The rows
     /// are given one by one, or as whole blocks, at random.
-    pub fn verify_given(
+    pub fn verify_given<'q>(
         &self,
         pages: &impl ReadPages,
         cache: &SegmentCache,
-        query: &Terms,
+        query: impl Into<QueryRef<'q>>,
         random: &mut Random,
         share: f64,
     ) {
+        let query = query.into();
         let (mut given, mut is_given) = (GivenRows::default(), BTreeSet::new());
         let is_chosen = |random: &mut Random| (random.next() >> 11) as f64 / 2_f64.powi(53) < share;
         let last = self.documents.keys().next_back().map_or(0, |tid| tid.block);
@@ -182,6 +191,17 @@ impl Model {
             let having = having.filter(|terms| terms.frequency(term) > 0).count();
             assert_eq!(frequency, having as u64, "{term:?}");
         }
+    }
+}
+
+/// Returns the score of a document, which may know where its words are.
+fn score_of(scorer: &Scorer, document: &Terms) -> f64 {
+    if document.has_positions() {
+        scorer.score_with(document, &|numbered| {
+            numbered.phrase.matches(document).unwrap()
+        })
+    } else {
+        scorer.score(document)
     }
 }
 
@@ -250,9 +270,48 @@ pub fn use_damaged(pages: &MemoryPages) {
         }
     }
     let _ = score_rows(pages, &cache, &query, None, &[row(1), row(300), row(1420)]);
+    use_damaged_conditions(pages, &cache, query);
     let _ = rag_bm25::check(pages, &mut |_| {}, &mut |_, _| {});
     let _ = insert(pages, row(5000), &random_terms(&mut random, 1000, 3000));
     let _ = remove(pages, &mut |tid| tid.block % 5 == 0);
     let _ = rag_bm25::cleanup(pages);
     let _ = rag_bm25::merge_all(pages);
+}
+
+/// Searches with patterns and conditions.
+fn use_damaged_conditions(pages: &MemoryPages, cache: &SegmentCache, terms: Terms) {
+    let numbers = terms.len() as u32;
+    let patterns = [
+        Pattern::Prefix(b"w1".to_vec()),
+        Pattern::Typo(Typo::new("w22", 1).unwrap()),
+        Pattern::Exact(b"w3".to_vec()),
+    ];
+    let count = |pattern: Pattern| CountedPattern { pattern, weight: 1 };
+    let query = Query {
+        terms,
+        patterns: patterns.map(count).to_vec(),
+        condition: Some(Condition {
+            required: vec![Match::Any(vec![
+                Match::Term(numbers),
+                Match::All(vec![Match::Term(0), Match::Term(numbers + 1)]),
+            ])],
+            excluded: vec![Match::Term(numbers + 2)],
+        }),
+    };
+    if let Ok(mut scan) = Scan::begin(pages, cache, &query, None, 1 << 20) {
+        for _ in 0..500 {
+            if !matches!(scan.next(pages), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
+    if let Ok(mut listing) = Listing::begin(pages, cache, &query, None) {
+        for _ in 0..500 {
+            if !matches!(listing.next(pages), Ok(Some(_))) {
+                break;
+            }
+        }
+    }
+    let _ = score_rows(pages, cache, &query, None, &[row(1), row(300)]);
+    let _ = rows_that_may_hold(pages, cache, &query, &[row(1), row(300)]);
 }

@@ -55,8 +55,8 @@ impl Dictionary {
         step.ok_or_else(|| unreadable(block))
     }
 
-    /// Returns the first leaf, or `None` without terms.
-    fn first_leaf(&self, pages: &impl ReadPages) -> Result<Option<Block>, IndexError> {
+    /// Returns the leaf that may have a term, or `None` without terms.
+    fn leaf_of(&self, pages: &impl ReadPages, term: &[u8]) -> Result<Option<Block>, IndexError> {
         if self.root == 0 {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl Dictionary {
             let child = self
                 .owned
                 .read_any(pages, block, |kind, content| match kind {
-                    PageKind::Inner => find_child(content, b"").map(Some),
+                    PageKind::Inner => find_child(content, term).map(Some),
                     PageKind::Leaf => Some(None),
                     _ => None,
                 })?;
@@ -102,7 +102,16 @@ impl Dictionary {
 
     /// Starts to read all terms in their order.
     pub fn terms(&self, pages: &impl ReadPages) -> Result<TermsOfDictionary, IndexError> {
-        Ok(TermsOfDictionary::new(*self, self.first_leaf(pages)?))
+        self.terms_near(pages, b"")
+    }
+
+    /// Starts to read the terms from the leaf on that may have a term.
+    pub fn terms_near(
+        &self,
+        pages: &impl ReadPages,
+        term: &[u8],
+    ) -> Result<TermsOfDictionary, IndexError> {
+        Ok(TermsOfDictionary::new(*self, self.leaf_of(pages, term)?))
     }
 }
 

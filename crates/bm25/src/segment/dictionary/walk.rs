@@ -18,6 +18,8 @@ pub struct TermsOfDictionary {
     position: usize,
     left: usize,
     term: Vec<u8>,
+    /// Bytes that the term is known to have in common with the one before.
+    shared: usize,
     block: Block,
 }
 
@@ -32,6 +34,7 @@ impl TermsOfDictionary {
             position: 0,
             left: 0,
             term: vec![],
+            shared: 0,
             block: 0,
         }
     }
@@ -50,7 +53,8 @@ impl TermsOfDictionary {
         self.left -= 1;
         let mut reader = ByteReader::new(self.content.get(self.position..).unwrap_or_default());
         let has_positions = self.dictionary.has_positions;
-        let postings = Self::read_entry(&mut reader, &mut self.term, has_positions);
+        let (term, shared) = (&mut self.term, &mut self.shared);
+        let postings = Self::read_entry(&mut reader, term, shared, has_positions);
         let postings = postings.ok_or_else(|| unreadable(self.block))?;
         self.position = self.content.len() - reader.len();
         Ok(Some((&self.term, postings)))
@@ -61,12 +65,25 @@ impl TermsOfDictionary {
         self.block
     }
 
+    /// Returns the term that was returned last.
+    pub fn term(&self) -> &[u8] {
+        &self.term
+    }
+
+    /// Returns how many bytes the term that was returned last has in common with the one before, at
+    /// least.
+    pub fn shared(&self) -> usize {
+        self.shared
+    }
+
     fn read_entry(
         reader: &mut ByteReader<'_>,
         term: &mut Vec<u8>,
+        known: &mut usize,
         has_positions: bool,
     ) -> Option<TermPostings> {
         let shared = usize::from(reader.byte()?);
+        *known = shared;
         let len = reader.varint()? as usize;
         let rest = reader.take(len)?;
         if shared > term.len() {
