@@ -160,6 +160,8 @@ BEGIN
              'has a chat model answer a question from what a search finds'),
             ('rag_answer_stream', true,
              'returns the answer of a chat model in pieces, as they arrive'),
+            ('rag_escape_query', true,
+             'returns a text that a search reads word by word, without phrases and other clauses'),
             ('rag_detect_language', true,
              'returns the language of a text as a code, und if it cannot be told'),
             ('rag_score_band', true,

@@ -2,6 +2,7 @@
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_retrieval::context::{fitted, fitted_end, snippet};
+use rag_words::query::ParsedQuery;
 
 use super::search::{SearchArguments, notify_degraded};
 use crate::search::search;
@@ -40,7 +41,10 @@ fn rag_find(
     if let Some(why) = &found.degraded {
         notify_degraded(&request, found.mode, why);
     }
-    let query = query.unwrap_or_default().to_owned();
+    // words that are excluded are not looked for
+    let query = ParsedQuery::parse(query.unwrap_or_default())
+        .subject()
+        .into_owned();
     Ok(TableIterator::new(found.hits.into_iter().map(move |hit| {
         (
             hit.rank,

@@ -18,6 +18,7 @@
 //! | [`secret`] | secrets and their keys |
 //! | [`manifest`] | manifests |
 //! | [`language`] | languages of texts |
+//! | [`query`] | the query language |
 //! | [`status`], [`operation_stats`] | `rag_status()`, `rag.metrics` |
 
 mod access;
@@ -41,6 +42,7 @@ mod manifest;
 mod model;
 mod models;
 mod operation_stats;
+mod query;
 mod rebuild;
 mod rerank;
 mod retrieval;

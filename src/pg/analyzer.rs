@@ -2,9 +2,12 @@
 
 use pgrx::pg_sys;
 use rag_pages::memory::OutOfMemory;
-use rag_words::{Analysis, Purpose, Weight};
+use rag_words::{Analysis, Purpose, Splitter, Weight, fold_accents};
 
-use super::{text_search::each_lexeme, words::Words};
+use super::{
+    text_search::each_lexeme,
+    words::{Words, has_default_parser},
+};
 
 /// How texts become terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct Occurrence<'a> {
     pub position: Option<u32>,
     /// Number of words that it consists of.
     pub places: u32,
+    /// See [`rag_words::Token::is_needed`].
+    pub is_needed: bool,
 }
 
 impl Analyzer {
@@ -48,6 +53,31 @@ impl Analyzer {
     /// Returns true if terms have weights, because some are parts of compounds.
     pub fn has_parts(self) -> bool {
         self.analysis != Analysis::Exact
+    }
+
+    /// Returns true if [`Words`] finds the words itself, without PostgreSQL's parser.
+    pub fn is_split(self) -> bool {
+        self.has_parts() && has_default_parser(self.config)
+    }
+
+    /// Returns a word as it is written in the index before dictionaries make a lexeme of it, or
+    /// `None` for a text that is not one word.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn plain_word(self, text: &str) -> Result<Option<String>, OutOfMemory> {
+        let fold = |word: String| match self.folds_accents {
+            true => fold_accents(&word).into_owned(),
+            false => word,
+        };
+        if !self.is_split() {
+            return Ok(Some(fold(text.to_lowercase())));
+        }
+        let mut splitter = Splitter::default();
+        splitter.split(text, self.analysis, Purpose::Text)?;
+        let mut needed = splitter.iter().filter(|token| token.is_needed);
+        let word = needed.next().map(|token| fold(token.text.to_lowercase()));
+        Ok(word.filter(|_| needed.next().is_none()))
     }
 
     /// Calls `f` with each term of a text, in the order of the text. Stop words are left out.
@@ -85,6 +115,7 @@ impl Analyzer {
                 weight: Weight::Whole,
                 position: Some(position),
                 places: 1,
+                is_needed: true,
             })
         };
         each_lexeme(self.config, text, each).map(drop)

@@ -69,6 +69,7 @@ struct FoundWord {
     weight: Weight,
     position: u32,
     places: u32,
+    is_needed: bool,
 }
 
 /// What is known of a word.
@@ -145,6 +146,7 @@ impl Words {
                     weight: word.weight,
                     position: Some(self.positions.0 + word.position),
                     places: word.places,
+                    is_needed: word.is_needed,
                 })
             };
             let of = match word.found {
@@ -181,6 +183,7 @@ impl Words {
                     weight,
                     position: is_counted.then_some(before + position),
                     places: 1,
+                    is_needed: is_counted,
                 })
             })
         };
@@ -198,9 +201,8 @@ impl Words {
             })
     }
 
-    /// Returns true if this module finds the words itself.
     fn is_split(&self) -> bool {
-        self.analyzer.has_parts() && has_default_parser(self.analyzer.config)
+        self.analyzer.is_split()
     }
 
     fn split(&mut self, piece: &[u8], purpose: Purpose) -> Result<(), OutOfMemory> {
@@ -271,6 +273,7 @@ impl Words {
             weight: token.weight,
             position: token.position,
             places: token.places,
+            is_needed: token.is_needed,
         };
         push(&mut self.found, word)
     }
@@ -321,6 +324,7 @@ impl Words {
                         weight: Weight::Whole,
                         position: self.positions.1,
                         places: 1,
+                        is_needed: true,
                     };
                     push(&mut self.found, word)?;
                     self.positions.1 += 1;
@@ -447,7 +451,7 @@ fn token_type(kind: Kind) -> Option<c_int> {
     }
 }
 
-fn has_default_parser(config: pg_sys::Oid) -> bool {
+pub fn has_default_parser(config: pg_sys::Oid) -> bool {
     // SAFETY: the entry of the cache lives as long as the session.
     let parser = unsafe { (*pg_sys::lookup_ts_config_cache(config)).prsId };
     parser.to_u32() == DEFAULT_PARSER

@@ -14,7 +14,6 @@ use super::{
     rerank::Reranking,
     run,
     trace::{Event, Step, Trace},
-    words::NoKeywords,
 };
 use crate::{
     catalog::{access::sees_every_row, chunks::query_chunks},
@@ -105,7 +104,7 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
             });
             format!("words: {}", words.collect::<Vec<_>>().join(", "))
         }
-        Event::NoWords => NoKeywords::NoWords.reason().to_owned(),
+        Event::NoWords(why) => why.reason().to_owned(),
         Event::WordsInTable => "the words are searched for in the table".to_owned(),
         Event::Path { ef_search, scans } => {
             let search = match ef_search {

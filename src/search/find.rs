@@ -147,7 +147,8 @@ impl Query<'_> {
             let few = self
                 .trace
                 .measure(part, || self.few_filtered(&statements, words, pool))?;
-            if let Some(rows) = few {
+            if let Some(mut rows) = few {
+                self.retain_allowed(words, &mut rows)?;
                 return self
                     .trace
                     .measure(Part::Keyword, || self.all_of(&rows, words, pool));
@@ -156,10 +157,9 @@ impl Query<'_> {
         let mut found = Found::default();
         let mut nearest = vec![];
         if self.embedding.is_some() {
-            nearest = self
+            (nearest, found.has_more) = self
                 .trace
-                .measure(Part::Vector, || self.nearest(&statements, pool))?;
-            found.has_more = nearest.len() >= pool;
+                .measure(Part::Vector, || self.allowed_nearest(&statements, pool))?;
             let list = similarities(&nearest);
             found.candidates.add_vector_list(list, pool);
         }
@@ -257,6 +257,31 @@ impl Query<'_> {
         Ok((found, has_more))
     }
 
+    /// Returns the nearest chunks that have what the words of the query require, and nothing that
+    /// they exclude, and whether there may be more.
+    fn allowed_nearest(
+        &self,
+        statements: &Statements<'_>,
+        pool: usize,
+    ) -> Result<(Vec<FoundRow>, bool), Error> {
+        let mut limit = pool;
+        loop {
+            let mut nearest = self.nearest(statements, limit)?;
+            let has_more = nearest.len() >= limit;
+            let Some(words) = self.words else {
+                return Ok((nearest, has_more));
+            };
+            self.retain_allowed(words, &mut nearest)?;
+            // what is required is in the list of keyword search
+            let is_enough = words.requires || nearest.len() * POOL_GROWTH >= pool;
+            if is_enough || !has_more {
+                nearest.truncate(pool);
+                return Ok((nearest, has_more));
+            }
+            limit = limit.saturating_mul(POOL_GROWTH);
+        }
+    }
+
     /// Returns the nearest chunks.
     fn nearest(&self, statements: &Statements<'_>, limit: usize) -> Result<Vec<FoundRow>, Error> {
         let collection = &self.request.collection;
@@ -350,6 +375,13 @@ impl Query<'_> {
         self.trace.rows(rows.len());
         self.trace.note(|| Event::FewPass);
         Ok(Some(rows))
+    }
+
+    /// Keeps the rows that have what the query requires, and nothing that it excludes.
+    fn retain_allowed(&self, words: &QueryWords, rows: &mut Vec<FoundRow>) -> Result<(), Error> {
+        as_reader(&self.request.collection, |_| {
+            words.retain(rows, |row| row.tid)
+        })
     }
 
     fn keyword_scores(&self, words: &QueryWords, rows: &[FoundRow]) -> Result<Vec<f64>, Error> {

@@ -55,12 +55,13 @@ use rag_protocol::{
     call::Purpose,
     embed::{ModelInfo, Priority},
 };
+use rag_words::query::ParsedQuery;
 
 use self::{
     find::Query,
     notice::Notice,
     trace::{Event, Part, Trace},
-    words::QueryWords,
+    words::{NoKeywords, QueryWords},
 };
 pub use self::{
     hits::SearchHit,
@@ -224,7 +225,8 @@ fn usable<'a>(
     let words = match words {
         Ok(words) => words,
         Err(why)
-            if request.collection.methods().enables(RetrievalMode::Vector)
+            if why != NoKeywords::OnlyExcluded
+                && request.collection.methods().enables(RetrievalMode::Vector)
                 && has_vector(request, stored) =>
         {
             return vector_only(Some(why.reason().to_owned()));
@@ -284,6 +286,18 @@ impl QueryEmbedding<'_> {
     }
 }
 
+/// Returns the text that stands for a query. Words that are excluded are no part of it, nor are the
+/// signs of the query language.
+fn embedded_text(request: &SearchRequest, text: &str) -> String {
+    if request.mode == RetrievalMode::Hybrid && request.query.hinted_words.is_none() {
+        let subject = ParsedQuery::parse(text).subject();
+        if !subject.is_empty() {
+            return subject.into_owned();
+        }
+    }
+    text.to_owned()
+}
+
 fn embed(
     request: &SearchRequest,
     stored: &StoredModel,
@@ -293,7 +307,7 @@ fn embed(
         (Some(vector), _) => vector.clone(),
         (None, text) => {
             let model = EmbeddingModel::of_collection(&request.collection)?;
-            let text = vec![text.clone().unwrap_or_default()];
+            let text = vec![embedded_text(request, text.as_deref().unwrap_or_default())];
             let mut answer = model.embed_now(Priority::Query, Purpose::Query, text)?;
             model::check(&request.collection, &answer.model)?;
             if answer

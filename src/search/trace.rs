@@ -7,7 +7,7 @@ use std::{
 
 use rag_retrieval::fusion::{FoundWords, Method};
 
-use super::notice::Notice;
+use super::{notice::Notice, words::NoKeywords};
 use crate::pg::process::pages_read;
 
 /// A part of a search.
@@ -46,7 +46,7 @@ pub enum Event {
     EmbeddedBy(String),
     /// The words of the query, with the number of chunks that have them, if the caller may know it.
     Words(Vec<(String, Option<u64>)>),
-    NoWords,
+    NoWords(NoKeywords),
     /// The words are searched for in the table, because an index is corrupted.
     WordsInTable,
     /// How the planner finds the nearest chunks.

@@ -1,13 +1,21 @@
 //! The words of a query, and the keyword index of a collection.
 
-use std::{collections::HashMap, ops::ControlFlow, rc::Rc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    rc::Rc,
+};
 
 use pgrx::pg_sys;
-use rag_bm25::Terms;
+use rag_bm25::{Pattern, Query};
 use rag_pages::Tid;
 use rag_retrieval::fusion::{FoundWords, written_words};
+use rag_words::query::ParsedQuery;
 
-use super::trace::{Event, Trace};
+use super::{
+    notice::Notice,
+    trace::{Event, Trace},
+};
 use crate::{
     catalog::{access::sees_partition, collections::Collection},
     collection::keyword_index,
@@ -32,14 +40,18 @@ pub struct QueryWords {
     ranking: Rc<Ranking>,
     /// The number of chunks in the index.
     pub chunks: u64,
+    /// Something is required or excluded.
+    has_condition: bool,
+    /// Something is required, so that only chunks with words of the query are found.
+    pub requires: bool,
 }
 
 /// What has the words of the chunks.
 enum WordsFrom {
     Index(pg_sys::Oid),
     /// The table, because an index is corrupted. All chunks of the partition that have words of the
-    /// query, the best first.
-    Table(Vec<(Tid, f64)>),
+    /// query, the best first, and all that have what the query requires and nothing excluded.
+    Table(Vec<(Tid, f64)>, HashSet<Tid>),
 }
 
 /// The number of texts that are read from the table at once.
@@ -50,6 +62,8 @@ const TEXTS: usize = 1000;
 pub enum NoKeywords {
     /// Stop words, or signs without letters and digits.
     NoWords,
+    /// Words that must not be there, and no others.
+    OnlyExcluded,
     NoIndex,
 }
 
@@ -57,23 +71,74 @@ impl NoKeywords {
     pub fn reason(self) -> &'static str {
         match self {
             Self::NoWords => "the query has no words to search for",
+            Self::OnlyExcluded => "the query only has words that are excluded",
             Self::NoIndex => "the collection has no keyword index yet",
         }
     }
 }
 
-fn no_words(trace: &Trace) -> NoKeywords {
-    trace.note(|| Event::NoWords);
-    NoKeywords::NoWords
+fn requires(query: &Query) -> bool {
+    let condition = query.condition.as_ref();
+    condition.is_some_and(|condition| !condition.required.is_empty())
 }
 
-/// Returns the words of a query, with the numbers of chunks that have them.
-fn described(terms: &Terms, counts: Option<&Vec<u64>>) -> Vec<(String, Option<u64>)> {
+fn no_words(text: &str, trace: &Trace) -> NoKeywords {
+    let why = if ParsedQuery::parse(text).only_excludes() {
+        NoKeywords::OnlyExcluded
+    } else {
+        NoKeywords::NoWords
+    };
+    trace.note(|| Event::NoWords(why));
+    why
+}
+
+/// Tells of words that no chunk has, if there are others that may have been meant.
+fn explain_unknown(
+    index: pg_sys::Oid,
+    ranking: &Ranking,
+    text: &str,
+    trace: &Trace,
+) -> Result<(), Error> {
+    for unknown in bm25::spelling::unknown_words(&open(index)?, ranking, text)? {
+        let near: Vec<String> = unknown
+            .near
+            .iter()
+            .map(|word| format!("\"{word}\""))
+            .collect();
+        let notice = Notice::new(format!("no chunk has the word \"{}\"", unknown.word));
+        trace.tell(notice.hint(format!("Did you mean {}?", near.join(" or "))));
+    }
+    Ok(())
+}
+
+/// Returns the words of a query that count, with the numbers of chunks that have them.
+fn described(query: &Query, counts: Option<&Vec<u64>>) -> Vec<(String, Option<u64>)> {
     let count = |n: usize| counts.and_then(|counts| counts.get(n)).copied();
-    let words = terms.iter().enumerate();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let patterns = query
+        .patterns
+        .iter()
+        .map(|counted| written(&counted.pattern));
+    let terms = query.terms.iter().map(|(term, _)| text(term));
+    let words = terms.chain(patterns).enumerate();
     words
-        .map(|(n, (term, _))| (String::from_utf8_lossy(term).into_owned(), count(n)))
+        .filter(|(n, _)| query.as_ref().counts(*n))
+        .map(|(n, word)| (word, count(n)))
         .collect()
+}
+
+/// Returns how a pattern is written in a query.
+fn written(pattern: &Pattern) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match pattern {
+        Pattern::Exact(term) => text(term),
+        Pattern::Prefix(prefix) => format!("{}*", text(prefix)),
+        Pattern::Typo(typo) => format!("{}~", typo.word()),
+        Pattern::Any(patterns) => {
+            let all: Vec<_> = patterns.iter().map(written).collect();
+            all.join("/")
+        }
+    }
 }
 
 impl QueryWords {
@@ -90,17 +155,22 @@ impl QueryWords {
             return Ok(Err(NoKeywords::NoIndex));
         };
         let ranking = bm25::ranking::ranking(Purpose::Search, index, text.as_bytes())?;
-        if ranking.terms.is_empty() {
-            return Ok(Err(no_words(trace)));
+        if ranking.query.is_empty() {
+            return Ok(Err(no_words(text, trace)));
         }
         trace.note(|| {
             let counts = sees_partition(collection).then_some(&ranking.statistics.frequencies);
-            Event::Words(described(&ranking.terms, counts))
+            Event::Words(described(&ranking.query, counts))
         });
+        if sees_partition(collection) {
+            explain_unknown(index, &ranking, text, trace)?;
+        }
         Ok(Ok(Self {
             text: text.to_owned(),
             from: WordsFrom::Index(index),
             chunks: ranking.statistics.documents,
+            has_condition: ranking.query.condition.is_some(),
+            requires: requires(&ranking.query),
             ranking,
         }))
     }
@@ -121,11 +191,15 @@ impl QueryWords {
         let ranking = bm25::ranking::over_texts(index, text.as_bytes(), |f| {
             each_text(collection, |_, text| f(text))
         })?;
-        if ranking.terms.is_empty() {
-            return Ok(Err(no_words(trace)));
+        if ranking.query.is_empty() {
+            return Ok(Err(no_words(text, trace)));
         }
-        let mut found = vec![];
+        let has_condition = ranking.query.condition.is_some();
+        let (mut found, mut allowed) = (vec![], HashSet::new());
         each_text(collection, |tid, text| {
+            if has_condition && ranking.allows(text)? {
+                allowed.insert(tid);
+            }
             let score = ranking.score(text)?;
             if score > 0.0 {
                 found.push((tid, score));
@@ -138,8 +212,10 @@ impl QueryWords {
         trace.note(|| Event::WordsInTable);
         Ok(Ok(Self {
             text: text.to_owned(),
-            from: WordsFrom::Table(found),
+            from: WordsFrom::Table(found, allowed),
             chunks: ranking.statistics.documents,
+            has_condition,
+            requires: requires(&ranking.query),
             ranking: Rc::new(ranking),
         }))
     }
@@ -158,7 +234,7 @@ impl QueryWords {
             WordsFrom::Index(index) => {
                 return bm25::search::each_batch(&open(*index)?, &self.text, first, f);
             }
-            WordsFrom::Table(all) => all,
+            WordsFrom::Table(all, _) => all,
         };
         let (mut from, mut size) = (0, first.max(1));
         while from < all.len() {
@@ -178,7 +254,7 @@ impl QueryWords {
     pub fn scores(&self, chunks: &[Tid]) -> Result<Vec<f64>, Error> {
         match &self.from {
             WordsFrom::Index(index) => bm25::search::scores_of(&open(*index)?, &self.text, chunks),
-            WordsFrom::Table(all) => {
+            WordsFrom::Table(all, _) => {
                 let scores: HashMap<Tid, f64> = all.iter().copied().collect();
                 let score = |tid| scores.get(tid).copied().unwrap_or(0.0);
                 Ok(chunks.iter().map(score).collect())
@@ -193,7 +269,9 @@ impl QueryWords {
     /// The index is corrupted.
     pub fn found_in(&self, collection: &Collection, chunk: Tid) -> Result<FoundWords, Error> {
         let mut counts = FoundWords::default();
-        let words = written_words(&self.text);
+        let parsed = ParsedQuery::parse(&self.text);
+        let subject = parsed.subject();
+        let words = written_words(&subject);
         if !words.iter().any(|word| word.is_code) {
             return Ok(counts);
         }
@@ -204,7 +282,7 @@ impl QueryWords {
                 .iter()
                 .filter(|(_, weight)| self.ranking.is_whole(*weight));
             let places: Vec<usize> = wholes
-                .filter_map(|(term, _)| self.ranking.terms.number(term))
+                .filter_map(|(term, _)| self.ranking.query.terms.number(term))
                 .collect();
             if places.is_empty() {
                 continue; // a stop word
@@ -223,8 +301,8 @@ impl QueryWords {
     fn terms_in(&self, collection: &Collection, chunk: Tid) -> Result<Vec<bool>, Error> {
         match &self.from {
             WordsFrom::Index(index) => bm25::search::terms_in(&open(*index)?, &self.text, chunk),
-            WordsFrom::Table(_) => {
-                let mut found = vec![false; self.ranking.terms.len()];
+            WordsFrom::Table(..) => {
+                let mut found = vec![false; self.ranking.query.as_ref().count()];
                 each_text(collection, |tid, text| {
                     if tid == chunk {
                         found = self.ranking.terms_in(text)?;
@@ -234,6 +312,29 @@ impl QueryWords {
                 Ok(found)
             }
         }
+    }
+}
+
+impl QueryWords {
+    /// Keeps the chunks that have what the query requires, and nothing that it excludes. Vector
+    /// search does not know of that.
+    ///
+    /// # Errors
+    /// The index is corrupted.
+    pub fn retain<T>(&self, chunks: &mut Vec<T>, place: impl Fn(&T) -> Tid) -> Result<(), Error> {
+        if !self.has_condition {
+            return Ok(());
+        }
+        let places: Vec<Tid> = chunks.iter().map(&place).collect();
+        match &self.from {
+            WordsFrom::Index(index) => {
+                let allowed = bm25::search::allowed(&open(*index)?, &self.text, &places)?;
+                let mut allowed = allowed.into_iter();
+                chunks.retain(|_| allowed.next() == Some(true));
+            }
+            WordsFrom::Table(_, allowed) => chunks.retain(|chunk| allowed.contains(&place(chunk))),
+        }
+        Ok(())
     }
 }
 

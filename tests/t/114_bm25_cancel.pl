@@ -69,6 +69,9 @@ my %call = (
 	'a search for rows that are not there' => "SET enable_sort = off; SET enable_seqscan = off;
 			SELECT count(*) FROM generate_series(1, 10000) g,
 		LATERAL (SELECT id FROM t WHERE id < -g ORDER BY body <@> 'w1 w2 w3' LIMIT 1) s",
+	'a search with clauses' => "SET enable_sort = off; SET enable_seqscan = off;
+			SELECT count(*) FROM generate_series(1, 10000) g, LATERAL (SELECT id FROM t
+			ORDER BY body <@> ('w1* w23~ +w2 -w4 \"w1 w2\"~9 w' || g) OFFSET 0) s",
 	'scores without the index' => "SET enable_indexscan = off;
 			SELECT count(*) FROM generate_series(1, 1000) g, t WHERE body <@> ('w1 w' || g) < 0",
 	'an insert' =>
@@ -113,6 +116,8 @@ cmp_ok(
 my $scan = "SET enable_seqscan = off; SET enable_sort = off; SET work_mem = '1GB';
 	SELECT count(*) FROM (SELECT id FROM t ORDER BY body <@> 'w1 w2 w3 w4 w5' OFFSET 0) s";
 more_and_more($scan, 200_000, 'a search to its end');
+$scan =~ s/'w1 w2 w3 w4 w5'/'w1* w22~ +w2 -w3 -"w1 w4"'/;
+more_and_more($scan, 200_000, 'a search with clauses');
 more_and_more("SELECT * FROM rag_check_index('t_body')", 100_000, 'a check');
 more_and_more(
 	"INSERT INTO t SELECT 500000, string_agg('word' || i, ' ') FROM generate_series(1, 200000) i",

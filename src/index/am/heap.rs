@@ -143,6 +143,16 @@ impl<'a> HeapRows<'a> {
         }
     }
 
+    /// Calls `f` with the text of a row. Returns `None` if the snapshot does not see the row.
+    pub fn with_text<R>(&mut self, tid: Tid, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.visible_version(tid)?;
+        // SAFETY: the slot holds a row. The value is used before it holds another row.
+        unsafe {
+            let value = Value::from_raw(self.datum()?, self.value_type);
+            Some(value.with_text(f))
+        }
+    }
+
     /// Returns true if `text` is the indexed text of a row.
     pub fn has_text(&mut self, tid: Tid, text: Value<'_>) -> bool {
         if self.visible_version(tid).is_none() {

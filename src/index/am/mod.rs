@@ -114,6 +114,11 @@ pub trait IndexScan: Default + 'static {
     /// Returns the next heap row of the search, or `None` at its end.
     fn next(&mut self, index: Index<'_>, rows: &mut ScanRows<'_>) -> Result<Option<Tid>, Error>;
 
+    /// Returns true if only the executor can tell which of the rows satisfy the conditions.
+    fn needs_recheck(&self) -> bool {
+        false
+    }
+
     /// Ends a search that has started, if there is one.
     fn end(&mut self);
 }

@@ -193,7 +193,7 @@ pub unsafe extern "C-unwind" fn next_row<M: AccessMethod>(
                 let rows = &raw mut state_of::<M::Scan>(descriptor).rows;
                 current::remember(descriptor, tid, rows);
                 (*descriptor).xs_heaptid = tid::to_pointer(tid);
-                (*descriptor).xs_recheck = false;
+                (*descriptor).xs_recheck = state_of::<M::Scan>(descriptor).scan.needs_recheck();
                 (*descriptor).xs_recheckorderby = false;
                 true
             }
@@ -226,7 +226,8 @@ pub unsafe extern "C-unwind" fn fill_bitmap<M: AccessMethod>(
                 }
                 if count == BITMAP_PORTION || next.is_none() {
                     let first = rows.as_mut_ptr();
-                    pg_sys::tbm_add_tuples(bitmap, first, count as c_int, false);
+                    let is_checked = state_of::<M::Scan>(descriptor).scan.needs_recheck();
+                    pg_sys::tbm_add_tuples(bitmap, first, count as c_int, is_checked);
                     total += count as i64;
                     count = 0;
                 }

@@ -102,7 +102,7 @@ pub fn scan_cost(scan: &PlannedScan<'_>) -> Option<ScanCost> {
             let postings: u64 = known.statistics.frequencies.iter().sum();
             let share = rows / (known.statistics.documents.max(1) as f64).max(rows);
             let (terms, fraction) = (
-                known.terms.len() as f64,
+                known.query.as_ref().count() as f64,
                 known.matching_fraction().unwrap_or(DEFAULT_FRACTION),
             );
             (terms, postings as f64 * share, fraction)
@@ -141,7 +141,7 @@ pub fn filtered_cost(scan: &PlannedScan<'_>, given: f64) -> Option<(f64, f64)> {
     let orders = scan.orders();
     let (terms, postings, fraction) = match known_ranking(scan.index, orders.first()?) {
         KnownRanking::Known(known) => {
-            let terms = known.terms.len() as f64;
+            let terms = known.query.as_ref().count() as f64;
             let postings: u64 = known.statistics.frequencies.iter().sum();
             (
                 terms,

@@ -71,6 +71,28 @@ fn config_of(name: &'static str) -> Result<(&'static str, pg_sys::Oid), Error> {
     }
 }
 
+/// Returns what makes words of a text, and the text without its mark.
+///
+/// # Errors
+/// The configuration `simple` was dropped.
+pub fn analyzer_of(analyzer: Analyzer, text: &[u8]) -> Result<(Analyzer, &[u8]), Error> {
+    if !is_auto(analyzer) {
+        return Ok((analyzer, text));
+    }
+    let (name, text) = split_mark(text);
+    let (_, config) = config_of(name)?;
+    Ok((analyzer.with_config(config), text))
+}
+
+/// Returns the configuration of the language that a query is in.
+///
+/// # Errors
+/// The configuration `simple` was dropped.
+pub fn own_config(query: &[u8]) -> Result<pg_sys::Oid, Error> {
+    let own = config_name(detect(&String::from_utf8_lossy(query)));
+    Ok(config_of(own)?.1)
+}
+
 /// Returns the term that tells that a text has a configuration.
 fn marker(name: &str) -> Vec<u8> {
     let mut marker = vec![MARK];
@@ -146,12 +168,14 @@ pub fn used(markers: &Terms, frequencies: &[u64]) -> Result<Vec<pg_sys::Oid>, Er
     Ok(used)
 }
 
-/// Adds the terms of a query of an index with some configurations.
+/// Adds the terms of a query of an index with some configurations. `own` is that of the query's
+/// language.
 pub fn add_query_terms(
     terms: &mut Counted,
     analyzer: Analyzer,
     query: &[u8],
     used: &[pg_sys::Oid],
+    own: pg_sys::Oid,
 ) -> Result<Result<(), OutOfMemory>, Error> {
     if let [only] = used {
         let analyzer = analyzer.with_config(*only);
@@ -159,8 +183,6 @@ pub fn add_query_terms(
             terms.add(term, weight)
         }));
     }
-    let own = config_name(detect(&String::from_utf8_lossy(query)));
-    let (_, own) = config_of(own)?;
     let mut add = |word: &[u8]| -> Result<(), OutOfMemory> {
         // a term counts as much as in the configuration in which it counts most
         let mut found: BTreeMap<Vec<u8>, Weight> = BTreeMap::new();

@@ -10,7 +10,9 @@
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
 //! | [`phrases`] | phrases, as texts and as the index has them |
+//! | [`asked`] | from what somebody typed to a query |
 //! | [`query`], [`ranking`], [`partitions`] | the type of queries, and their statistics |
+//! | [`spelling`] | words of a query that no row has |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
 //! | [`level`], [`condition`] | what a statement searches for, and the conditions that belong to it |
@@ -22,6 +24,7 @@
 //! | [`cache`] | what a backend keeps of indexes between statements |
 //! | [`info`], [`search`] | the functions that users call for an index |
 
+mod asked;
 pub mod bitmap;
 mod build;
 mod cache;
@@ -47,6 +50,7 @@ pub mod ranking;
 mod rules;
 mod scan;
 pub mod search;
+pub mod spelling;
 mod support;
 mod tokens;
 mod union;

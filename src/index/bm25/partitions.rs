@@ -4,10 +4,9 @@ use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys, pg_sys::panic::ErrorReport};
 use rag_bm25::Statistics;
 
 use super::{
-    cache, languages,
+    asked, cache, languages,
     options::Bm25Options,
     ranking::{Ranking, ScoreRules, of_index, open_index, read_statistics},
-    tokens,
 };
 use crate::{
     error::Error,
@@ -53,8 +52,8 @@ pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
             None => of_index(leaf.index(), &opened, text, used.as_deref())?,
             Some(sum) => {
                 let mut statistics = sum.statistics;
-                statistics.add(&read_statistics(leaf.index(), &opened, &sum.terms)?);
-                Ranking::new(sum.rules, sum.analyzer, sum.terms, statistics)
+                statistics.add(&read_statistics(leaf.index(), &opened, &sum.query)?);
+                Ranking::new(sum.rules, sum.analyzer, sum.query, statistics)
             }
         });
     }
@@ -92,13 +91,13 @@ pub fn used_configs(indexes: &[pg_sys::Oid]) -> Result<Option<Vec<pg_sys::Oid>>,
 fn without_partitions(index: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     let options = Bm25Options::of(index)?;
     let analyzer = options.rules.analyzer()?;
-    let terms = tokens::query_terms(analyzer, text, None)?;
+    let query = asked::read(analyzer, text, None)?;
     let statistics = Statistics {
-        frequencies: vec![0; terms.len()],
+        frequencies: vec![0; query.as_ref().count()],
         ..Statistics::default()
     };
     let rules = ScoreRules::of_options(options);
-    Ok(Ranking::new(rules, analyzer, terms, statistics))
+    Ok(Ranking::new(rules, analyzer, query, statistics))
 }
 
 fn warn_of_partition(root: Index<'_>, leaf: pg_sys::Oid) {

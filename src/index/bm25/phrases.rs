@@ -18,6 +18,21 @@ use crate::{error::Error, index::am::open::OpenIndex, pg::words::Analyzer};
 /// # Errors
 /// It has too many words. Memory runs out.
 pub fn phrase(analyzer: Analyzer, text: &[u8], slop: u32) -> Result<Phrase, Error> {
+    let phrase = phrase_of(analyzer, text, slop)?;
+    if phrase.places().len() > MAX_PLACES {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("a phrase must not have more than {MAX_PLACES} words"),
+        ));
+    }
+    Ok(phrase)
+}
+
+/// Does what [`phrase`] does, for any number of words.
+///
+/// # Errors
+/// Memory runs out.
+pub fn phrase_of(analyzer: Analyzer, text: &[u8], slop: u32) -> Result<Phrase, Error> {
     let mut phrase = Phrase::new(slop);
     let analyzer = analyzer.with_positions(true);
     let added = analyzer.each_occurrence(text, Purpose::Text, |found| match found.position {
@@ -27,12 +42,6 @@ pub fn phrase(analyzer: Analyzer, text: &[u8], slop: u32) -> Result<Phrase, Erro
     added
         .and_then(|()| phrase.finish())
         .map_err(|_| Error::out_of_memory("Memory ran out while a phrase was being read."))?;
-    if phrase.places().len() > MAX_PLACES {
-        return Err(Error::new(
-            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            format!("a phrase must not have more than {MAX_PLACES} words"),
-        ));
-    }
     Ok(phrase)
 }
 

@@ -13,10 +13,10 @@
 use std::{cell::RefCell, rc::Rc};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
-use rag_bm25::{Parameters, Scorer, Statistics, Terms};
+use rag_bm25::{Condition, NumberedPhrase, Parameters, Query, QueryRef, Scorer, Statistics, Terms};
 
 use super::{
-    Bm25, cache, index_error, languages,
+    Bm25, asked, cache, index_error, languages,
     options::Bm25Options,
     partitions,
     rules::TextRules,
@@ -53,7 +53,7 @@ const MAX_RANKINGS: usize = 64;
 
 /// A query with the statistics of its index.
 pub struct Ranking {
-    pub terms: Terms,
+    pub query: Query,
     pub statistics: Statistics,
     pub rules: ScoreRules,
     pub analyzer: Analyzer,
@@ -91,12 +91,12 @@ impl Ranking {
     pub fn new(
         rules: ScoreRules,
         analyzer: Analyzer,
-        terms: Terms,
+        query: Query,
         statistics: Statistics,
     ) -> Self {
         Self {
-            scorer: Scorer::new(rules.parameters, &statistics, &terms),
-            terms,
+            scorer: Scorer::new(rules.parameters, &statistics, &query),
+            query,
             statistics,
             rules,
             analyzer,
@@ -131,37 +131,72 @@ impl Ranking {
     /// Memory runs out.
     pub fn terms_in(&self, text: &[u8]) -> Result<Vec<bool>, Error> {
         let document = tokens::terms(self.analyzer, text)?;
-        let terms = self.terms.iter();
-        Ok(terms
-            .map(|(term, _)| document.frequency(term) > 0)
-            .collect())
+        let found = self
+            .query
+            .as_ref()
+            .frequencies_in(&document, self.analyzer.has_parts());
+        Ok(found.into_iter().map(|frequency| frequency > 0).collect())
     }
 
     /// Returns a ranking that tells nothing of the rows in the index.
-    fn neutral(rules: ScoreRules, analyzer: Analyzer, terms: Terms) -> Self {
+    fn neutral(rules: ScoreRules, analyzer: Analyzer, query: Query) -> Self {
         let statistics = Statistics {
             documents: 1,
             length: NEUTRAL_LENGTH,
-            frequencies: vec![0; terms.len()],
+            frequencies: vec![0; query.as_ref().count()],
         };
         Self {
             is_neutral: true,
-            ..Self::new(rules, analyzer, terms, statistics)
+            ..Self::new(rules, analyzer, query, statistics)
         }
     }
 
-    /// Returns the score of a text, 0 if it has no term of the query.
+    /// Returns true if only the texts tell which of the rows match that an index finds: if it does
+    /// not know where the words of a phrase are.
+    pub fn needs_recheck(&self, opened: &cache::OpenedIndex) -> bool {
+        !opened.description.has_positions && self.has_phrase()
+    }
+
+    fn has_phrase(&self) -> bool {
+        self.query
+            .condition
+            .as_ref()
+            .is_some_and(Condition::has_phrase)
+    }
+
+    /// Returns the score of a text, 0 if it does not match the query.
     pub fn score(&self, text: &[u8]) -> Result<f64, Error> {
-        Ok(self.scorer.score(&tokens::terms(self.analyzer, text)?))
+        let document = self.document_of(text)?;
+        Ok(self
+            .scorer
+            .score_with(&document, &|numbered| has_phrase(numbered, &document)))
     }
 
-    /// Returns true if a text has a term of the query.
+    /// Returns the terms of a text, and where they are if the query needs that.
+    fn document_of(&self, text: &[u8]) -> Result<Terms, Error> {
+        tokens::terms(self.analyzer.with_positions(self.has_phrase()), text)
+    }
+
+    /// Returns true if a text matches the query.
     pub fn matches(&self, text: &[u8]) -> Result<bool, Error> {
-        Ok(self.terms_in(text)?.contains(&true))
+        Ok(self.score(text)? > 0.0)
     }
 
-    /// Estimates the fraction of the documents that have a term of the query, as if each term was
-    /// in a document independently of the others.
+    /// Returns true if a text has what the query requires, and nothing that it excludes. It need
+    /// not have words of it.
+    pub fn allows(&self, text: &[u8]) -> Result<bool, Error> {
+        let Some(condition) = &self.query.condition else {
+            return Ok(true);
+        };
+        let document = self.document_of(text)?;
+        let has_parts = self.analyzer.has_parts();
+        let found = self.query.as_ref().frequencies_in(&document, has_parts);
+        let has = |number: u32| found.get(number as usize).is_some_and(|found| *found > 0);
+        Ok(condition.holds(&has, &|numbered| has_phrase(numbered, &document)))
+    }
+
+    /// Estimates the fraction of the documents that match, as if each term was in a document
+    /// independently of the others.
     ///
     /// Returns `None` if the statistics must not be told.
     pub fn matching_fraction(&self) -> Option<f64> {
@@ -169,14 +204,34 @@ impl Ranking {
             return None;
         }
         let documents = self.statistics.documents.max(1) as f64;
-        let without: f64 = self
-            .statistics
-            .frequencies
-            .iter()
-            .map(|with| 1.0 - (*with as f64 / documents).min(1.0))
-            .product();
-        Some(1.0 - without)
+        let frequencies = self.statistics.frequencies.iter();
+        let with: Vec<f64> = frequencies
+            .map(|with| (*with as f64 / documents).min(1.0))
+            .collect();
+        let query = self.query.as_ref();
+        let counted = with.iter().enumerate();
+        let counted = counted.filter(|(number, _)| query.counts(*number));
+        let without: f64 = counted.map(|(_, with)| 1.0 - with).product();
+        let fraction = 1.0 - without;
+        Some(match query.condition {
+            None => fraction,
+            Some(condition) => {
+                condition.estimate(&with).min(1.0)
+                    * match condition.required[..] {
+                        [] => fraction,
+                        _ => 1.0, // what is required counts
+                    }
+            }
+        })
     }
+}
+
+/// Returns true if a document has a phrase. Its terms have positions.
+fn has_phrase(numbered: &NumberedPhrase, document: &Terms) -> bool {
+    let found = numbered.phrase.matches(document);
+    found.unwrap_or_else(|_| {
+        Error::out_of_memory("Memory ran out while a phrase was being looked for.").raise()
+    })
 }
 
 /// A query of the current statement.
@@ -287,13 +342,13 @@ fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     } else {
         None
     };
-    let terms = tokens::query_terms(analyzer, text, used.as_deref())?;
+    let query = asked::read(analyzer, text, used.as_deref())?;
     let rules = if root.is_partitioned() {
         ScoreRules::of_options(options)
     } else {
         ScoreRules::of(&*cache::open(root)?)?
     };
-    Ok(Ranking::neutral(rules, analyzer, terms))
+    Ok(Ranking::neutral(rules, analyzer, query))
 }
 
 /// Returns the ranking of a query over texts, by the rules of an index that cannot be read. `each`
@@ -309,30 +364,31 @@ pub fn over_texts(
     let open = open_index(index)?;
     let options = Bm25Options::of(open.index())?;
     let analyzer = options.rules.analyzer()?;
-    let count = |terms: &Terms| -> Result<Statistics, Error> {
+    let count = |query: &Query| -> Result<Statistics, Error> {
         let mut statistics = Statistics::default();
         let mut texts = ManyTexts::new(analyzer);
         each(&mut |text| {
-            statistics.count(terms, &texts.terms(text)?);
+            statistics.count(query, &texts.terms(text)?);
             Ok(())
         })?;
-        statistics.frequencies.resize(terms.len(), 0);
+        statistics.frequencies.resize(query.as_ref().count(), 0);
         Ok(statistics)
     };
     let used = if languages::is_auto(analyzer) {
         let markers = languages::markers()?;
-        Some(languages::used(&markers, &count(&markers)?.frequencies)?)
+        let found = count(&markers.clone().into())?.frequencies;
+        Some(languages::used(&markers, &found)?)
     } else {
         None
     };
-    let terms = tokens::query_terms(analyzer, text, used.as_deref())?;
-    let statistics = if terms.is_empty() {
+    let query = asked::read(analyzer, text, used.as_deref())?;
+    let statistics = if query.is_empty() {
         Statistics::default()
     } else {
-        count(&terms)?
+        count(&query)?
     };
     let rules = ScoreRules::of_options(options);
-    Ok(Ranking::new(rules, analyzer, terms, statistics).with_used(used.as_deref()))
+    Ok(Ranking::new(rules, analyzer, query, statistics).with_used(used.as_deref()))
 }
 
 /// Returns the ranking of a query by an index with a file.
@@ -343,17 +399,17 @@ pub fn of_index(
     used: Option<&[pg_sys::Oid]>,
 ) -> Result<Ranking, Error> {
     let analyzer = opened.analyzer()?;
-    let terms = tokens::query_terms(analyzer, text, used)?;
-    let statistics = read_statistics(index, opened, &terms)?;
-    Ok(Ranking::new(ScoreRules::of(opened)?, analyzer, terms, statistics).with_used(used))
+    let query = asked::read(analyzer, text, used)?;
+    let statistics = read_statistics(index, opened, &query)?;
+    Ok(Ranking::new(ScoreRules::of(opened)?, analyzer, query, statistics).with_used(used))
 }
 
-pub fn read_statistics(
+pub fn read_statistics<'q>(
     index: Index<'_>,
     opened: &cache::OpenedIndex,
-    terms: &Terms,
+    query: impl Into<QueryRef<'q>>,
 ) -> Result<Statistics, Error> {
-    rag_bm25::statistics(&opened.pages(index), &opened.segments, terms)
+    rag_bm25::statistics(&opened.pages(index), &opened.segments, query)
         .map_err(|e| index_error(*index, e))
 }
 

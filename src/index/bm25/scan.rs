@@ -6,24 +6,26 @@
 //! not to match. If the rows are ordered by another query than the condition, all rows that satisfy
 //! the condition are found before the first is returned.
 //!
+//! The index does not know where words are. It finds the rows that have the words of a phrase, and
+//! the executor checks the condition again on each.
+//!
 //! The score of the row that was returned last is kept for the operator, which would otherwise have
 //! to make words of the row's text again.
 
 use std::{cell::RefCell, rc::Rc};
 
 use pgrx::pg_sys;
-use rag_bm25::{GivenRows, Listing, Scan, Statistics, score_rows};
+use rag_bm25::{GivenRows, Listing, Query, Scan, Statistics, score_rows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
-    cache, index_error,
+    asked, cache, index_error,
     languages::is_auto,
     opclass::Strategy,
     query::Bm25Query,
     ranking::{
         Purpose, Ranking, ScoreRules, hides_rows, ranking, remember, remembered, require_privilege,
     },
-    tokens,
 };
 use crate::{
     error::Error,
@@ -69,6 +71,12 @@ struct Search {
     /// Rows that were found and not returned, the next last.
     waiting: Vec<(Tid, f64)>,
     is_complete: bool,
+    /// The query that rows are sorted by before the first is returned.
+    unsorted: Option<Rc<Ranking>>,
+    /// Rows may be returned that do not satisfy the conditions, of which only the text tells.
+    needs_recheck: bool,
+    /// The score of a row that is returned is that of its text.
+    is_certain: bool,
 }
 
 /// What finds rows.
@@ -109,6 +117,12 @@ impl IndexScan for Bm25Scan {
             rows.open(); // for `last_score`
         }
         let opened = Rc::clone(&search.opened);
+        if let Some(order) = search.unsorted.take() {
+            search
+                .sort(&opened, &opened.pages(index), &order, rows)
+                .map_err(|e| index_error(*index, e))?;
+        }
+        let is_certain = search.is_certain;
         let next = search.next(&opened, &opened.pages(index));
         let next = next.map_err(|e| index_error(*index, e))?;
         LAST_SCORE.with_borrow_mut(|last| {
@@ -116,9 +130,16 @@ impl IndexScan for Bm25Scan {
                 index: index.id(),
                 query: Rc::clone(&search.query),
                 score,
+                is_certain,
             });
         });
         Ok(next.map(|(tid, _)| tid))
+    }
+
+    fn needs_recheck(&self) -> bool {
+        self.search
+            .as_ref()
+            .is_some_and(|search| search.needs_recheck)
     }
 
     fn end(&mut self) {
@@ -131,6 +152,8 @@ struct LastScore {
     index: pg_sys::Oid,
     query: Rc<Bm25Query>,
     score: f64,
+    /// Otherwise the row may not match, so that its score is 0.
+    is_certain: bool,
 }
 
 thread_local! {
@@ -142,7 +165,9 @@ thread_local! {
 /// returned last for this query.
 pub fn last_score(text: Value<'_>, query: &Bm25Query) -> Option<f64> {
     LAST_SCORE.with_borrow(|last| {
-        let last = last.as_ref().filter(|last| *last.query == *query)?;
+        let last = last
+            .as_ref()
+            .filter(|last| last.is_certain && *last.query == *query)?;
         (index_of_row_with(text) == Some(last.index)).then_some(last.score)
     })
 }
@@ -207,19 +232,23 @@ impl Search {
         let mut others = vec![];
         for other in conditions {
             let other = ranking_for(index, &rules, &other)?;
-            if other.terms.is_empty() {
+            if other.query.is_empty() {
                 return Ok(None);
             }
             others.push(other);
         }
         let is_ranked = given.is_some() || order.is_some() && is_sorted;
-        let Some(mut source) = begin(index, &opened, rules.clone(), &query, is_ranked)? else {
+        let Some((mut source, is_certain)) =
+            begin(index, &opened, rules.clone(), &query, is_ranked)?
+        else {
             return Ok(None);
         };
         if let (Source::Ranked(scan), Some(given)) = (&mut source, given) {
             scan.restrict(&opened.pages(index), given)
                 .map_err(|e| index_error(*index, e))?;
         }
+        let mut conditions = others.iter().chain(&excluded);
+        let needs_recheck = !is_certain || conditions.any(|other| other.needs_recheck(&opened));
         let mut search = Self {
             opened: Rc::clone(&opened),
             query: Rc::new(query),
@@ -228,13 +257,14 @@ impl Search {
             excluded,
             waiting: vec![],
             is_complete: false,
+            unsorted: None,
+            needs_recheck,
+            is_certain,
         };
         if let Some(order) = order.filter(|_| !is_sorted) {
-            let ranking = ranking_for(index, &rules, &order)?;
-            search
-                .sort(&opened, &opened.pages(index), &ranking)
-                .map_err(|e| index_error(*index, e))?;
+            search.unsorted = Some(ranking_for(index, &rules, &order)?);
             search.query = Rc::new(order);
+            search.is_certain = true;
         }
         Ok(Some(search))
     }
@@ -282,7 +312,12 @@ impl Search {
             let mut scores = scores.iter();
             rows.retain(|_| scores.next().is_some_and(|score| *score > 0.0));
         }
-        for exclusion in &self.excluded {
+        // of rows that may match an exclusion, only the text tells
+        let certain = self
+            .excluded
+            .iter()
+            .filter(|other| !other.needs_recheck(opened));
+        for exclusion in certain {
             let scores = scores_of(opened, pages, exclusion, &rows)?;
             let mut scores = scores.iter();
             rows.retain(|_| scores.next().is_some_and(|score| *score == 0.0));
@@ -296,13 +331,19 @@ impl Search {
         opened: &cache::OpenedIndex,
         pages: &RelationPages<'_>,
         order: &Ranking,
+        heap: &mut ScanRows<'_>,
     ) -> Result<(), IndexError> {
         let mut sorted = vec![];
         while !self.is_complete {
             pages.check_interrupts();
             let rows = self.portion(opened, pages)?;
             let scores = scores_of(opened, pages, order, &rows)?;
-            for ((tid, _), score) in rows.into_iter().zip(scores) {
+            for ((tid, _), mut score) in rows.into_iter().zip(scores) {
+                if score > 0.0 && order.needs_recheck(opened) {
+                    let matches = |text: &[u8]| order.matches(text).unwrap_or_else(|e| e.raise());
+                    let is_match = heap.open().with_text(tid, matches);
+                    score = if is_match == Some(true) { score } else { 0.0 };
+                }
                 push(&mut sorted, (tid, score)).map_err(IndexError::of_memory)?;
             }
         }
@@ -322,25 +363,26 @@ fn scores_of(
 ) -> Result<Vec<f64>, IndexError> {
     let tids: Vec<Tid> = rows.iter().map(|(tid, _)| *tid).collect();
     let statistics = Some(&ranking.statistics);
-    score_rows(pages, &opened.segments, &ranking.terms, statistics, &tids)
+    score_rows(pages, &opened.segments, &ranking.query, statistics, &tids)
 }
 
-/// Begins the search for a query, or a list of its rows. Returns `None` if the query has no term.
+/// Begins the search for a query, or a list of its rows, which is certain if all of them match.
+/// Returns `None` if the query has no term.
 fn begin(
     index: Index<'_>,
     opened: &cache::OpenedIndex,
     rules: ScoreRules,
     query: &Bm25Query,
     is_ranked: bool,
-) -> Result<Option<Source>, Error> {
+) -> Result<Option<(Source, bool)>, Error> {
     let pages = opened.pages(index);
-    let begin = |terms, statistics| {
+    let begin = |query: &Query, statistics| {
         let segments = &opened.segments;
         let source = if is_ranked {
-            Scan::begin(&pages, segments, terms, statistics, work_mem())
+            Scan::begin(&pages, segments, query, statistics, work_mem())
                 .map(|scan| Source::Ranked(Box::new(scan)))
         } else {
-            Listing::begin(&pages, segments, terms, statistics)
+            Listing::begin(&pages, segments, query, statistics)
                 .map(|listing| Source::Listed(Box::new(listing)))
         };
         source.map_err(|e| index_error(*index, e))
@@ -354,19 +396,21 @@ fn begin(
     {
         // the search reads the statistics itself
         require_privilege(index.id())?;
-        let terms = tokens::query_terms(analyzer, text, None)?;
-        let source = begin(&terms, None)?;
+        let asked = asked::read(analyzer, text, None)?;
+        let source = begin(&asked, None)?;
         let statistics = source.statistics().clone();
-        let has_terms = !terms.is_empty();
-        let ranking = Ranking::new(rules, analyzer, terms, statistics);
+        let has_terms = !asked.is_empty();
+        let ranking = Ranking::new(rules, analyzer, asked, statistics);
+        let is_certain = !ranking.needs_recheck(opened);
         remember(Purpose::Operator, query.index, text, ranking);
-        return Ok(has_terms.then_some(source));
+        return Ok(has_terms.then_some((source, is_certain)));
     }
     let known = ranking_for(index, &rules, query)?;
-    if known.terms.is_empty() {
+    if known.query.is_empty() {
         return Ok(None);
     }
-    Ok(Some(begin(&known.terms, Some(&known.statistics))?))
+    let source = begin(&known.query, Some(&known.statistics))?;
+    Ok(Some((source, !known.needs_recheck(opened))))
 }
 
 /// Returns the ranking of a query that an index with some rules can answer.

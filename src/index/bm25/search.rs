@@ -9,7 +9,7 @@ use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 use super::{
     cache, index_error,
     info::require_method,
-    ranking::{Purpose, ranking},
+    ranking::{Purpose, Ranking, ranking},
 };
 use crate::{
     error::Error,
@@ -54,20 +54,30 @@ pub fn each_batch(
     let pages = opened.pages(index);
     let failed = |e| index_error(*index, e);
     let statistics = Some(&ranking.statistics);
-    let terms = &ranking.terms;
+    let query = &ranking.query;
     let mut scan =
-        Scan::begin(&pages, &opened.segments, terms, statistics, work_mem()).map_err(failed)?;
+        Scan::begin(&pages, &opened.segments, query, statistics, work_mem()).map_err(failed)?;
     scan.expect(first);
     let mut rows = HeapRows::open(open.table(), index, Snapshot::of_statement());
-    let mut next_batch = |limit: usize| {
+    let matches = |rows: &mut HeapRows<'_>, tid| match ranking.needs_recheck(&opened) {
+        true => rows
+            .with_text(tid, |text| ranking.matches(text))
+            .unwrap_or(Ok(false)),
+        false => Ok(true),
+    };
+    let mut next_batch = |limit: usize| -> Result<Vec<(Tid, f64)>, Error> {
         let mut found = vec![];
         while found.len() < limit {
             pages.check_interrupts();
-            let Some((tid, score)) = scan.next(&pages)? else {
+            let Some((tid, score)) = scan.next(&pages).map_err(failed)? else {
                 break;
             };
-            if let Some(visible) = rows.visible_version(tid) {
-                push(&mut found, (visible, score)).map_err(IndexError::of_memory)?;
+            let Some(visible) = rows.visible_version(tid) else {
+                continue;
+            };
+            if matches(&mut rows, tid)? {
+                let added = push(&mut found, (visible, score));
+                added.map_err(|e| failed(IndexError::of_memory(e)))?;
             }
         }
         Ok(found)
@@ -76,7 +86,7 @@ pub fn each_batch(
     let result = loop {
         let found = match next_batch(limit) {
             Ok(found) => found,
-            Err(e) => break Err(failed(e)),
+            Err(e) => break Err(e),
         };
         let is_last = found.len() < limit;
         match f(found) {
@@ -108,14 +118,56 @@ pub fn scores_of(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<f6
     let opened = cache::open(index)?;
     let places = index_places(open.table(), rows);
     let statistics = Some(&ranking.statistics);
-    rag_bm25::score_rows(
+    let mut scores = rag_bm25::score_rows(
         &opened.pages(index),
         &opened.segments,
-        &ranking.terms,
+        &ranking.query,
         statistics,
         &places,
     )
-    .map_err(|e| index_error(*index, e))
+    .map_err(|e| index_error(*index, e))?;
+    let may_match: Vec<bool> = scores.iter().map(|score| *score > 0.0).collect();
+    let matches = checked(open, &ranking, &places, may_match, Ranking::matches)?;
+    for (score, matches) in scores.iter_mut().zip(matches) {
+        *score = if matches { *score } else { 0.0 };
+    }
+    Ok(scores)
+}
+
+/// Returns which rows that the caller has read have what a query requires, and nothing that it
+/// excludes. They need not have its words.
+///
+/// # Errors
+/// The index is corrupted.
+pub fn allowed(open: &LockedIndex, words: &str, rows: &[Tid]) -> Result<Vec<bool>, Error> {
+    let index = open.index();
+    let ranking = ranking(Purpose::Search, index.id(), words.as_bytes())?;
+    let opened = cache::open(index)?;
+    let places = index_places(open.table(), rows);
+    let pages = opened.pages(index);
+    let allowed = rag_bm25::rows_that_may_hold(&pages, &opened.segments, &ranking.query, &places)
+        .map_err(|e| index_error(*index, e))?;
+    checked(open, &ranking, &places, allowed, Ranking::allows)
+}
+
+/// Asks the texts of rows for which the answer of the index is not certain.
+fn checked(
+    open: &LockedIndex,
+    ranking: &Ranking,
+    rows: &[Tid],
+    mut answers: Vec<bool>,
+    check: impl Fn(&Ranking, &[u8]) -> Result<bool, Error>,
+) -> Result<Vec<bool>, Error> {
+    if !ranking.needs_recheck(&*cache::open(open.index())?) {
+        return Ok(answers);
+    }
+    let mut heap = HeapRows::open(open.table(), open.index(), Snapshot::of_statement());
+    for (tid, answer) in rows.iter().zip(&mut answers).filter(|(_, answer)| **answer) {
+        let checked = heap.with_text(*tid, |text| check(ranking, text));
+        *answer = checked.unwrap_or(Ok(false))?;
+    }
+    heap.close();
+    Ok(answers)
 }
 
 /// Returns which terms of a query a row has that the caller has read, by an index that is known to
@@ -131,6 +183,6 @@ pub fn terms_in(open: &LockedIndex, words: &str, row: Tid) -> Result<Vec<bool>, 
         return Err(Error::internal("a row has several places in an index"));
     };
     let pages = opened.pages(index);
-    rag_bm25::terms_in_row(&pages, &opened.segments, &ranking.terms, place)
+    rag_bm25::terms_in_row(&pages, &opened.segments, &ranking.query, place)
         .map_err(|e| index_error(*index, e))
 }

@@ -91,8 +91,8 @@ pub fn terms(analyzer: Analyzer, text: &[u8]) -> Result<Terms, Error> {
     Ok(collected.document())
 }
 
-/// Returns the terms of a query. `used` are the configurations of the index's texts if each text
-/// has one of its own.
+/// Returns the terms of a query without clauses. `used` are the configurations of the index's texts
+/// if each text has one of its own.
 ///
 /// # Errors
 /// Memory runs out.
@@ -102,7 +102,10 @@ pub fn query_terms(
     used: Option<&[pg_sys::Oid]>,
 ) -> Result<Terms, Error> {
     let collected = collect(analyzer, |terms| match used {
-        Some(used) => languages::add_query_terms(terms, analyzer, text, used),
+        Some(used) => {
+            let own = languages::own_config(text)?;
+            languages::add_query_terms(terms, analyzer, text, used, own)
+        }
         None => {
             Ok(analyzer.each_term(text, Purpose::Query, |term, weight| terms.add(term, weight)))
         }

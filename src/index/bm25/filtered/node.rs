@@ -162,8 +162,11 @@ unsafe extern "C-unwind" fn access(node: *mut pg_sys::ScanState) -> *mut pg_sys:
         }
         let slot = (*node).ss_ScanTupleSlot;
         let forward = pg_sys::ScanDirection::ForwardScanDirection;
-        if executor::index_getnext_slot((*state).scan, forward, slot) {
-            return slot;
+        while executor::index_getnext_slot((*state).scan, forward, slot) {
+            if !(*(*state).scan).xs_recheck || recheck(node, slot) {
+                return slot;
+            }
+            pg_sys::MemoryContextReset((*(*node).ps.ps_ExprContext).ecxt_per_tuple_memory);
         }
         std::ptr::null_mut()
     }
