@@ -46,7 +46,7 @@ pub use info::{Info, info};
 pub use insert::{Collected, insert};
 pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
-pub use phrase::{MAX_PLACES, Phrase, PlacePositions, matches_phrase};
+pub use phrase::{MAX_PLACES, Phrase};
 pub use query::{
     Condition, CountedPattern, Match, NumberedPhrase, Pattern, Query, QueryRef, Typo, auto_edits,
 };

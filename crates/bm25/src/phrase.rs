@@ -12,6 +12,8 @@
 //! compound beside its part. The whole of a compound covers several places. A document that has the
 //! whole has all of them, so the whole counts at each, from its first position on.
 
+use std::borrow::Cow;
+
 use rag_pages::{
     IndexError,
     memory::{self, OutOfMemory, append, push},
@@ -22,56 +24,62 @@ use crate::terms::Terms;
 /// Longer phrases are not meant to be searched for.
 pub const MAX_PLACES: usize = 1000;
 /// A longer phrase has no slop. Words that repeat could be at so many positions that it takes hours
-/// to try them, and nothing can cancel that.
+/// to try them.
 const MAX_NEAR: usize = 32;
 /// Two words of a longer phrase with a slop may be at one position, for the same reason.
 const MAX_DISTINCT: usize = 8;
+/// The number of positions that are tried between two checks for interrupts.
+const CHECKED: usize = 256;
 
-/// The positions that the words of a place have in a document.
-#[derive(Debug, Clone, Copy)]
-pub struct PlacePositions<'a> {
-    /// The place in the phrase.
-    pub offset: u32,
+/// The positions that a word of a place has in a document.
+#[derive(Debug, Clone)]
+struct WordPositions<'a> {
+    /// Where the word is, if the phrase begins at position 0.
+    offset: i64,
     /// In ascending order.
-    pub positions: &'a [u32],
+    positions: Cow<'a, [u32]>,
 }
 
-impl PlacePositions<'_> {
+impl WordPositions<'_> {
     /// Returns how far a position is moved.
     fn moved(&self, number: usize) -> Option<i64> {
         let position = self.positions.get(number)?;
-        Some(i64::from(*position) - i64::from(self.offset))
+        Some(i64::from(*position) - self.offset)
     }
 
     fn has(&self, moved: i64) -> bool {
-        let position = u32::try_from(moved + i64::from(self.offset));
+        let position = u32::try_from(moved + self.offset);
         position.is_ok_and(|position| self.positions.binary_search(&position).is_ok())
     }
 }
 
-/// Returns true if a document has a phrase with these places, of which there must be one at least.
-/// See the module for `slop`.
-pub fn matches_phrase(places: &[PlacePositions<'_>], slop: u32) -> bool {
-    let Some(rarest) = places.iter().min_by_key(|place| place.positions.len()) else {
-        return false;
+/// Returns true if a document has a word of each place, all moved by the same number of positions.
+fn has_exactly(places: &[(u32, &[WordPositions<'_>])], check: impl Fn()) -> bool {
+    let positions = |words: &[WordPositions<'_>]| -> usize {
+        words.iter().map(|word| word.positions.len()).sum()
     };
-    if slop > 0 && places.len() <= MAX_NEAR {
-        return Sloppy::new(places, slop).any();
-    }
-    let mut moved = (0..rarest.positions.len()).filter_map(|number| rarest.moved(number));
-    moved.any(|moved| places.iter().all(|place| place.has(moved)))
+    let rarest = places.iter().min_by_key(|(_, words)| positions(words));
+    let words = rarest.into_iter().flat_map(|(_, words)| words.iter());
+    let moved = words.flat_map(|word| (0..).map_while(|number| word.moved(number)));
+    moved.enumerate().any(|(tried, moved)| {
+        if tried.is_multiple_of(CHECKED) {
+            check();
+        }
+        let mut places = places.iter();
+        places.all(|(_, words)| words.iter().any(|word| word.has(moved)))
+    })
 }
 
 /// Looks for words that are moved by nearly the same.
 struct Sloppy<'a> {
-    places: &'a [PlacePositions<'a>],
+    places: &'a [WordPositions<'a>],
     slop: i64,
     /// For each place, the first position that is not moved by less than the least so far.
     first: Vec<usize>,
 }
 
 impl<'a> Sloppy<'a> {
-    fn new(places: &'a [PlacePositions<'a>], slop: u32) -> Self {
+    fn new(places: &'a [WordPositions<'a>], slop: u32) -> Self {
         Self {
             places,
             slop: i64::from(slop),
@@ -80,8 +88,11 @@ impl<'a> Sloppy<'a> {
     }
 
     /// Tries the words of each place as the one that is moved least.
-    fn any(&mut self) -> bool {
-        loop {
+    fn any(&mut self, check: impl Fn()) -> bool {
+        for tried in 0_usize.. {
+            if tried.is_multiple_of(CHECKED) {
+                check();
+            }
             let (mut least, mut most) = ((i64::MAX, 0), i64::MIN);
             for (number, place) in self.places.iter().enumerate() {
                 let Some(moved) = place.moved(self.first[number]) else {
@@ -96,6 +107,7 @@ impl<'a> Sloppy<'a> {
             }
             self.first[number] += 1;
         }
+        false
     }
 
     /// Returns true if the places can have different positions, which are moved by `most` at most.
@@ -271,57 +283,108 @@ impl Phrase {
         &self.places
     }
 
-    /// Returns true if a document has the phrase. Its terms must have positions.
+    /// Returns true if a document has the phrase. Its terms must have positions. `check` is called
+    /// now and then: it checks for interrupts.
     ///
     /// # Errors
     /// Memory runs out.
-    pub fn matches(&self, document: &Terms) -> Result<bool, IndexError> {
+    pub fn matches(&self, document: &Terms, check: impl Fn()) -> Result<bool, IndexError> {
         let terms = self.terms.iter().map(|(term, _)| document.positions(term));
         let of_terms = memory::collect(terms).map_err(IndexError::of_memory)?;
-        self.matches_positions(|term, positions| {
+        let append = |term: usize, positions: &mut Vec<u32>| {
             append(positions, of_terms[term]).map_err(IndexError::of_memory)
-        })
+        };
+        self.matches_positions(append, check)
     }
 
     /// Returns true if a document has the phrase. `f` appends the positions that a term, by its
-    /// number, has in the document.
+    /// number, has in the document. See [`matches`](Self::matches) for `check`.
     ///
     /// # Errors
     /// Those of `f`, or memory runs out.
     pub fn matches_positions(
         &self,
         mut f: impl FnMut(usize, &mut Vec<u32>) -> Result<(), IndexError>,
+        check: impl Fn(),
     ) -> Result<bool, IndexError> {
-        let (mut all, mut ends) = (vec![], vec![]);
+        // a term that repeats is read once
+        let mut of_terms = memory::filled(self.terms.len(), None).map_err(IndexError::of_memory)?;
+        let mut all = vec![];
         for place in &self.places {
-            let start = all.len();
+            let mut is_there = false;
             for alternative in &place.alternatives {
-                let from = all.len();
-                f(alternative.term, &mut all)?;
-                for position in &mut all[from..] {
-                    *position = position.saturating_add(alternative.shift);
-                }
+                let (start, end) = match of_terms[alternative.term] {
+                    Some(known) => known,
+                    None => {
+                        let start = all.len();
+                        f(alternative.term, &mut all)?;
+                        (start, all.len())
+                    }
+                };
+                of_terms[alternative.term] = Some((start, end));
+                is_there |= start < end;
             }
-            if all.len() == start {
+            if !is_there {
                 return Ok(false);
             }
-            if place.alternatives.len() > 1 {
-                all[start..].sort_unstable();
+        }
+        let (mut words, mut ends) = (vec![], vec![]);
+        for place in &self.places {
+            for alternative in &place.alternatives {
+                let (start, end) = of_terms[alternative.term].unwrap_or_default();
+                let word = WordPositions {
+                    offset: i64::from(place.offset) - i64::from(alternative.shift),
+                    positions: Cow::Borrowed(&all[start..end]),
+                };
+                push(&mut words, word).map_err(IndexError::of_memory)?;
             }
-            push(&mut ends, all.len()).map_err(IndexError::of_memory)?;
+            push(&mut ends, words.len()).map_err(IndexError::of_memory)?;
         }
         let mut start = 0;
-        let mut places = vec![];
-        for (place, end) in self.places.iter().zip(ends) {
-            let positions = PlacePositions {
-                offset: place.offset,
-                positions: &all[start..end],
-            };
-            push(&mut places, positions).map_err(IndexError::of_memory)?;
-            start = end;
-        }
-        Ok(matches_phrase(&places, self.slop))
+        let places = self.places.iter().zip(ends).map(|(place, end)| {
+            let from = std::mem::replace(&mut start, end);
+            (place.offset, &words[from..end])
+        });
+        let places = memory::collect(places).map_err(IndexError::of_memory)?;
+        has_places(&places, self.slop, check).map_err(IndexError::of_memory)
     }
+}
+
+/// Returns true if a document has words of places, which have these offsets.
+fn has_places(
+    places: &[(u32, &[WordPositions<'_>])],
+    slop: u32,
+    check: impl Fn(),
+) -> Result<bool, OutOfMemory> {
+    if slop == 0 || places.len() > MAX_NEAR {
+        return Ok(has_exactly(places, check));
+    }
+    let merged = places.iter().map(|(offset, words)| merged(words, *offset));
+    let merged = merged.collect::<Result<Vec<_>, _>>()?;
+    Ok(!merged.is_empty() && Sloppy::new(&merged, slop).any(check))
+}
+
+/// Returns the words of a place as one word, which is at the offset of the place.
+fn merged<'a>(words: &[WordPositions<'a>], offset: u32) -> Result<WordPositions<'a>, OutOfMemory> {
+    let offset = i64::from(offset);
+    if let [word] = words
+        && word.offset == offset
+    {
+        return Ok(word.clone());
+    }
+    let mut positions = vec![];
+    for word in words {
+        let shift = offset - word.offset;
+        for position in word.positions.iter() {
+            let position = u32::try_from(i64::from(*position) + shift).unwrap_or(u32::MAX);
+            push(&mut positions, position)?;
+        }
+    }
+    positions.sort_unstable();
+    Ok(WordPositions {
+        offset,
+        positions: positions.into(),
+    })
 }
 
 #[cfg(test)]

@@ -7,10 +7,18 @@ use proptest::prelude::*;
 use super::*;
 
 fn matches(places: &[(u32, &[u32])], slop: u32) -> bool {
-    let places = places
-        .iter()
-        .map(|&(offset, positions)| PlacePositions { offset, positions });
-    matches_phrase(&places.collect::<Vec<_>>(), slop)
+    matches_with(places, slop, || ())
+}
+
+fn matches_with(places: &[(u32, &[u32])], slop: u32, check: impl Fn()) -> bool {
+    let words = places.iter().map(|&(offset, positions)| WordPositions {
+        offset: offset.into(),
+        positions: positions.into(),
+    });
+    let words: Vec<_> = words.collect();
+    let places = places.iter().zip(words.chunks(1));
+    let places = places.map(|((offset, _), words)| (*offset, words));
+    has_places(&places.collect::<Vec<_>>(), slop, check).unwrap()
 }
 
 /// Tries each choice of a position for each place.
@@ -110,7 +118,7 @@ fn a_compound_is_its_whole_or_its_parts() {
         &[("e117", 0, 2), ("e", 0, 1), ("117", 1, 1), ("error", 2, 1)],
         0,
     );
-    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words), || ()).unwrap();
     assert!(has(&[("e117", 4), ("117", 5), ("error", 6)]));
     assert!(has(&[("e", 4), ("117", 5), ("error", 6)]));
     assert!(!has(&[("117", 5), ("error", 6)]));
@@ -131,7 +139,7 @@ fn stop_words_are_places_for_anything() {
         ("method", 4, 1),
     ];
     let phrase = phrase(&words, 0);
-    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words), || ()).unwrap();
     assert!(has(&[("state", 0), ("art", 3), ("method", 4)]));
     assert!(has(&[
         ("stateoftheart", 0),
@@ -143,7 +151,7 @@ fn stop_words_are_places_for_anything() {
     // `AT&T network`: all parts are stop words
     let words = [("att", 0, 2), ("", 0, 1), ("", 1, 1), ("network", 2, 1)];
     let phrase = self::phrase(&words, 0);
-    let has = |words: &[(&str, u32)]| phrase.matches(&document(words)).unwrap();
+    let has = |words: &[(&str, u32)]| phrase.matches(&document(words), || ()).unwrap();
     assert!(has(&[("att", 3), ("network", 5)]));
     assert!(!has(&[("network", 5)]));
 }
@@ -164,4 +172,20 @@ fn words_that_repeat_take_no_time() {
         &repeated(1000).chain(other).collect::<Vec<_>>(),
         1000
     ));
+}
+
+#[test]
+fn a_long_search_for_a_phrase_may_be_interrupted() {
+    // no 20 words are beside each other
+    let text: Vec<u32> = (0..10_000).filter(|position| position % 20 > 0).collect();
+    let repeated = (0..20).map(|offset| (offset, text.as_slice()));
+    let repeated: Vec<_> = repeated.collect();
+    let far = (20, [20_000].as_slice());
+    let near: Vec<_> = repeated.iter().copied().chain([far]).collect();
+    for (places, slop) in [(repeated, 0), (near, 3)] {
+        let checks = std::cell::Cell::new(0);
+        let check = || checks.set(checks.get() + 1);
+        assert!(!matches_with(&places, slop, check));
+        assert!(checks.get() >= text.len() / CHECKED);
+    }
 }

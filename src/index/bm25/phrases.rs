@@ -11,7 +11,11 @@ use super::{
     ranking::{hides_rows, require_privilege},
     tokens,
 };
-use crate::{error::Error, index::am::open::OpenIndex, pg::words::Analyzer};
+use crate::{
+    error::Error,
+    index::am::open::OpenIndex,
+    pg::{wait::check_for_interrupts, words::Analyzer},
+};
 
 /// Returns the phrase that a text is. All words of the text count, also the parts of compounds.
 ///
@@ -55,7 +59,7 @@ pub fn has_phrase(open: &OpenIndex, text: &[u8], words: &[u8], slop: u32) -> Res
     let phrase = phrase(analyzer, words, slop)?;
     let document = tokens::terms(analyzer.with_positions(true), text)?;
     phrase
-        .matches(&document)
+        .matches(&document, check_for_interrupts)
         .map_err(|e| index_error(*open.index(), e))
 }
 

@@ -32,6 +32,7 @@ use crate::{
     pg::{
         extension, lookup, roles,
         transaction::{StatementStamp, statement_stamp},
+        wait::check_for_interrupts,
         words::Analyzer,
     },
 };
@@ -228,7 +229,7 @@ impl Ranking {
 
 /// Returns true if a document has a phrase. Its terms have positions.
 fn has_phrase(numbered: &NumberedPhrase, document: &Terms) -> bool {
-    let found = numbered.phrase.matches(document);
+    let found = numbered.phrase.matches(document, check_for_interrupts);
     found.unwrap_or_else(|_| {
         Error::out_of_memory("Memory ran out while a phrase was being looked for.").raise()
     })

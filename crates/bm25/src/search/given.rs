@@ -209,7 +209,7 @@ impl GivenDocuments {
         condition: &Condition,
     ) -> Result<Self, IndexError> {
         let mut given = Self {
-            pending: opened.pending.holds(condition)?,
+            pending: opened.pending.holds(pages, condition)?,
             segments: vec![],
         };
         for segment in &opened.segments {
@@ -231,7 +231,7 @@ impl GivenDocuments {
         scorer: &Scorer,
         condition: &Condition,
     ) -> Result<(), IndexError> {
-        let holds = opened.pending.holds(condition)?;
+        let holds = opened.pending.holds(pages, condition)?;
         for (is_given, holds) in self.pending.iter_mut().zip(holds) {
             *is_given &= holds;
         }
@@ -262,7 +262,7 @@ impl GivenDocuments {
         best: &mut Best,
     ) -> Result<(), IndexError> {
         let is_given = |document: u32| self.pending.get(document as usize) == Some(&true);
-        opened.pending.offer(scorer, is_given, best)?;
+        opened.pending.offer(pages, scorer, is_given, best)?;
         for (part, (segment, documents)) in (1..).zip(opened.segments.iter().zip(&self.segments)) {
             let search = segment.search(pages, part);
             let lists = segment.counted();

@@ -89,7 +89,7 @@ impl Listing {
     /// Finds the next rows.
     fn fill(&mut self, pages: &impl ReadPages) -> Result<(), IndexError> {
         if self.part == 0 {
-            for (row, units) in self.opened.pending.scored(&self.scorer)? {
+            for (row, units) in self.opened.pending.scored(pages, &self.scorer)? {
                 let row = (row, self.scorer.score_of(units));
                 push(&mut self.rows, row).map_err(IndexError::of_memory)?;
             }

@@ -249,7 +249,7 @@ impl Scan {
         }
         self.opened
             .pending
-            .offer(&self.scorer, |_| true, &mut best)?;
+            .offer(pages, &self.scorer, |_| true, &mut best)?;
         for (number, segment) in self.opened.segments.iter().enumerate() {
             let search = segment.search(pages, number as u32 + 1);
             let lists = segment.counted();

@@ -237,7 +237,7 @@ impl PendingMatches {
     }
 
     /// Returns the units of each document, 0 if it does not match.
-    fn units(&self, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
+    fn units(&self, pages: &impl ReadPages, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
         let mut units: Vec<u32> =
             memory::filled(self.documents.len(), 0).map_err(IndexError::of_memory)?;
         for (document, number, frequency) in &self.postings {
@@ -249,7 +249,7 @@ impl PendingMatches {
             }
         }
         if let Some(condition) = scorer.condition() {
-            let holds = self.holds(condition)?;
+            let holds = self.holds(pages, condition)?;
             for (units, holds) in units.iter_mut().zip(holds) {
                 *units = if holds { *units } else { 0 };
             }
@@ -258,7 +258,11 @@ impl PendingMatches {
     }
 
     /// Returns which documents may satisfy a condition.
-    pub fn holds(&self, condition: &Condition) -> Result<Vec<bool>, IndexError> {
+    pub fn holds(
+        &self,
+        pages: &impl ReadPages,
+        condition: &Condition,
+    ) -> Result<Vec<bool>, IndexError> {
         let mut found = vec![];
         for (document, number, _) in &self.postings {
             push(&mut found, (*document, *number)).map_err(IndexError::of_memory)?;
@@ -268,7 +272,7 @@ impl PendingMatches {
         for document in 0..self.documents.len() as u32 {
             let has = |number: u32| found.binary_search(&(document, number)).is_ok();
             let is_held = match self.has_positions {
-                true => self.certainly_holds(document, condition, &has)?,
+                true => self.certainly_holds(pages, document, condition, &has)?,
                 false => condition.may_hold(&has),
             };
             push(&mut holds, is_held).map_err(IndexError::of_memory)?;
@@ -279,15 +283,18 @@ impl PendingMatches {
     /// Returns true if a document, whose positions are known, satisfies a condition.
     fn certainly_holds(
         &self,
+        pages: &impl ReadPages,
         document: u32,
         condition: &Condition,
         has: &dyn Fn(u32) -> bool,
     ) -> Result<bool, IndexError> {
         let failure = Cell::new(None);
         let has_phrase = |numbered: &NumberedPhrase| {
-            let found = numbered.phrase.matches_positions(|term, positions| {
+            let positions = |term: usize, positions: &mut Vec<u32>| {
                 self.positions(document, numbered.numbers[term] as usize, positions)
-            });
+            };
+            let check = || pages.check_interrupts();
+            let found = numbered.phrase.matches_positions(positions, check);
             found.unwrap_or_else(|error| {
                 failure.set(Some(error));
                 false
@@ -305,11 +312,12 @@ impl PendingMatches {
     /// Offers all documents that match, and for which `is_offered` returns true.
     pub fn offer(
         &self,
+        pages: &impl ReadPages,
         scorer: &Scorer,
         is_offered: impl Fn(u32) -> bool,
         best: &mut Best,
     ) -> Result<(), IndexError> {
-        for (document, units) in (0..).zip(self.units(scorer)?) {
+        for (document, units) in (0..).zip(self.units(pages, scorer)?) {
             if units == 0 || !is_offered(document) {
                 continue;
             }
@@ -321,8 +329,12 @@ impl PendingMatches {
     }
 
     /// Returns the rows that match with their units.
-    pub fn scored(&self, scorer: &Scorer) -> Result<impl Iterator<Item = (Tid, u32)>, IndexError> {
-        let all = self.rows().zip(self.units(scorer)?);
+    pub fn scored(
+        &self,
+        pages: &impl ReadPages,
+        scorer: &Scorer,
+    ) -> Result<impl Iterator<Item = (Tid, u32)>, IndexError> {
+        let all = self.rows().zip(self.units(pages, scorer)?);
         Ok(all.filter(|(_, units)| *units > 0))
     }
 }

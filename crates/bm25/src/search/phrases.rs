@@ -129,7 +129,7 @@ impl<'s> PhraseCursor<'s> {
         document: u32,
     ) -> Result<bool, IndexError> {
         let cursors = &mut self.cursors;
-        self.phrase.matches_positions(|term, positions| {
+        let positions = |term: usize, positions: &mut Vec<u32>| {
             let Some(cursor) = &mut cursors[term] else {
                 return Ok(());
             };
@@ -137,7 +137,9 @@ impl<'s> PhraseCursor<'s> {
                 Some(found) if found == document => cursor.positions(search, positions),
                 _ => Ok(()),
             }
-        })
+        };
+        let check = || search.pages.check_interrupts();
+        self.phrase.matches_positions(positions, check)
     }
 }
 
@@ -155,10 +157,10 @@ pub fn rows_with_phrase(
     let scorer = Scorer::new(opened.parameters, &opened.statistics, phrase.terms());
     let mut rows = vec![];
     for (document, row) in (0..).zip(opened.pending.rows()) {
-        let matches = phrase.matches_positions(|term, positions| {
+        let positions = |term: usize, positions: &mut Vec<u32>| {
             opened.pending.positions(document, term, positions)
-        })?;
-        if matches {
+        };
+        if phrase.matches_positions(positions, || pages.check_interrupts())? {
             push(&mut rows, row).map_err(IndexError::of_memory)?;
         }
     }

@@ -33,7 +33,7 @@ pub fn score_rows<'q>(
     let scorer = Scorer::new(opened.parameters, statistics, query);
     let mut scores = memory::filled(rows.len(), 0.0).map_err(IndexError::of_memory)?;
     let in_order = InOrder::of(rows)?;
-    for (row, units) in opened.pending.scored(&scorer)? {
+    for (row, units) in opened.pending.scored(pages, &scorer)? {
         for number in in_order.numbers_of(row) {
             scores[number] = scorer.score_of(units);
         }
@@ -70,7 +70,11 @@ pub fn rows_that_may_hold<'q>(
     let opened = OpenedQuery::read(pages, cache, query)?;
     let scorer = Scorer::new(opened.parameters, &opened.statistics, query);
     let in_order = InOrder::of(rows)?;
-    for (row, may_hold) in opened.pending.rows().zip(opened.pending.holds(condition)?) {
+    for (row, may_hold) in opened
+        .pending
+        .rows()
+        .zip(opened.pending.holds(pages, condition)?)
+    {
         for number in in_order.numbers_of(row) {
             holds[number] = may_hold;
         }

@@ -71,7 +71,7 @@ impl Model {
         assert_eq!(rows.len(), found.len());
         let has = |text: &&Text| match slop {
             0 => has_words(text, words),
-            _ => phrase.matches(&terms(text)).unwrap(),
+            _ => phrase.matches(&terms(text), || ()).unwrap(),
         };
         let expected = self.0.iter().filter(|(_, text)| has(text));
         assert_eq!(

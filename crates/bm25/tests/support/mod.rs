@@ -198,7 +198,7 @@ impl Model {
 fn score_of(scorer: &Scorer, document: &Terms) -> f64 {
     if document.has_positions() {
         scorer.score_with(document, &|numbered| {
-            numbered.phrase.matches(document).unwrap()
+            numbered.phrase.matches(document, || ()).unwrap()
         })
     } else {
         scorer.score(document)
