@@ -121,17 +121,6 @@ CREATE FUNCTION rag_internal.bm25_has_words(config oid, analysis text, value tex
 COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text, text) IS
     'whether a rag_bm25 index with this text search configuration and analysis stores a text';
 
-CREATE FUNCTION rag_internal.bm25_has_phrase(index regclass, value text, phrase text, slop integer)
-    RETURNS boolean
-    AS 'MODULE_PATHNAME', 'bm25_has_phrase_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag_internal.bm25_has_phrase(regclass, text, text, integer) IS
-    'whether a text has a phrase, by the rules of a rag_bm25 index';
-CREATE FUNCTION rag_internal.bm25_phrase_rows(index regclass, phrase text, slop integer)
-    RETURNS TABLE (ctid tid)
-    AS 'MODULE_PATHNAME', 'bm25_phrase_rows_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION rag_internal.bm25_phrase_rows(regclass, text, integer) IS
-    'rows whose texts have a phrase, as a rag_bm25 index with positions knows them';
-
 -- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_bm25_query(query text, index regclass)
     RETURNS rag.bm25_query

@@ -115,37 +115,6 @@ fn rag_bm25_search(
     Ok(TableIterator::new(rows))
 }
 
-/// Returns true if a text has a phrase, by the rules of an index.
-#[pg_extern(sql = false, strict, stable, parallel_restricted)]
-fn bm25_has_phrase(
-    index: pg_sys::Oid,
-    value: &str,
-    phrase: &str,
-    slop: i32,
-) -> Result<bool, ErrorReport> {
-    let (open, slop) = (OpenIndex::open(index)?, slop.unsigned_abs());
-    Ok(bm25::phrases::has_phrase(
-        &open,
-        value.as_bytes(),
-        phrase.as_bytes(),
-        slop,
-    )?)
-}
-
-/// Returns the rows whose texts have a phrase, as an index knows them.
-#[pg_extern(sql = false, strict, stable, parallel_restricted)]
-fn bm25_phrase_rows(
-    index: pg_sys::Oid,
-    phrase: &str,
-    slop: i32,
-) -> Result<TableIterator<'static, (name!(ctid, pg_sys::ItemPointerData),)>, ErrorReport> {
-    let (open, slop) = (OpenIndex::open(index)?, slop.unsigned_abs());
-    let rows = bm25::phrases::rows(&open, phrase.as_bytes(), slop)?;
-    Ok(TableIterator::new(
-        rows.into_iter().map(|tid| (place_of(tid),)),
-    ))
-}
-
 #[pg_extern(sql = false, strict, stable, parallel_restricted)]
 #[allow(clippy::type_complexity)] // the function's signature in SQL
 fn rag_bm25_scores(

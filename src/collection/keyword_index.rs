@@ -58,7 +58,7 @@ pub fn create(
     partition: &Partition,
 ) -> Result<(), Error> {
     let statement = format!(
-        "CREATE INDEX ON {} USING rag_bm25 (({})) WITH (text_config = {})",
+        "CREATE INDEX ON {} USING rag_bm25 (({})) WITH (text_config = {}, positions = on)",
         partition.qualified(),
         expression(collection, &partition.quoted_name()),
         pgrx::spi::quote_literal(&collection.definition.text_config),

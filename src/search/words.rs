@@ -9,7 +9,7 @@ use std::{
 use pgrx::pg_sys;
 use rag_bm25::{Pattern, Query};
 use rag_pages::Tid;
-use rag_retrieval::fusion::{FoundWords, written_words};
+use rag_retrieval::fusion::{FoundWords, MAX_WORDS, written_words};
 use rag_words::query::ParsedQuery;
 
 use super::{
@@ -270,8 +270,10 @@ impl QueryWords {
     pub fn found_in(&self, collection: &Collection, chunk: Tid) -> Result<FoundWords, Error> {
         let mut counts = FoundWords::default();
         let parsed = ParsedQuery::parse(&self.text);
-        let subject = parsed.subject();
-        let words = written_words(&subject);
+        let clauses = parsed.wanted();
+        let of_clauses = clauses.flat_map(|node| written_words(node.text(), node.is_phrase()));
+        let words = written_words(&parsed.words, false).chain(of_clauses);
+        let words: Vec<_> = words.take(MAX_WORDS).collect();
         if !words.iter().any(|word| word.is_code) {
             return Ok(counts);
         }
@@ -282,7 +284,7 @@ impl QueryWords {
                 .iter()
                 .filter(|(_, weight)| self.ranking.is_whole(*weight));
             let places: Vec<usize> = wholes
-                .filter_map(|(term, _)| self.ranking.query.terms.number(term))
+                .filter_map(|(term, _)| self.ranking.query.numbers_of(term).next())
                 .collect();
             if places.is_empty() {
                 continue; // a stop word

@@ -26,6 +26,8 @@ CREATE INDEX said_body ON said USING rag_bm25 (body)
 SELECT text_config, analysis, positions, hint FROM rag_bm25_info('said_body');
 
 -- the rows with a phrase, by the index, and by the texts
+CREATE FUNCTION quoted(phrase text, slop int DEFAULT 0) RETURNS text LANGUAGE sql IMMUTABLE
+    RETURN format('"%s"~%s', phrase, slop);
 CREATE FUNCTION found(index regclass, phrase text, slop int DEFAULT 0,
     OUT ids text, OUT agree boolean)
 LANGUAGE plpgsql AS $$
@@ -33,9 +35,10 @@ DECLARE
     by_texts text;
 BEGIN
     SELECT string_agg(id::text, ' ' ORDER BY id) INTO ids FROM said
-        WHERE ctid IN (SELECT ctid FROM rag_internal.bm25_phrase_rows(index, phrase, slop));
-    SELECT string_agg(id::text, ' ' ORDER BY id) INTO by_texts FROM said
-        WHERE rag_internal.bm25_has_phrase(index, body, phrase, slop);
+        WHERE ctid IN (SELECT ctid FROM rag_bm25_search(index, quoted(phrase, slop), 1000));
+    SELECT string_agg(id::text, ' ' ORDER BY id) INTO by_texts
+        FROM (SELECT * FROM said OFFSET 0) s
+        WHERE body <@> rag_bm25_query(quoted(phrase, slop), index) < 0;
     agree := ids IS NOT DISTINCT FROM by_texts;
 END $$;
 CREATE VIEW asked AS SELECT * FROM (VALUES
@@ -96,7 +99,9 @@ CREATE INDEX said_plain ON said USING rag_bm25 (body) WITH (text_config = 'engli
 SELECT count(*) AS differences FROM unnest('{log,write ahead,error E-117,水漏れ}'::text[]) q,
     LATERAL (SELECT * FROM rag_bm25_search('said_plain', q, 100)
         EXCEPT SELECT * FROM rag_bm25_search('said_body', q, 100)) s;
-SELECT rag_internal.bm25_phrase_rows('said_plain', 'log', 0);
+SELECT count(*) AS differences FROM asked
+    WHERE (found('said_plain', phrase, slop)).ids
+        IS DISTINCT FROM (found('said_body', phrase, slop)).ids;
 
 -- the option
 SELECT positions, hint FROM rag_bm25_info('said_plain');
@@ -116,8 +121,8 @@ ALTER TEXT SEARCH CONFIGURATION astro ALTER MAPPING FOR asciiword WITH stars, en
 CREATE TABLE sky AS SELECT 1 AS id, 'two supernovae stars, and a crab nebula in the sky' AS body;
 CREATE INDEX sky_body ON sky USING rag_bm25 (body)
     WITH (text_config = 'public.astro', positions = on);
-SELECT p, (SELECT count(*) FROM rag_internal.bm25_phrase_rows('sky_body', p, 0)) AS found,
-    rag_internal.bm25_has_phrase('sky_body', body, p, 0)
+SELECT p, (SELECT count(*) FROM rag_bm25_search('sky_body', quoted(p), 10)) AS found,
+    body <@> rag_bm25_query(quoted(p), 'sky_body') < 0 AS has
     FROM sky, unnest('{in the sky,sky in,crab,two}'::text[]) p;
 DROP TABLE sky;
 DROP TEXT SEARCH CONFIGURATION astro;
@@ -137,17 +142,17 @@ INSERT INTO noise SELECT i, random_text(i) || ' ' || random_text(i + 1000)
     FROM generate_series(401, 500) i;
 SELECT count(*) AS lost FROM noise n, unnest(ARRAY[body, random_text(id + 1000)]) p
     WHERE id % 5 = 0 AND rag_internal.bm25_has_words('english'::regconfig, 'words', p)
-    AND NOT EXISTS (SELECT FROM rag_internal.bm25_phrase_rows('noise_body', p, 0) f
+    AND NOT EXISTS (SELECT FROM rag_bm25_search('noise_body', quoted(p), 1000) f
         WHERE f.ctid = n.ctid);
-SELECT count(*) AS rows, count(*) FILTER (WHERE rag_internal.bm25_has_phrase(
-        'noise_body', body, random_text(q), slop) IS DISTINCT FROM (f.ctid IS NOT NULL))
+SELECT count(*) AS rows, count(*) FILTER (WHERE f.score IS DISTINCT FROM
+        nullif(-(body <@> rag_bm25_query(quoted(random_text(q), slop), 'noise_body')), 0))
         AS differences
     FROM generate_series(1000, 1010) q, unnest('{0,3}'::int[]) slop, noise n
-    LEFT JOIN LATERAL (SELECT ctid FROM rag_internal.bm25_phrase_rows(
-        'noise_body', random_text(q), slop) f WHERE f.ctid = n.ctid) f ON true
+    LEFT JOIN LATERAL (SELECT * FROM rag_bm25_search(
+        'noise_body', quoted(random_text(q), slop), 1000) f WHERE f.ctid = n.ctid) f ON true
     WHERE n.id % 10 = 0;
 SELECT * FROM rag_check_index('noise_body');
 
 DROP TABLE noise, said;
 DROP VIEW asked;
-DROP FUNCTION random_text, found;
+DROP FUNCTION random_text, found, quoted;

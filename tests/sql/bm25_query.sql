@@ -192,4 +192,5 @@ SELECT count(*), count(*) FILTER (WHERE p.score = s.score) FROM queries,
         ORDER BY body <@> rag_bm25_query(q, 'part_body')) p
     FULL JOIN LATERAL (SELECT id, body <@> rag_bm25_query(q, 'said_body') AS score FROM said
         ORDER BY body <@> rag_bm25_query(q, 'said_body')) s USING (id);
-DROP TABLE said, letters, part;
+DROP TABLE said, letters, part, queries, oracle;
+DROP FUNCTION found, asked, differences;

@@ -178,7 +178,7 @@ SELECT count(*) > 0 AS found, count(*) FILTER (WHERE f.score IS DISTINCT FROM -(
     FROM generate_series(1000, 1030) q, rag_bm25_search('noise_body', random_text(q), 1000) f
     JOIN noise n ON n.ctid = f.ctid;
 SELECT count(*) AS lost FROM generate_series(1, 500, 7) q JOIN noise n ON n.id = q
-    WHERE NOT EXISTS (SELECT FROM rag_bm25_search('noise_body', n.body, 1000) f
+    WHERE NOT EXISTS (SELECT FROM rag_bm25_search('noise_body', rag_escape_query(n.body), 1000) f
         WHERE f.ctid = n.ctid) AND rag_internal.bm25_has_words(
             'english'::regconfig, 'words', n.body);
 SELECT * FROM rag_check_index('noise_body');

@@ -23,7 +23,8 @@ FROM unnest(ARRAY['E-117', 'e117 CleanBot', 'CleanBot R5 E117', 'net.retry.max',
                   '20417', 'customer 20417', 'what does E-117 mean on the CleanBot R5?',
                   'the brush of the pump X200 is loud in the morning']) AS q;
 -- So do words in quotes.
-SELECT q, pg_temp.fusion(q) FROM unnest(ARRAY['"loud brush"', '"loud" brush', '5" brush']) AS q;
+SELECT q, pg_temp.fusion(q)
+FROM unnest(ARRAY['"brush is loud"', '"loud brush"', '"loud" brush', '5" brush']) AS q;
 -- Codes that no chunk has are no reason. A text with the parts of a code does not have the code.
 SELECT q, pg_temp.fusion(q)
 FROM unnest(ARRAY['E-118 CleanBot', 'retry.net', 'XK-4711', '"xylophone"']) AS q;

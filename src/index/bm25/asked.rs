@@ -1,9 +1,9 @@
 //! From what somebody typed to a query of an index: the words, and what rows must satisfy.
 //!
 //! The clauses are those of [`rag_words::query`]. A word that is required or excluded is the word
-//! of each text that has one of its forms; of a compound, it is the whole. Of a phrase, each word
-//! is at its place. An index without positions finds the rows that have them all, and the text of
-//! each row decides.
+//! of each text that has one of its forms; a compound is a phrase of its parts. Of a phrase, each
+//! word is at its place. An index without positions finds the rows that have them all, and the text
+//! of each row decides.
 //!
 //! An index whose texts have configurations of their own is asked by each of them, and one is
 //! enough.
@@ -21,7 +21,6 @@ use rag_words::{
 
 use super::{
     languages,
-    phrases::phrase_of,
     tokens::{self, Counted},
 };
 use crate::{error::Error, pg::words::Analyzer};
@@ -189,7 +188,6 @@ impl<'a> Reader<'a> {
             Node::Phrase { slop, .. } => *slop,
             _ => 0,
         };
-        let is_phrase = matches!(node, Node::Phrase { .. });
         let mut parts = vec![];
         for analyzer in self.analyzers.clone() {
             let words = needed_words(analyzer, node.text())?;
@@ -199,11 +197,9 @@ impl<'a> Reader<'a> {
                     false => continue,
                 }
             }
-            let part = match is_phrase {
-                true => self.phrase(analyzer, node.text(), slop)?,
-                false => None,
-            };
-            let part = part.unwrap_or_else(|| self.all(words));
+            // a compound is a phrase of its parts
+            let phrase = self.phrase(analyzer, node.text(), slop)?;
+            let part = phrase.unwrap_or_else(|| self.all(words));
             if !parts.contains(&part) {
                 parts.push(part);
             }
@@ -242,7 +238,7 @@ impl<'a> Reader<'a> {
         text: &str,
         slop: u32,
     ) -> Result<Option<Match>, Error> {
-        let phrase = phrase_of(analyzer, text.as_bytes(), slop)?;
+        let phrase = tokens::phrase(analyzer, text.as_bytes(), slop)?;
         if !(2..=MAX_PLACES).contains(&phrase.places().len()) {
             return Ok(None);
         }

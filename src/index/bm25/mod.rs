@@ -9,7 +9,6 @@
 //! | [`build`], [`insert`], [`scan`], [`vacuum`] | what PostgreSQL calls it for |
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
-//! | [`phrases`] | phrases, as texts and as the index has them |
 //! | [`asked`] | from what somebody typed to a query |
 //! | [`query`], [`ranking`], [`partitions`] | the type of queries, and their statistics |
 //! | [`spelling`] | words of a query that no row has |
@@ -43,7 +42,6 @@ mod opclass;
 mod operators;
 mod options;
 mod partitions;
-pub mod phrases;
 mod predicate;
 mod query;
 pub mod ranking;

@@ -4,7 +4,7 @@
 //! number of positions of a lexeme is limited.
 
 use pgrx::pg_sys;
-use rag_bm25::Terms;
+use rag_bm25::{Phrase, Terms};
 use rag_pages::memory::OutOfMemory;
 use rag_words::{Purpose, Weight};
 
@@ -153,4 +153,21 @@ fn collect(
         Error::out_of_memory("Memory ran out while the words of a text were being counted.")
     })?;
     Ok(terms)
+}
+
+/// Returns the phrase that a text is. All words of the text count, also the parts of compounds.
+///
+/// # Errors
+/// Memory runs out.
+pub fn phrase(analyzer: Analyzer, text: &[u8], slop: u32) -> Result<Phrase, Error> {
+    let mut phrase = Phrase::new(slop);
+    let analyzer = analyzer.with_positions(true);
+    let added = analyzer.each_occurrence(text, Purpose::Text, |found| match found.position {
+        Some(position) => phrase.add(found.term, position, found.places),
+        None => Ok(()),
+    });
+    added
+        .and_then(|()| phrase.finish())
+        .map_err(|_| Error::out_of_memory("Memory ran out while a phrase was being read."))?;
+    Ok(phrase)
 }

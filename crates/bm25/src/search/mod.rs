@@ -54,7 +54,6 @@ pub use given::GivenRows;
 pub use listing::Listing;
 pub use near::{NearTerm, near_terms};
 pub use opened::SegmentCache;
-pub use phrases::rows_with_phrase;
 pub use rows::{rows_that_may_hold, score_rows, terms_in_row};
 
 /// Number of documents that a search finds at first. Most queries want ten rows, and one or two of

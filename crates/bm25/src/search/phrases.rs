@@ -1,14 +1,9 @@
 //! Documents with a phrase.
 
-use rag_pages::{IndexError, ReadPages, Tid, memory::push};
+use rag_pages::{IndexError, ReadPages};
 
-use super::{
-    cursor::TermCursor,
-    opened::{OpenedQuery, SegmentCache},
-    rows::Norms,
-    window::SegmentSearch,
-};
-use crate::{phrase::Phrase, score::Scorer};
+use super::{cursor::TermCursor, window::SegmentSearch};
+use crate::phrase::Phrase;
 
 /// A cursor over the documents of a segment with a phrase.
 pub struct PhraseCursor<'s> {
@@ -141,48 +136,4 @@ impl<'s> PhraseCursor<'s> {
         let check = || search.pages.check_interrupts();
         self.phrase.matches_positions(positions, check)
     }
-}
-
-/// Returns the rows whose documents have a phrase: pending ones, and then those of each segment in
-/// their order. An index without positions has none.
-///
-/// # Errors
-/// The index is corrupted, or memory runs out.
-pub fn rows_with_phrase(
-    pages: &impl ReadPages,
-    cache: &SegmentCache,
-    phrase: &Phrase,
-) -> Result<Vec<Tid>, IndexError> {
-    let opened = OpenedQuery::read(pages, cache, phrase.terms().into())?;
-    let scorer = Scorer::new(opened.parameters, &opened.statistics, phrase.terms());
-    let mut rows = vec![];
-    for (document, row) in (0..).zip(opened.pending.rows()) {
-        let positions = |term: usize, positions: &mut Vec<u32>| {
-            opened.pending.positions(document, term, positions)
-        };
-        if phrase.matches_positions(positions, || pages.check_interrupts())? {
-            push(&mut rows, row).map_err(IndexError::of_memory)?;
-        }
-    }
-    for segment in &opened.segments {
-        let search = segment.search(pages, 0);
-        let mut cursors = vec![];
-        for number in 0..phrase.terms().len() {
-            push(&mut cursors, segment.cursor(number, &scorer)?).map_err(IndexError::of_memory)?;
-        }
-        let mut cursor = PhraseCursor::new(phrase, cursors);
-        let mut norms = Norms::default();
-        let mut next = cursor.next_from(&search, 0)?;
-        while let Some(document) = next {
-            if norms.of_live(pages, &segment.reader, document)?.is_some() {
-                let row = segment.reader.row(pages, document)?;
-                push(&mut rows, row).map_err(IndexError::of_memory)?;
-            }
-            next = match document.checked_add(1) {
-                Some(after) => cursor.next_from(&search, after)?,
-                None => None,
-            };
-        }
-    }
-    Ok(rows)
 }

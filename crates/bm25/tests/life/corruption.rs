@@ -1,12 +1,12 @@
 //! Pages of wrong bytes give errors: no panic, no endless loop, no huge allocation.
 
 use rag_bm25::{
-    Scan, SegmentCache, check, cleanup, create, describe, info, insert, merge_all, remove,
-    rows_with_phrase, top,
+    Scan, SegmentCache, check, cleanup, create, describe, info, insert, merge_all, remove, top,
 };
 use rag_pages::{HEADER_BYTES, MemoryPages, Page, ReadPages, ReusePages, SPECIAL_OFFSET};
 
 use super::support::*;
+use crate::support::rows_with_phrase;
 
 /// Returns an index with everything that an index can have.
 fn sample() -> MemoryPages {

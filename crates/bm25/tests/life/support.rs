@@ -6,9 +6,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
 };
 
+use crate::support::rows_with_phrase;
 use rag_bm25::{
     Creation, Parameters, Phrase, Scan, SegmentCache, Terms, check, cleanup, create, describe,
-    info, insert, merge_all, remove, rows_with_phrase, top,
+    info, insert, merge_all, remove, top,
 };
 use rag_pages::{
     Block, IndexError, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid,

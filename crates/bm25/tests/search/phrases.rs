@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::{CREATION, Random, row};
+use crate::support::{CREATION, Random, row, rows_with_phrase};
 use rag_bm25::{
     Builder, Collected, Creation, Phrase, SegmentCache, Terms, create, info, insert, merge_all,
-    remove, rows_with_phrase,
+    remove,
 };
 use rag_pages::{MemoryPages, Tid};
 
@@ -214,7 +214,7 @@ fn long_documents_have_all_positions() {
 }
 
 #[test]
-fn an_index_without_positions_has_no_phrases() {
+fn an_index_without_positions_has_candidates() {
     let pages = MemoryPages::new();
     create(&pages, &CREATION);
     let text = vec![1, 2, 3];
@@ -228,6 +228,5 @@ fn an_index_without_positions_has_no_phrases() {
     phrase.add(b"w1", 0, 1).unwrap();
     phrase.finish().unwrap();
     let found = rows_with_phrase(&pages, &SegmentCache::default(), &phrase).unwrap();
-    // what is pending still has them
-    assert_eq!(found, [row(2)]);
+    assert_eq!(found.len(), 3, "each row may have it");
 }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
-    Builder, Condition, CountedPattern, Creation, GivenRows, Listing, Match, Parameters, Pattern,
-    Query, QueryRef, Scan, Scorer, SegmentCache, Terms, Typo, insert, remove, rows_that_may_hold,
-    score_rows, statistics, terms_in_row, top,
+    Builder, Condition, CountedPattern, Creation, GivenRows, Listing, Match, NumberedPhrase,
+    Parameters, Pattern, Phrase, Query, QueryRef, Scan, Scorer, SegmentCache, Terms, Typo, insert,
+    remove, rows_that_may_hold, score_rows, statistics, terms_in_row, top,
 };
-use rag_pages::{MemoryPages, ReadPages, Tid};
+use rag_pages::{IndexError, MemoryPages, ReadPages, Tid};
 
 /// A sequence of numbers that only depends on the seed (SplitMix64, Steele et al. 2014).
 pub struct Random(pub u64);
@@ -314,4 +314,28 @@ fn use_damaged_conditions(pages: &MemoryPages, cache: &SegmentCache, terms: Term
     }
     let _ = score_rows(pages, cache, &query, None, &[row(1), row(300)]);
     let _ = rows_that_may_hold(pages, cache, &query, &[row(1), row(300)]);
+}
+
+/// Returns the rows whose documents have a phrase, or may have it in an index without positions.
+pub fn rows_with_phrase(
+    pages: &impl ReadPages,
+    cache: &SegmentCache,
+    phrase: &Phrase,
+) -> Result<Vec<Tid>, IndexError> {
+    let terms = phrase.terms().clone();
+    let numbered = NumberedPhrase {
+        numbers: (0..terms.len() as u32).collect(),
+        phrase: phrase.clone(),
+    };
+    let condition = Condition {
+        required: vec![Match::Phrase(numbered)],
+        excluded: vec![],
+    };
+    let query = Query {
+        terms,
+        condition: Some(condition),
+        ..Query::default()
+    };
+    let found = top(pages, cache, &query, None, 1 << 20)?;
+    Ok(found.into_iter().map(|(row, _)| row).collect())
 }

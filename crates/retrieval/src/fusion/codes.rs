@@ -1,7 +1,7 @@
 //! The words of a query as they are written: which of them are codes.
 
 /// Further words of a query are not looked at. A query of so many words is a text.
-const MAX_WORDS: usize = 64;
+pub const MAX_WORDS: usize = 64;
 /// Numbers with fewer digits are amounts or years. So are numbers with commas; colons are of times.
 const MIN_DIGITS: usize = 5;
 
@@ -13,37 +13,21 @@ pub struct WrittenWord<'a> {
     pub is_code: bool,
 }
 
-/// Returns the words of a query, at most 64.
+/// Returns the words of a text of a query, at most 64. All words of a quoted text are codes.
 ///
-/// A word is a code if it has
+/// Another word is a code if it has
 /// * digits and letters (`E-117`, `x200`), at least five digits (`20417`), or three numbers
 ///   (`2.11.3`);
 /// * a sign before a letter that is no hyphen (`auth.token.ttl`, `ERR_DISK`, `/etc`, `a::b`), or
 ///   `()` at its end;
-/// * a capital after a small letter (`sessionMaker`);
-/// * or if it is within double quotes.
-pub fn written_words(query: &str) -> Vec<WrittenWord<'_>> {
-    let mut words = vec![];
-    let mut pieces = query.split(is_quote).enumerate().peekable();
-    while let Some((number, piece)) = pieces.next() {
-        // the last quotation mark may have no other one: an inch
-        let is_quoted = number % 2 == 1 && pieces.peek().is_some();
-        for word in piece.split_whitespace() {
-            let text = trimmed(word);
-            if words.len() == MAX_WORDS {
-                return words;
-            }
-            if !text.is_empty() {
-                let is_code = is_quoted || is_code(text);
-                words.push(WrittenWord { text, is_code });
-            }
-        }
-    }
-    words
-}
-
-fn is_quote(sign: char) -> bool {
-    matches!(sign, '"' | '“' | '”' | '„' | '«' | '»')
+/// * a capital after a small letter (`sessionMaker`).
+pub fn written_words(text: &str, is_quoted: bool) -> impl Iterator<Item = WrittenWord<'_>> {
+    let words = text.split_whitespace().map(trimmed);
+    let words = words.filter(|word| !word.is_empty()).take(MAX_WORDS);
+    words.map(move |text| WrittenWord {
+        text,
+        is_code: is_quoted || is_code(text),
+    })
 }
 
 /// Returns a word without punctuation of sentences around it.

@@ -20,6 +20,6 @@ mod weights;
 
 pub use candidates::{Candidate, Candidates, ChunkKey};
 pub use choose::{Chosen, Limits, choose};
-pub use codes::{WrittenWord, written_words};
+pub use codes::{MAX_WORDS, WrittenWord, written_words};
 pub use rank::{Method, Ranked, rank};
 pub use weights::{FoundWords, weights};

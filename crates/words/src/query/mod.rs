@@ -74,6 +74,10 @@ impl<'t> Node<'t> {
             | Self::Typo { text, .. } => text,
         }
     }
+
+    pub fn is_phrase(&self) -> bool {
+        matches!(self, Self::Phrase { .. })
+    }
 }
 
 /// A part of a query.
@@ -121,15 +125,19 @@ impl<'t> ParsedQuery<'t> {
     /// Returns what the query is about: its text without signs of the language, and without what
     /// must not be there.
     pub fn subject(&self) -> Cow<'t, str> {
-        let wanted = self.clauses.iter();
-        let wanted = wanted.filter(|clause| clause.occur != Occur::MustNot);
-        let nodes: Vec<_> = wanted.flat_map(|clause| &clause.nodes).collect();
         if self.is_plain() {
             return self.words.clone();
         }
         let words = self.words.split_whitespace();
-        let all = words.chain(nodes.iter().map(|node| node.text().trim()));
+        let all = words.chain(self.wanted().map(|node| node.text().trim()));
         Cow::Owned(all.collect::<Vec<_>>().join(" "))
+    }
+
+    /// Returns the nodes of all clauses but those that must not be there.
+    pub fn wanted(&self) -> impl Iterator<Item = &Node<'t>> {
+        let clauses = self.clauses.iter();
+        let wanted = clauses.filter(|clause| clause.occur != Occur::MustNot);
+        wanted.flat_map(|clause| &clause.nodes)
     }
 
     /// Returns true if nothing is searched for, but something excluded.
