@@ -9,14 +9,14 @@ COMMENT ON FUNCTION rag_internal.uri_file_name(text) IS
     'name of the file of a uri: what follows the last / or #, without percent-encoding';
 
 -- rag_search(query, 5) explains that the second argument is not top_k
-CREATE FUNCTION @extschema@.rag_search(query text, collection integer)
+CREATE FUNCTION @extschema@.rag_search(query text, integer)
 RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
     chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
     document_type text, category text, tags text[],
-    indexed_at timestamptz, fetched_at timestamptz, also_at text[])
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',

@@ -1,5 +1,7 @@
 //! `rag_answer` and `rag_answer_stream`.
 
+use std::slice;
+
 use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use serde_json::{Value, json};
 
@@ -73,7 +75,7 @@ impl AnswerArguments<'_> {
                 request.top_k
             )));
         }
-        let found = search_and_rerank(&mut request)?;
+        let found = search_and_rerank(slice::from_mut(&mut request))?;
         if let Some(why) = &found.degraded {
             notify_degraded(&request, found.mode, why);
         }

@@ -58,6 +58,8 @@ mod storage;
 
 use std::ffi::CStr;
 
+use pgrx::PgSqlErrorCode;
+
 use serde_json::Value;
 
 use crate::{
@@ -66,6 +68,9 @@ use crate::{
     error::Error,
     pg::{json::JsonbText, roles},
 };
+
+/// The maximum number of collections of a search.
+const MAX_COLLECTIONS: usize = 100;
 
 /// Returns the value of an argument that must not be NULL.
 ///
@@ -93,6 +98,55 @@ fn parsed(name: &str, value: Option<JsonbText>) -> Result<Option<Value>, Error> 
 /// external id stands for is one.
 fn readable(name: Option<&str>) -> Result<Collection, Error> {
     known(name, require_read)
+}
+
+/// Returns the collections that are named: by names, external ids, or patterns with `*`, which
+/// stand for those that the caller may read.
+///
+/// # Errors
+/// A collection does not exist, or the caller may not read it; a pattern matches none; there are
+/// too many.
+fn all_readable(names: &[Option<&str>]) -> Result<Vec<Collection>, Error> {
+    let mut all: Vec<Collection> = vec![];
+    for name in names {
+        let name = required("an element of collection", *name)?;
+        let found = match Collection::known_as(name)? {
+            None if name.contains('*') => matching(name)?,
+            _ => vec![readable(Some(name))?],
+        };
+        for collection in found {
+            if all.iter().all(|known| known.name != collection.name) {
+                all.push(collection);
+            }
+        }
+    }
+    if all.is_empty() {
+        return Err(Error::invalid_parameter("collection must name a collection"));
+    }
+    if all.len() > MAX_COLLECTIONS {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!(
+                "a search must not have more than {MAX_COLLECTIONS} collections, not {}",
+                all.len()
+            ),
+        )
+        .hint("Put documents that are searched together into one collection, and use a filter."));
+    }
+    Ok(all)
+}
+
+/// Returns the collections that match a pattern and that the caller may read.
+fn matching(pattern: &str) -> Result<Vec<Collection>, Error> {
+    let mut found = Collection::matching(pattern)?;
+    found.retain(|collection| require_read(collection).is_ok());
+    if found.is_empty() {
+        return Err(Error::undefined(format!(
+            "no collection that you may read matches \"{pattern}\""
+        ))
+        .hint("The view rag.collections lists all collections."));
+    }
+    Ok(found)
 }
 
 /// Returns the collection with a name or external id that the caller may write to.
@@ -131,6 +185,12 @@ fn without_nulls(
             )
         })
         .transpose()
+}
+
+/// Returns the elements of an array argument. NULL has none.
+fn elements(array: &Option<Vec<Option<String>>>) -> Vec<Option<&str>> {
+    let elements = array.iter().flatten();
+    elements.map(Option::as_deref).collect()
 }
 
 /// Checks that the caller may run a function that writes.

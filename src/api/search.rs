@@ -57,27 +57,127 @@ fn rag_search(
             name!(indexed_at, TimestampWithTimeZone),
             name!(fetched_at, TimestampWithTimeZone),
             name!(also_at, Vec<String>),
+            name!(collection, String),
         ),
     >,
     ErrorReport,
 > {
-    let mut request = SearchArguments {
+    let arguments = SearchArguments {
         query,
-        collection,
         top_k,
-        default_top_k: None,
         mode,
         filter,
         settings,
         query_embedding,
-    }
-    .into_request()?;
+        ..SearchArguments::default()
+    };
+    Ok(found(arguments.into_requests(&[collection])?, rerank)?)
+}
+
+#[pg_extern(name = "rag_search", stable, parallel_restricted, cost = 100000)]
+#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
+fn rag_search_several(
+    query: Option<&str>,
+    collection: Option<Vec<Option<String>>>,
+    top_k: pgrx::default!(Option<i32>, "NULL"),
+    mode: pgrx::default!(Option<&str>, "NULL"),
+    filter: pgrx::default!(Option<JsonbText>, "NULL"),
+    rerank: pgrx::default!(Option<&str>, "NULL"),
+    settings: pgrx::default!(Option<JsonbText>, "NULL"),
+    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(rank, i32),
+            name!(score, f64),
+            name!(content, String),
+            name!(title, Option<String>),
+            name!(uri, String),
+            name!(chunk_index, i32),
+            name!(start_index, i32),
+            name!(source, Option<String>),
+            name!(document_id, Uuid),
+            name!(knowledge_id, Option<i64>),
+            name!(chunk_id, Uuid),
+            name!(metadata, JsonB),
+            name!(vector_score, Option<f64>),
+            name!(keyword_score, Option<f64>),
+            name!(vector_rank, Option<i32>),
+            name!(keyword_rank, Option<i32>),
+            name!(citation, String),
+            name!(start_line, i32),
+            name!(end_line, i32),
+            name!(page, Option<i32>),
+            name!(heading_path, Option<Vec<String>>),
+            name!(document_type, String),
+            name!(category, Option<String>),
+            name!(tags, Option<Vec<String>>),
+            name!(indexed_at, TimestampWithTimeZone),
+            name!(fetched_at, TimestampWithTimeZone),
+            name!(also_at, Vec<String>),
+            name!(collection, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let arguments = SearchArguments {
+        query,
+        top_k,
+        mode,
+        filter,
+        settings,
+        query_embedding,
+        ..SearchArguments::default()
+    };
+    Ok(found(arguments.into_requests(&super::elements(&collection))?, rerank)?)
+}
+
+/// A row of `rag_search`.
+type FoundRow = (
+    i32,
+    f64,
+    String,
+    Option<String>,
+    String,
+    i32,
+    i32,
+    Option<String>,
+    Uuid,
+    Option<i64>,
+    Uuid,
+    JsonB,
+    Option<f64>,
+    Option<f64>,
+    Option<i32>,
+    Option<i32>,
+    String,
+    i32,
+    i32,
+    Option<i32>,
+    Option<Vec<String>>,
+    String,
+    Option<String>,
+    Option<Vec<String>>,
+    TimestampWithTimeZone,
+    TimestampWithTimeZone,
+    Vec<String>,
+    String,
+);
+
+/// Searches, and returns the rows of what was found.
+fn found(
+    mut requests: Vec<SearchRequest>,
+    rerank: Option<&str>,
+) -> Result<TableIterator<'static, FoundRow>, Error> {
     if let Some(model) = rerank {
-        request.rerank = Some(model.to_owned());
+        for request in &mut requests {
+            request.rerank = Some(model.to_owned());
+        }
     }
-    let found = search_and_rerank(&mut request)?;
+    let found = search_and_rerank(&mut requests)?;
     if let Some(why) = &found.degraded {
-        notify_degraded(&request, found.mode, why);
+        notify_degraded(&requests[0], found.mode, why);
     }
     Ok(TableIterator::new(found.hits.into_iter().map(|hit| {
         let citation = hit.citation();
@@ -109,6 +209,7 @@ fn rag_search(
             hit.indexed_at,
             hit.fetched_at,
             hit.also_at,
+            hit.collection,
         )
     })))
 }
@@ -132,15 +233,38 @@ impl SearchArguments<'_> {
     /// # Errors
     /// An argument is invalid, or the caller may not read the collection.
     pub fn into_request(self) -> Result<SearchRequest, Error> {
+        let collection = self.collection;
+        let (query, settings, filter) = self.read()?;
+        let collection = super::readable(collection)?;
+        SearchRequest::new(collection, query, &settings, filter)
+    }
+
+    /// Returns a request for each collection: see [`super::all_readable`].
+    ///
+    /// # Errors
+    /// An argument is invalid, or the caller may not read a collection.
+    pub fn into_requests(self, names: &[Option<&str>]) -> Result<Vec<SearchRequest>, Error> {
+        let (query, settings, filter) = self.read()?;
+        let collections = super::all_readable(names)?.into_iter();
+        let requests = collections.map(|collection| {
+            SearchRequest::new(collection, query.clone(), &settings, filter.clone())
+        });
+        let mut requests = requests.collect::<Result<Vec<_>, _>>()?;
+        let most = requests.iter().map(|request| request.top_k).max();
+        for request in &mut requests {
+            request.top_k = most.unwrap_or(request.top_k);
+        }
+        Ok(requests)
+    }
+
+    fn read(self) -> Result<(SearchQuery, RetrievalSettings, Filter), Error> {
         let mut settings = parse_settings(self.settings)?;
         if let Some(mode) = self.mode {
             settings.mode = Some(parse_mode(mode)?);
         }
         settings.top_k = self.top_k.or(settings.top_k).or(self.default_top_k);
         let query = SearchQuery::new(self.query, self.query_embedding)?;
-        let filter = parse_filter(self.filter)?;
-        let collection = super::readable(self.collection)?;
-        SearchRequest::new(collection, query, &settings, filter)
+        Ok((query, settings, parse_filter(self.filter)?))
     }
 }
 

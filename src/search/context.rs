@@ -1,6 +1,6 @@
 //! Puts the chunks that a search has found together as the context of a language model.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use rag_retrieval::context::{FoundChunks, GAP, QuotedChunk, QuotedDocument, pack, plain, render};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub fn context(
     tokenizer: &TokenSource,
 ) -> Result<(Context, SearchResult), Error> {
     let neighbours = std::mem::take(&mut request.neighbours);
-    let result = search_and_rerank(request)?;
+    let result = search_and_rerank(slice::from_mut(request))?;
     let found = Found {
         hits: &result.hits,
         chunks: read_neighbours(request, &result.hits, neighbours)?,

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use rag_retrieval::{fusion::Ranked, similarity::Leaders};
 
 use super::{
-    SearchHit,
+    SearchHit, SearchRequest,
     find::Query,
     hits::{join_neighbours, read_hits},
     notice::Notice,
-    trace::{Event, Part},
+    trace::{Event, Part, Trace},
 };
 use crate::error::Error;
 
@@ -23,23 +23,70 @@ const MOST_CHUNKS: usize = 1000;
 /// The maximum number of places that a result names.
 const MAX_PLACES: usize = 100;
 
+/// A search that finds chunks, and reads what it has found.
+pub trait Finds {
+    /// The settings of the search.
+    fn request(&self) -> &SearchRequest;
+    fn trace(&self) -> &Trace;
+
+    /// Returns the best `top_k` chunks, in the order of the results.
+    ///
+    /// # Errors
+    /// An index is corrupted.
+    fn find(&self, top_k: usize) -> Result<Vec<Ranked>, Error>;
+
+    /// Reads chunks, in their order.
+    ///
+    /// # Errors
+    /// The table is corrupted.
+    fn read(&self, results: &[Ranked]) -> Result<Vec<SearchHit>, Error>;
+
+    /// Joins the chunks before and after each result to it.
+    ///
+    /// # Errors
+    /// The table is corrupted.
+    fn join_neighbours(&self, hits: &mut [SearchHit]) -> Result<(), Error>;
+}
+
+impl Finds for Query<'_> {
+    fn request(&self) -> &SearchRequest {
+        self.request
+    }
+
+    fn trace(&self) -> &Trace {
+        self.trace
+    }
+
+    fn find(&self, top_k: usize) -> Result<Vec<Ranked>, Error> {
+        Query::find(self, top_k)
+    }
+
+    fn read(&self, results: &[Ranked]) -> Result<Vec<SearchHit>, Error> {
+        read_hits(self.request, results)
+    }
+
+    fn join_neighbours(&self, hits: &mut [SearchHit]) -> Result<(), Error> {
+        join_neighbours(self.request, hits)
+    }
+}
+
 /// Returns the results of a search, the best first.
 ///
 /// # Errors
 /// An index is corrupted.
-pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
-    let (request, trace) = (query.request, query.trace);
+pub fn hits(search: &impl Finds) -> Result<Vec<SearchHit>, Error> {
+    let (request, trace) = (search.request(), search.trace());
     let wanted = request.offset + request.top_k;
     let mut limit = wanted;
     let mut hits = loop {
-        let results: Vec<Ranked> = query.find(limit)?;
+        let results = search.find(limit)?;
         let found = results.len();
         let mut hits = trace.measure(Part::Results, || {
             trace.rows(found);
             trace.note(|| Event::Read {
                 neighbours: request.neighbours,
             });
-            read_hits(request, &results)
+            search.read(&results)
         })?;
         if !request.distinct_text {
             break hits;
@@ -63,7 +110,7 @@ pub fn hits(query: &Query<'_>) -> Result<Vec<SearchHit>, Error> {
     }
     hits.drain(..request.offset.min(hits.len()));
     if request.neighbours > 0 {
-        join_neighbours(request, &mut hits)?;
+        search.join_neighbours(&mut hits)?;
     }
     Ok(hits)
 }

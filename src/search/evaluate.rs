@@ -1,6 +1,6 @@
 //! Evaluates searches: asks queries whose relevant documents are known.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, slice};
 
 use rag_contract::RetrievalSettings;
 use rag_retrieval::evaluation::{InvalidRelevance, Judgements, Measures, measure};
@@ -114,7 +114,7 @@ pub fn evaluate(
             settings,
             every_document.clone(),
         )?;
-        let found = search_and_rerank(&mut request)?;
+        let found = search_and_rerank(slice::from_mut(&mut request))?;
         let mut ranking: Vec<String> = vec![];
         for hit in &found.hits {
             let document = name_of(hit, &query.judgements);

@@ -2,23 +2,27 @@
 
 use std::ops::ControlFlow;
 
-use pgrx::{datum::DatumWithOid, pg_sys::ItemPointerData};
+use pgrx::{
+    datum::DatumWithOid,
+    pg_sys::{self, ItemPointerData},
+};
 use rag_filter::{Facet, Filter};
 use rag_pages::{Tid, memory::append};
 
 use super::{notice::Notice, trace::Trace, words::QueryWords};
 use crate::{
     catalog::{
+        access::sees_every_row,
         chunks::{as_reader, query_chunks},
         collections::Collection,
     },
     collection::{
         corruption::{IndexUse, search_with_fallback},
-        rights,
+        keyword_index, rights,
     },
     error::Error,
     index::am::tid::to_pointer,
-    pg::spi::filter_argument,
+    pg::{extension, spi::filter_argument},
 };
 
 /// The number of chunks that the keyword index is asked for at first.
@@ -51,12 +55,12 @@ pub struct FacetCount {
 pub fn facets(request: &FacetRequest) -> Result<Vec<FacetCount>, Error> {
     rights::require_read(&request.collection)?;
     let Some(query) = &request.query else {
-        return count(request, None);
+        return count(request, &Matching::All);
     };
     let (counts, notices) = search_with_fallback(&request.collection, |indexes| {
         let trace = Trace::default();
         let counts = match matching(&request.collection, query, indexes, &trace)? {
-            Some(places) => count(request, Some(&places))?,
+            Some(matching) => count(request, &matching)?,
             None => vec![],
         };
         Ok((counts, trace.take_notices()))
@@ -65,14 +69,22 @@ pub fn facets(request: &FacetRequest) -> Result<Vec<FacetCount>, Error> {
     Ok(counts)
 }
 
-/// Returns the places of all chunks with words of the query, or `None` if it has no words. The
-/// caller may not be allowed to see all of them.
+/// The chunks that are counted.
+enum Matching {
+    All,
+    /// Those with words of a query, by the keyword index.
+    Words { index: pg_sys::Oid, query: String },
+    /// Those at some places. The caller may not be allowed to see all of them.
+    Places(Vec<Tid>),
+}
+
+/// Returns the chunks with words of the query, or `None` if it has no words.
 fn matching(
     collection: &Collection,
     query: &str,
     indexes: IndexUse,
     trace: &Trace,
-) -> Result<Option<Vec<Tid>>, Error> {
+) -> Result<Option<Matching>, Error> {
     let words = match indexes {
         IndexUse::Allowed => as_reader(collection, |_| QueryWords::of(collection, query, trace))?,
         IndexUse::Forbidden => QueryWords::of_table(collection, query, trace)?,
@@ -87,6 +99,13 @@ fn matching(
             return Ok(None);
         }
     };
+    // row-level security would be asked of each chunk before the operator
+    if let Some(index) = words.index()
+        && sees_every_row(collection)
+    {
+        let query = query.to_owned();
+        return Ok(Some(Matching::Words { index, query }));
+    }
     let mut places: Vec<Tid> = vec![];
     as_reader(collection, |_| {
         words.each_batch(FIRST_BATCH, |rows| {
@@ -96,11 +115,34 @@ fn matching(
             Ok(ControlFlow::Continue(()))
         })
     })?;
-    Ok(Some(places))
+    Ok(Some(Matching::Places(places)))
 }
 
-/// Counts the values of chunks at some places, or of all that pass the filter.
-fn count(request: &FacetRequest, places: Option<&[Tid]>) -> Result<Vec<FacetCount>, Error> {
+impl Matching {
+    /// Returns the condition of these chunks, whose parameter is `$1`.
+    fn to_sql(&self, collection: &Collection) -> Result<(String, DatumWithOid<'static>), Error> {
+        Ok(match self {
+            Self::All => ("$1::text IS NULL".to_owned(), None::<String>.into()),
+            Self::Words { index, query } => {
+                let expression = keyword_index::expression(collection, "c");
+                let (operators, index) = (extension::own_schema()?, index.to_u32());
+                let condition = format!(
+                    "({expression}) OPERATOR({operators}.@@@) \
+                     rag_internal.bm25_query($1, {index}::regclass)"
+                );
+                (condition, query.clone().into())
+            }
+            Self::Places(places) => {
+                let pointers = places.iter().map(|tid| to_pointer(*tid));
+                let pointers: Vec<ItemPointerData> = pointers.collect();
+                ("c.ctid = ANY ($1)".to_owned(), pointers.into())
+            }
+        })
+    }
+}
+
+/// Counts the values of chunks that pass the filter.
+fn count(request: &FacetRequest, matching: &Matching) -> Result<Vec<FacetCount>, Error> {
     let FacetRequest {
         collection,
         facets,
@@ -108,15 +150,8 @@ fn count(request: &FacetRequest, places: Option<&[Tid]>) -> Result<Vec<FacetCoun
         top,
         ..
     } = request;
-    let is_place = match places {
-        Some(_) => "c.ctid = ANY ($1)",
-        None => "$1::tid[] IS NULL",
-    };
-    let places = places.map(|places| {
-        let pointers = places.iter().map(|tid| to_pointer(*tid));
-        pointers.collect::<Vec<ItemPointerData>>()
-    });
-    let mut args: Vec<DatumWithOid<'static>> = vec![places.into(), (*top).into()];
+    let (matches, argument) = matching.to_sql(collection)?;
+    let mut args: Vec<DatumWithOid<'static>> = vec![argument, (*top).into()];
     let filter = filter.to_sql(args.len() + 1);
     args.extend(filter.params.into_iter().map(filter_argument));
     let mut values = vec![];
@@ -136,7 +171,7 @@ fn count(request: &FacetRequest, places: Option<&[Tid]>) -> Result<Vec<FacetCoun
                FROM (SELECT k.key, k.value, count(*) AS chunks,
                             count(DISTINCT c.document_id) AS documents
                      FROM rag.chunks AS c CROSS JOIN LATERAL ({values}) AS k
-                     WHERE {rows} AND ({filter}) AND {is_place}
+                     WHERE {rows} AND ({filter}) AND {matches}
                      GROUP BY k.key, k.value) AS counted) AS ranked
          WHERE place <= $2 ORDER BY key, place",
         values = values.join(" UNION ALL "),

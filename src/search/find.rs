@@ -5,7 +5,9 @@ use std::{collections::HashMap, ffi::CStr, ops::ControlFlow};
 use pgrx::datum::DatumWithOid;
 use rag_definition::retriever::RetrievalMode;
 use rag_pages::Tid;
-use rag_retrieval::fusion::{Candidates, Chosen, ChunkKey, Limits, Ranked, choose, rank};
+use rag_retrieval::fusion::{
+    Candidates, Chosen, ChunkKey, Limits, Part as RankedPart, Ranked, choose, rank,
+};
 use serde_json::Value;
 
 use super::{
@@ -35,9 +37,9 @@ use crate::{
 
 /// The minimum number of chunks that each search contributes. Fusion looks at more chunks than are
 /// wanted, because the best may be far down in one of the lists.
-const MIN_POOL: usize = 100;
+pub const MIN_POOL: usize = 100;
 /// If `per_document` leaves out too many chunks, the lists grow by this factor.
-const POOL_GROWTH: usize = 4;
+pub const POOL_GROWTH: usize = 4;
 
 /// The minimum of `rag.ef_search` for a search. A question lies farther from its answers than rows
 /// from each other, and embedding the question takes longer than the search.
@@ -81,7 +83,11 @@ impl Query<'_> {
 
     fn choose(&self, found: &Found, limits: Limits) -> Result<Chosen, Error> {
         let method = self.method(found.best_by_words)?;
-        let mut ranked = rank(&found.candidates, method, self.baseline());
+        let mut ranked = rank(&[RankedPart {
+            candidates: &found.candidates,
+            method,
+            baseline: self.baseline(),
+        }]);
         if let Some(least) = self.request.min_similarity {
             ranked.retain(|chunk| chunk.vector_score.is_none_or(|score| score >= least));
         }
@@ -89,7 +95,9 @@ impl Query<'_> {
             None => choose(&ranked, limits, |_, _| 0.0),
             Some(_) => {
                 let vectors = read_embeddings(self.request, &ranked)?;
-                choose(&ranked, limits, |one, other| vectors.similarity(one, other))
+                choose(&ranked, limits, |one, other| {
+                    vectors.similarity(&ranked[one], &ranked[other])
+                })
             }
         };
         self.trace.rows(chosen.results.len());
@@ -135,7 +143,7 @@ impl Query<'_> {
 
     /// Returns the candidates of searches for `pool` chunks each. All scores that the mode uses are
     /// known of each candidate.
-    fn candidates(&self, pool: usize) -> Result<Found, Error> {
+    pub fn candidates(&self, pool: usize) -> Result<Found, Error> {
         let statements = self.statements()?;
         if let Some(words) = self.words
             && self.is_filtered()
@@ -420,12 +428,12 @@ impl Query<'_> {
 
 /// What the searches have found.
 #[derive(Default)]
-struct Found {
-    candidates: Candidates,
+pub struct Found {
+    pub candidates: Candidates,
     /// A search may have more chunks than it was asked for.
-    has_more: bool,
+    pub has_more: bool,
     /// The chunk with the highest BM25 score. Of equal ones, that with the lowest ids.
-    best_by_words: Option<Tid>,
+    pub best_by_words: Option<Tid>,
 }
 
 /// Returns the place of the row with the highest score above 0. Of equal ones, that with the lowest

@@ -18,6 +18,7 @@ use crate::{
 /// A chunk that a search found.
 pub struct SearchHit {
     pub rank: i32,
+    pub collection: String,
     /// 0 to 1.
     pub score: f64,
     pub content: String,
@@ -80,7 +81,7 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
         |row| {
             let place = places.get(&key(&row)?);
             place
-                .map(|place| hit(*place as i32 + 1, &results[*place], &row))
+                .map(|place| hit(request, *place as i32 + 1, &results[*place], &row))
                 .transpose()
         },
     )?;
@@ -98,9 +99,15 @@ fn ids(results: &[Ranked]) -> (Vec<pgrx::Uuid>, Vec<pgrx::Uuid>) {
         .unzip()
 }
 
-fn hit(rank: i32, ranked: &Ranked, row: &Row<'_, '_>) -> Result<SearchHit, Error> {
+fn hit(
+    request: &SearchRequest,
+    rank: i32,
+    ranked: &Ranked,
+    row: &Row<'_, '_>,
+) -> Result<SearchHit, Error> {
     Ok(SearchHit {
         rank,
+        collection: request.collection.name.as_str().to_owned(),
         score: ranked.score,
         content: row.required("content")?,
         title: row.get("title")?,
@@ -184,6 +191,13 @@ pub fn read_neighbours(
 }
 
 impl SearchHit {
+    pub fn key(&self) -> ChunkKey {
+        ChunkKey {
+            chunk: *self.chunk_id.as_bytes(),
+            document: *self.document_id.as_bytes(),
+        }
+    }
+
     /// Returns the positions of the first and last chunk within `distance` of this one.
     pub fn range(&self, distance: i32) -> (i32, i32) {
         (self.chunk_index - distance, self.chunk_index + distance)
@@ -215,20 +229,29 @@ pub fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Resul
     Ok(())
 }
 
-/// The embeddings of ranked chunks, in their order.
-pub struct Embeddings(Vec<Option<Vec<f32>>>);
+/// The embeddings of ranked chunks.
+#[derive(Default)]
+pub struct Embeddings(HashMap<(usize, ChunkKey), Vec<f32>>);
 
 impl Embeddings {
-    /// Returns how similar two chunks are, 0 to 1.
-    pub fn similarity(&self, one: usize, other: usize) -> f64 {
-        match (&self.0[one], &self.0[other]) {
-            (Some(one), Some(other)) => (1.0 - cosine_distance(one, other)).clamp(0.0, 1.0),
+    pub fn append(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Returns how similar two chunks are, 0 to 1. Embeddings of different numbers of dimensions
+    /// are not similar.
+    pub fn similarity(&self, one: &Ranked, other: &Ranked) -> f64 {
+        let of = |chunk: &Ranked| self.0.get(&(chunk.part, chunk.key));
+        match (of(one), of(other)) {
+            (Some(one), Some(other)) if one.len() == other.len() => {
+                (1.0 - cosine_distance(one, other)).clamp(0.0, 1.0)
+            }
             _ => 0.0,
         }
     }
 }
 
-/// Reads the embeddings of ranked chunks.
+/// Reads the embeddings of ranked chunks, which are all of one collection.
 pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Embeddings, Error> {
     let (documents, chunks) = ids(ranked);
     let found = query_chunks(
@@ -250,7 +273,9 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
             ))
         },
     )?;
-    let mut found: HashMap<ChunkKey, Vec<f32>> = found.into_iter().collect();
-    let in_order = ranked.iter().map(|ranked| found.remove(&ranked.key));
-    Ok(Embeddings(in_order.collect()))
+    let part = ranked.first().map_or(0, |chunk| chunk.part);
+    let found = found.into_iter();
+    Ok(Embeddings(
+        found.map(|(key, vector)| ((part, key), vector)).collect(),
+    ))
 }

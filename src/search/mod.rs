@@ -18,6 +18,7 @@
 //! | [`candidates`] | candidates of a server that searches vectors |
 //! | [`method`] | how candidates get their scores |
 //! | [`distinct`] | results with equal texts become one |
+//! | [`several`] | searches of several collections |
 //! | [`hits`], [`citation`] | the rows of the results, and how people cite them |
 //! | [`notice`], [`diagnosis`] | what the caller is told besides, and why nothing was found |
 //! | [`trace`], [`explain`] | what a search does, and how that is shown |
@@ -44,6 +45,7 @@ mod notice;
 mod request;
 pub mod rerank;
 pub mod retrieval;
+mod several;
 mod statements;
 mod trace;
 mod words;
@@ -66,6 +68,7 @@ use self::{
 pub use self::{
     hits::SearchHit,
     request::{SearchQuery, SearchRequest},
+    several::search_all,
 };
 use crate::{
     catalog::{
@@ -147,10 +150,7 @@ fn run(request: &SearchRequest, trace: &Trace) -> Result<SearchResult, Error> {
             hits: vec![], // nothing has been indexed
         });
     };
-    let embedding = QueryEmbedding {
-        trace,
-        computed: OnceCell::new(),
-    };
+    let embedding = QueryEmbedding::new(trace);
     if request.mode == RetrievalMode::Vector {
         embedding.get(request, stored)?;
     }
@@ -270,7 +270,14 @@ struct QueryEmbedding<'a> {
     computed: OnceCell<OwnedVector>,
 }
 
-impl QueryEmbedding<'_> {
+impl<'a> QueryEmbedding<'a> {
+    fn new(trace: &'a Trace) -> Self {
+        Self {
+            trace,
+            computed: OnceCell::new(),
+        }
+    }
+
     fn get(&self, request: &SearchRequest, stored: &StoredModel) -> Result<&OwnedVector, Error> {
         if let Some(known) = self.computed.get() {
             return Ok(known);

@@ -3,7 +3,7 @@
 use rag_definition::model::{ModelKind, Provider};
 use rag_protocol::call::CallRequest;
 
-use super::{SearchHit, SearchRequest, SearchResult, search};
+use super::{SearchHit, SearchRequest, SearchResult, search_all};
 use crate::{
     catalog::{
         models::{self, Model},
@@ -21,14 +21,18 @@ use crate::{
 /// SciFact .75 was best in mode vector, and as good as .8 in mode hybrid (benches/README.md).
 const LATE_WEIGHT: f64 = 0.75;
 
-/// Runs a search, and sorts its results by the scores of a model if the request names one. If the
-/// model fails or takes too long, the order of the search stays, and the caller is told.
+/// Runs a search of one or several collections, and sorts its results by the scores of a model if
+/// the requests name one. If the model fails or takes too long, the order of the search stays, and
+/// the caller is told.
 ///
 /// # Errors
 /// The search fails, there is no such model, or the current role may not use it.
-pub fn search_and_rerank(request: &mut SearchRequest) -> Result<SearchResult, Error> {
-    let reranking = Reranking::begin(request)?;
-    let mut result = search(request)?;
+pub fn search_and_rerank(requests: &mut [SearchRequest]) -> Result<SearchResult, Error> {
+    let mut reranking = None;
+    for request in &mut *requests {
+        reranking = Reranking::begin(request)?;
+    }
+    let mut result = search_all(requests)?;
     if let Some(reranking) = reranking {
         reranking.finish(&mut result);
     }

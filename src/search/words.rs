@@ -220,6 +220,14 @@ impl QueryWords {
         }))
     }
 
+    /// Returns the keyword index, unless it is corrupted.
+    pub fn index(&self) -> Option<pg_sys::Oid> {
+        match self.from {
+            WordsFrom::Index(index) => Some(index),
+            WordsFrom::Table(..) => None,
+        }
+    }
+
     /// Calls `f` with the chunks that have words of the query, the best first: see
     /// [`bm25::search::each_batch`]. The caller may not be allowed to see all of them.
     ///

@@ -3,7 +3,7 @@
 # The SQL that every node gets:
 #   sentence(words)     a random text with some frequent and many rare words; setseed() makes it
 #                       reproducible
-#   search              a table of queries, of 1 to 12 words
+#   search              a table of queries, of 1 to 12 words, and of clauses
 #   answer(table, ...)  the ids and scores of all rows that match, as the index returns them
 #   fault(table)        what is wrong with the only rag_bm25 index of a table, or ''.
 #                       The table has the columns id (unique) and body.
@@ -26,7 +26,8 @@ CREATE FUNCTION sentence(words int) RETURNS text LANGUAGE sql
 CREATE TABLE search (id int PRIMARY KEY, query text);
 SELECT setseed(0.1);
 INSERT INTO search SELECT i, sentence(i) FROM generate_series(1, 12) i;
-INSERT INTO search VALUES (13, 'w1'), (14, 'w2999 w2998'), (15, 'missing'), (16, 'w1 w1 w2');
+INSERT INTO search VALUES (13, 'w1'), (14, 'w2999 w2998'), (15, 'missing'), (16, 'w1 w1 w2'),
+    (17, '"w1 w2"'), (18, '+w3 w5 -"w1 w2"~2'), (19, 'w29* -w4'), (20, 'w2999~ "w7 w1" OR "w2 w9"');
 
 CREATE FUNCTION answer(relation regclass, query text, indexed boolean,
     OUT ids int[], OUT scores float8[]) STABLE LANGUAGE plpgsql

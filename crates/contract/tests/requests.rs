@@ -107,6 +107,7 @@ fn one_weight_gives_the_other_and_both_must_sum_to_one() {
     };
     assert_eq!(weights(None, None), Ok(None));
     assert_eq!(weights(Some(0.75), None), Ok(Some((0.75, 0.25))));
+    assert_eq!(weights(Some(0.7), None), Ok(Some((0.7, 0.3))));
     assert_eq!(weights(None, Some(1.0)), Ok(Some((0.0, 1.0))));
     for (vector, keyword) in [(0.7, 0.3), (0.7, 0.31), (0.69, 0.3), (0.0, 1.0)] {
         assert_eq!(

@@ -200,6 +200,15 @@ impl Collection {
     }
 
     /// Returns the collections that meet a condition on $1, those with this name first.
+    /// Returns the collections whose names match a pattern, in which `*` stands for any letters, in
+    /// the order of their names.
+    pub fn matching(pattern: &str) -> Result<Vec<Self>, Error> {
+        let escaped = pattern.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+        let mut found = Self::query("name LIKE $1", &escaped.replace('*', "%"))?;
+        found.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
+        Ok(found)
+    }
+
     fn query(condition: &str, name: &str) -> Result<Vec<Self>, Error> {
         Self::query_from("rag_internal.collection c", condition, name)
     }

@@ -41,7 +41,7 @@ mod level;
 mod opclass;
 mod operators;
 mod options;
-mod partitions;
+pub mod partitions;
 mod predicate;
 mod query;
 pub mod ranking;

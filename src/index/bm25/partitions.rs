@@ -1,4 +1,7 @@
-//! The ranking of a query of a partitioned table: the statistics of its partitions together.
+//! The ranking of a query of several indexes: their statistics together. They are those of the
+//! partitions of a table, or of tables that are searched together.
+
+use std::rc::Rc;
 
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys, pg_sys::panic::ErrorReport};
 use rag_bm25::Statistics;
@@ -6,7 +9,10 @@ use rag_bm25::Statistics;
 use super::{
     asked, cache, languages,
     options::Bm25Options,
-    ranking::{Ranking, ScoreRules, of_index, open_index, read_statistics},
+    ranking::{
+        Purpose, Ranking, ScoreRules, of_index, open_index, read_statistics, remember_for,
+        require_privilege,
+    },
 };
 use crate::{
     error::Error,
@@ -43,10 +49,40 @@ pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
         (*rules == chosen).then_some(*leaf)
     };
     let leaves: Vec<_> = leaves.iter().zip(&rules).filter_map(is_used).collect();
-    let used = used_configs(&leaves)?;
+    sum_of(&leaves, text)?.map_or_else(|| without_partitions(root, text), Ok)
+}
+
+/// Gives a query the same statistics in several indexes, those of all that have the same rules. It
+/// has them until the statement ends.
+///
+/// # Errors
+/// An index cannot be read, or the current role may not query it.
+pub fn rank_together(indexes: &[pg_sys::Oid], text: &[u8]) -> Result<(), Error> {
+    let mut groups: Vec<(ScoreRules, Vec<pg_sys::Oid>)> = vec![];
+    for index in indexes {
+        require_privilege(*index)?;
+        let open = open_index(*index)?;
+        let rules = ScoreRules::of(&*cache::open(open.index())?)?;
+        match groups.iter_mut().find(|(known, _)| *known == rules) {
+            Some((_, group)) => group.push(*index),
+            None => groups.push((rules, vec![*index])),
+        }
+    }
+    for (_, group) in groups.iter().filter(|(_, group)| group.len() > 1) {
+        if let Some(ranking) = sum_of(group, text)? {
+            remember_for(Purpose::Search, group, text, Rc::new(ranking));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the ranking of a query by the statistics of indexes that have the same rules, or `None`
+/// without an index.
+fn sum_of(indexes: &[pg_sys::Oid], text: &[u8]) -> Result<Option<Ranking>, Error> {
+    let used = used_configs(indexes)?;
     let mut sum: Option<Ranking> = None;
-    for leaf in leaves {
-        let leaf = open_index(leaf)?;
+    for index in indexes {
+        let leaf = open_index(*index)?;
         let opened = cache::open(leaf.index())?;
         sum = Some(match sum {
             None => of_index(leaf.index(), &opened, text, used.as_deref())?,
@@ -54,10 +90,11 @@ pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
                 let mut statistics = sum.statistics;
                 statistics.add(&read_statistics(leaf.index(), &opened, &sum.query)?);
                 Ranking::new(sum.rules, sum.analyzer, sum.query, statistics)
+                    .with_used(used.as_deref())
             }
         });
     }
-    sum.map_or_else(|| without_partitions(root, text), Ok)
+    Ok(sum)
 }
 
 /// Returns the configurations that the texts of indexes have, or None if all texts have that of

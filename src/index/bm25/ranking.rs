@@ -49,8 +49,9 @@ pub enum Purpose {
     Search,
 }
 
-/// Maximum number of queries that a statement remembers.
-const MAX_RANKINGS: usize = 64;
+/// Maximum number of rankings that a statement remembers: more than the collections that a search
+/// may name.
+const MAX_RANKINGS: usize = 256;
 
 /// A query with the statistics of its index.
 pub struct Ranking {
@@ -106,7 +107,7 @@ impl Ranking {
         }
     }
 
-    fn with_used(self, used: Option<&[pg_sys::Oid]>) -> Self {
+    pub fn with_used(self, used: Option<&[pg_sys::Oid]>) -> Self {
         Self {
             used: used.map(<[_]>::to_vec),
             ..self
@@ -288,6 +289,25 @@ pub fn remember(
     ranking: Ranking,
 ) -> Rc<Ranking> {
     let ranking = Rc::new(ranking);
+    keep(purpose, index, text, &ranking);
+    ranking
+}
+
+/// Keeps the ranking of several indexes for the current statement.
+pub fn remember_for(
+    purpose: Purpose,
+    indexes: &[pg_sys::Oid],
+    text: &[u8],
+    ranking: Rc<Ranking>,
+) {
+    for index in indexes {
+        // what is known of an earlier statement is forgotten, and of this one is replaced
+        remembered(purpose, *index, text);
+        keep(purpose, *index, text, &ranking);
+    }
+}
+
+fn keep(purpose: Purpose, index: pg_sys::Oid, text: &[u8], ranking: &Rc<Ranking>) {
     STATEMENT.with_borrow_mut(|StatementRankings { rankings, .. }| {
         if rankings.len() == MAX_RANKINGS {
             rankings.remove(0);
@@ -298,9 +318,8 @@ pub fn remember(
             index,
             text: text.to_vec(),
         };
-        rankings.push((key, Rc::clone(&ranking)));
+        rankings.push((key, Rc::clone(ranking)));
     });
-    ranking
 }
 
 /// Returns the ranking of a query by an index, which may be partitioned.

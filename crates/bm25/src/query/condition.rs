@@ -130,4 +130,9 @@ impl Condition {
             .chain(&self.excluded)
             .any(Match::has_phrase)
     }
+
+    /// Returns true if a phrase is required.
+    pub fn requires_phrase(&self) -> bool {
+        self.required.iter().any(Match::has_phrase)
+    }
 }

@@ -201,12 +201,15 @@ impl GivenDocuments {
         Ok(given)
     }
 
-    /// Returns the documents that satisfy a condition, by which something is required.
+    /// Returns the documents that satisfy a condition, by which something is required. Unless
+    /// `knows_phrases`, the places of words in segments are not looked at: see
+    /// [`checked`](super::checked).
     pub fn matching(
         pages: &impl ReadPages,
         opened: &OpenedQuery,
         scorer: &Scorer,
         condition: &Condition,
+        knows_phrases: bool,
     ) -> Result<Self, IndexError> {
         let mut given = Self {
             pending: opened.pending.holds(pages, condition)?,
@@ -214,8 +217,7 @@ impl GivenDocuments {
         };
         for segment in &opened.segments {
             pages.check_interrupts();
-            let mut condition =
-                SegmentCondition::new(condition, segment, scorer, opened.has_positions)?;
+            let mut condition = SegmentCondition::new(condition, segment, scorer, knows_phrases)?;
             given
                 .segments
                 .push(condition.documents(&segment.search(pages, 0))?);

@@ -66,6 +66,9 @@ const SECOND_BATCH: usize = 256;
 const FIRST_PORTION: usize = 1024;
 /// Each further portion is larger by this factor.
 const GROWTH: usize = 4;
+/// As many documents with the words of a phrase are looked at for each that is wanted, and for each
+/// of these so many if that is not enough.
+const CANDIDATES: usize = 8;
 
 /// Returns the statistics of an index for a query.
 ///
@@ -110,6 +113,9 @@ pub struct Scan {
     windows: Box<Windows>,
     /// The documents that the search is restricted to.
     given: Option<GivenDocuments>,
+    /// These have the words of phrases that are required, perhaps at other places: the best are
+    /// looked at.
+    are_candidates: bool,
     /// Documents that are returned next, the best last.
     hits: Vec<Hit>,
     /// Documents of the batch that come after these, in any order.
@@ -149,6 +155,7 @@ impl Scan {
             scorer,
             windows: Box::default(),
             given: None,
+            are_candidates: false,
             hits: vec![],
             rest: vec![],
             portion: 0,
@@ -215,24 +222,74 @@ impl Scan {
             && !condition.required.is_empty()
         {
             let (opened, scorer) = (&self.opened, &self.scorer);
-            let matching = GivenDocuments::matching(pages, opened, scorer, condition)?;
+            self.are_candidates = opened.has_positions && condition.requires_phrase();
+            let knows_phrases = opened.has_positions && !self.are_candidates;
+            let matching =
+                GivenDocuments::matching(pages, opened, scorer, condition, knows_phrases)?;
             self.given = Some(matching);
         }
         let limit = self.batch.min(self.max_batch);
-        let mut best = self.best(pages, Best::new(limit, self.last))?;
-        if best.lacks_expected() {
-            // a concurrent VACUUM has deleted some since the number of the deleted was read
-            best = self.best(pages, Best::new(limit, self.last).without_floor())?;
+        let mut wanted = limit;
+        if self.are_candidates {
+            wanted = wanted.saturating_mul(CANDIDATES);
         }
-        self.rest = best.into_hits();
-        self.is_complete = self.rest.len() < limit;
-        self.last = self.rest.iter().min().copied().or(self.last);
+        self.rest.clear();
+        while self.rest.len() < limit && !self.is_complete {
+            let hits = self.next_best(pages, wanted.min(self.max_batch))?;
+            if self.are_candidates {
+                let checked = self.checked(pages, hits)?;
+                append(&mut self.rest, &checked).map_err(IndexError::of_memory)?;
+                wanted = wanted.saturating_mul(CANDIDATES);
+            } else {
+                self.rest = hits;
+                break;
+            }
+        }
         (self.portion, self.batch) = match self.batch {
             usize::MAX => (FIRST_PORTION, usize::MAX),
             batch if batch < SECOND_BATCH => (batch, SECOND_BATCH),
             batch => (batch, usize::MAX),
         };
         Ok(())
+    }
+
+    /// Returns the next best documents, in any order.
+    fn next_best(&mut self, pages: &impl ReadPages, wanted: usize) -> Result<Vec<Hit>, IndexError> {
+        let mut best = self.best(pages, Best::new(wanted, self.last))?;
+        if best.lacks_expected() {
+            // a concurrent VACUUM has deleted some since the number of the deleted was read
+            best = self.best(pages, Best::new(wanted, self.last).without_floor())?;
+        }
+        let hits = best.into_hits();
+        self.is_complete = hits.len() < wanted;
+        self.last = hits.iter().min().copied().or(self.last);
+        Ok(hits)
+    }
+
+    /// Returns the documents that satisfy the condition.
+    fn checked(&self, pages: &impl ReadPages, mut hits: Vec<Hit>) -> Result<Vec<Hit>, IndexError> {
+        let Some(condition) = self.scorer.condition() else {
+            return Ok(hits);
+        };
+        hits.sort_unstable_by_key(|hit| hit.found);
+        let mut checked = vec![];
+        for of_part in hits.chunk_by(|one, other| one.found.part == other.found.part) {
+            let part = of_part[0].found.part;
+            let Some(segment) = part.checked_sub(1) else {
+                // where words are in pending documents was looked at before
+                append(&mut checked, of_part).map_err(IndexError::of_memory)?;
+                continue;
+            };
+            let segment = &self.opened.segments[segment as usize];
+            let search = segment.search(pages, part);
+            let mut condition = SegmentCondition::new(condition, segment, &self.scorer, true)?;
+            for hit in of_part {
+                if condition.holds(&search, hit.found.document)? {
+                    push(&mut checked, *hit).map_err(IndexError::of_memory)?;
+                }
+            }
+        }
+        Ok(checked)
     }
 
     /// Offers all documents that may be among the best.

@@ -57,8 +57,8 @@ impl Weights {
     pub fn new(vector: Option<f64>, keyword: Option<f64>) -> Result<Option<Self>, WeightSum> {
         let (vector, keyword) = match (vector, keyword) {
             (None, None) => return Ok(None),
-            (Some(vector), None) => (vector, 1.0 - vector),
-            (None, Some(keyword)) => (1.0 - keyword, keyword),
+            (Some(vector), None) => (vector, rest(vector)),
+            (None, Some(keyword)) => (rest(keyword), keyword),
             (Some(vector), Some(keyword)) => (vector, keyword),
         };
         let sum = vector + keyword;
@@ -68,6 +68,12 @@ impl Weights {
         }
         Ok(Some(Self { vector, keyword }))
     }
+}
+
+/// Returns 1 minus a weight: 0.3 for 0.7, and not the next number to it.
+fn rest(weight: f64) -> f64 {
+    const DECIMALS: f64 = 1e12;
+    ((1.0 - weight) * DECIMALS).round() / DECIMALS
 }
 
 /// The sum of two weights, which is not 1.

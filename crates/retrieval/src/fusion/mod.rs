@@ -21,5 +21,5 @@ mod weights;
 pub use candidates::{Candidate, Candidates, ChunkKey};
 pub use choose::{Chosen, Limits, choose};
 pub use codes::{MAX_WORDS, WrittenWord, written_words};
-pub use rank::{Method, Ranked, rank};
+pub use rank::{Method, Part, Ranked, rank};
 pub use weights::{FoundWords, weights};

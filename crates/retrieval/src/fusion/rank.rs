@@ -22,6 +22,8 @@ pub enum Method {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked {
     pub key: ChunkKey,
+    /// The number of the collection that it is of, among those that are searched together.
+    pub part: usize,
     pub score: f64,
     /// The cosine similarity, 0 for negative ones.
     pub vector_score: Option<f64>,
@@ -31,30 +33,69 @@ pub struct Ranked {
     pub keyword_rank: Option<u32>,
 }
 
-/// Returns the candidates with their scores, the best first. Equal ones are in the order of their
-/// ids.
+/// The candidates of one collection.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    pub candidates: &'a Candidates,
+    pub method: Method,
+    /// The cosine similarity that the model gives texts that have nothing to do with each other. In
+    /// the score of [`Method::Weighted`] it counts as 0.
+    pub baseline: f64,
+}
+
+/// Returns the candidates of all collections with their scores, the best first. Equal ones are in
+/// the order of their ids.
 ///
-/// `baseline` is the cosine similarity that the model gives texts that have nothing to do with each
-/// other. In the score of [`Method::Weighted`] it counts as 0.
-pub fn rank(candidates: &Candidates, method: Method, baseline: f64) -> Vec<Ranked> {
-    let best_keyword = candidates
+/// The BM25 scores of all collections are divided by the best of all. A list of vector search, or
+/// of keyword search, is one list: a rank is the place in it. Cosine similarities of models with
+/// other baselines are in the order of what they are above these.
+pub fn rank(parts: &[Part<'_>]) -> Vec<Ranked> {
+    let mut all: Vec<(usize, Candidate)> = vec![];
+    for (number, part) in parts.iter().enumerate() {
+        all.extend(part.candidates.iter().map(|found| (number, *found)));
+    }
+    if parts.len() > 1 {
+        let cosine = |part: usize, found: &Candidate| above(found.cosine, parts[part].baseline);
+        count_ranks(&mut all, cosine, |found| &mut found.vector_rank);
+        let keyword = |_: usize, found: &Candidate| found.keyword.unwrap_or_default();
+        count_ranks(&mut all, keyword, |found| &mut found.keyword_rank);
+    }
+    let keywords = all.iter().filter_map(|(_, found)| found.keyword);
+    let best_keyword = keywords.fold(0.0, f64::max);
+    let mut ranked: Vec<Ranked> = all
         .iter()
-        .filter_map(|candidate| candidate.keyword)
-        .fold(0.0, f64::max);
-    let mut ranked: Vec<Ranked> = candidates
-        .iter()
-        .map(|candidate| scored(candidate, method, baseline, best_keyword))
+        .map(|(number, found)| scored(*number, found, &parts[*number], best_keyword))
         .collect();
     ranked.sort_unstable_by(|one, other| {
         other
             .score
             .total_cmp(&one.score)
-            .then_with(|| one.key.cmp(&other.key))
+            .then_with(|| (one.key, one.part).cmp(&(other.key, other.part)))
     });
     ranked
 }
 
-fn scored(candidate: &Candidate, method: Method, baseline: f64, best_keyword: f64) -> Ranked {
+/// Makes one list of the lists of all parts: the highest value first, and equal ones by their ids.
+fn count_ranks(
+    all: &mut [(usize, Candidate)],
+    value: impl Fn(usize, &Candidate) -> f64,
+    rank: impl Fn(&mut Candidate) -> &mut Option<u32>,
+) {
+    all.sort_unstable_by(|(part, one), (other_part, other)| {
+        value(*other_part, other)
+            .total_cmp(&value(*part, one))
+            .then_with(|| (one.key, *part).cmp(&(other.key, *other_part)))
+    });
+    let listed = all.iter_mut().filter_map(|(_, found)| rank(found).as_mut());
+    (1..).zip(listed).for_each(|(place, rank)| *rank = place);
+}
+
+/// Returns how far a cosine similarity is above a baseline, where 1 is as far as it can be.
+fn above(cosine: Option<f64>, baseline: f64) -> f64 {
+    (cosine.unwrap_or_default() - baseline) / (1.0 - baseline)
+}
+
+fn scored(number: usize, candidate: &Candidate, part: &Part<'_>, best_keyword: f64) -> Ranked {
     let vector_score = candidate.cosine.map(|cosine| cosine.clamp(0.0, 1.0));
     let keyword_score = candidate.keyword.map(|score| {
         if best_keyword > 0.0 {
@@ -63,15 +104,12 @@ fn scored(candidate: &Candidate, method: Method, baseline: f64, best_keyword: f6
             0.0
         }
     });
-    let (vector, keyword) = (
-        vector_score.unwrap_or_default(),
-        keyword_score.unwrap_or_default(),
-    );
-    let score = match method {
-        Method::Vector => vector,
+    let keyword = keyword_score.unwrap_or_default();
+    let score = match part.method {
+        Method::Vector => vector_score.unwrap_or_default(),
         Method::Keyword => keyword,
         Method::Weighted(weights) => {
-            let similar = ((vector - baseline) / (1.0 - baseline)).max(0.0);
+            let similar = above(vector_score, part.baseline).max(0.0);
             weights.vector * similar + weights.keyword * keyword
         }
         Method::ReciprocalRank => {
@@ -82,6 +120,7 @@ fn scored(candidate: &Candidate, method: Method, baseline: f64, best_keyword: f6
     };
     Ranked {
         key: candidate.key,
+        part: number,
         score: score.clamp(0.0, 1.0),
         vector_score,
         keyword_score,

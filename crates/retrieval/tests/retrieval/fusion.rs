@@ -2,7 +2,16 @@
 
 use proptest::prelude::*;
 use rag_definition::retriever::Weights;
-use rag_retrieval::fusion::{Candidates, ChunkKey, Limits, Method, Ranked, choose, rank};
+use rag_retrieval::fusion::{self, Candidates, ChunkKey, Limits, Method, Part, Ranked, choose};
+
+/// Ranks the candidates of one collection.
+fn rank(candidates: &Candidates, method: Method, baseline: f64) -> Vec<Ranked> {
+    fusion::rank(&[Part {
+        candidates,
+        method,
+        baseline,
+    }])
+}
 
 fn key(chunk: u8, document: u8) -> ChunkKey {
     ChunkKey {
@@ -157,8 +166,8 @@ fn candidates(found: &[(f64, f64, u8)]) -> Candidates {
             .map(|(key, chunk)| (key, score(chunk)))
             .collect()
     };
-    candidates.add_vector_list(list(1, |chunk| chunk.0), 40);
-    candidates.add_keyword_list(list(2, |chunk| chunk.1), 40);
+    candidates.add_vector_list(list(1, |chunk| chunk.0), 80);
+    candidates.add_keyword_list(list(2, |chunk| chunk.1), 80);
     for (key, chunk) in keyed() {
         candidates.set_cosine(key, chunk.0);
         candidates.set_keyword(key, chunk.1);
@@ -182,6 +191,42 @@ proptest! {
                 one.score > other.score || one.score == other.score && one.key < other.key
             });
             prop_assert!(is_sorted);
+        }
+    }
+
+    #[test]
+    fn collections_are_ranked_as_one_would_be(
+        found in found(), other in found(), vector in 0.0..=1.0_f64, baseline in 0.0..0.9_f64
+    ) {
+        let weights = Weights { vector, keyword: 1.0 - vector };
+        let all: Vec<_> = found.iter().chain(&other).copied().collect();
+        let (one, together) = (candidates(&found), candidates(&all));
+        let mut rest = Candidates::default();
+        let is_rest = |candidate: &&fusion::Candidate| {
+            one.iter().all(|known| known.key != candidate.key)
+        };
+        let list = |of: fn(&fusion::Candidate) -> Option<f64>,
+                    rank: fn(&fusion::Candidate) -> Option<u32>| {
+            let listed = together.iter().filter(is_rest).filter(move |found| rank(found).is_some());
+            listed.map(|found| (found.key, of(found).unwrap())).collect::<Vec<_>>()
+        };
+        rest.add_vector_list(list(|found| found.cosine, |found| found.vector_rank), 80);
+        rest.add_keyword_list(list(|found| found.keyword, |found| found.keyword_rank), 80);
+        for found in together.iter().filter(is_rest) {
+            rest.set_cosine(found.key, found.cosine.unwrap());
+            rest.set_keyword(found.key, found.keyword.unwrap());
+        }
+        for method in [
+            Method::Vector, Method::Keyword, Method::Weighted(weights), Method::ReciprocalRank,
+        ] {
+            let part = |candidates| Part { candidates, method, baseline };
+            let apart = fusion::rank(&[part(&one), part(&rest)]);
+            let expected = rank(&together, method, baseline);
+            prop_assert_eq!(apart.len(), expected.len());
+            for (chunk, expected) in apart.iter().zip(&expected) {
+                prop_assert_eq!(chunk.part, usize::from(chunk.key.chunk[0] >= found.len() as u8));
+                prop_assert_eq!(Ranked { part: 0, ..*chunk }, *expected);
+            }
         }
     }
 
