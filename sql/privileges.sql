@@ -137,6 +137,7 @@ BEGIN
              'returns current problems of the server, sources, runs, collections and secrets '
              'with remedies; no row if there are none'),
             ('rag_split', true, 'shows how a text is split into chunks'),
+            ('rag_extract', true, 'returns the text of a document, and tells what is left out'),
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
             ('rag_search', true,
              'returns the chunks of a collection that match a query best, best first'),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`collection`], [`access`], [`rebuild`] | collections, their owners and grants, rebuilds |
 //! | [`document`], [`chunks`], [`knowledge`], [`bundle`] | documents, chunks and knowledge items that users add; bundles |
+//! | [`extract`] | what is read of a document |
 //! | [`source`], [`run`], [`schedule`], [`drift`] | sources, their runs, schedules and drift |
 //! | [`retriever`], [`storage`] | retrievers, and storage on other servers |
 //! | [`search`], [`find`] | `rag_search`, and `rag_find` for people |
@@ -33,6 +34,7 @@ mod drift;
 mod duplicates;
 mod evaluate;
 mod explain_search;
+mod extract;
 mod facets;
 mod find;
 mod index;
