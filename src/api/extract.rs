@@ -25,7 +25,7 @@ fn rag_extract(
         'static,
         (
             name!(document_type, String),
-            name!(title, Option<String>),
+            name!(title, String),
             name!(content, String),
             name!(metadata, JsonB),
             name!(warnings, Vec<String>),
@@ -45,11 +45,10 @@ fn rag_extract(
     let mut metadata = extracted.metadata;
     metadata.remove(LINK_TARGETS);
     metadata.remove(WARNINGS);
-    let title = Some(extracted.title.text).filter(|title| !title.is_empty());
     let warnings = extracted.warnings.into_iter();
     Ok(TableIterator::once((
         extracted.document_type.name().to_owned(),
-        title,
+        extracted.title.text,
         text,
         JsonB(metadata.into()),
         warnings.map(|warning| warning.message).collect(),

@@ -123,7 +123,9 @@ fn all_readable(names: &[Option<&str>]) -> Result<Vec<Collection>, Error> {
         }
     }
     if all.is_empty() {
-        return Err(Error::invalid_parameter("collection must name a collection"));
+        return Err(Error::invalid_parameter(
+            "collection must name a collection",
+        ));
     }
     if all.len() > MAX_COLLECTIONS {
         return Err(Error::new(

@@ -130,7 +130,10 @@ fn rag_search_several(
         query_embedding,
         ..SearchArguments::default()
     };
-    Ok(found(arguments.into_requests(&super::elements(&collection))?, rerank)?)
+    Ok(found(
+        arguments.into_requests(&super::elements(&collection))?,
+        rerank,
+    )?)
 }
 
 /// A row of `rag_search`.

@@ -73,7 +73,10 @@ pub fn facets(request: &FacetRequest) -> Result<Vec<FacetCount>, Error> {
 enum Matching {
     All,
     /// Those with words of a query, by the keyword index.
-    Words { index: pg_sys::Oid, query: String },
+    Words {
+        index: pg_sys::Oid,
+        query: String,
+    },
     /// Those at some places. The caller may not be allowed to see all of them.
     Places(Vec<Tid>),
 }

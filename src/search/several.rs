@@ -176,7 +176,11 @@ impl<'a> Several<'a> {
                 .iter()
                 .filter_map(|request| keyword_index::find(&request.collection))
                 .collect();
-            let share = || as_reader(&first.collection, |_| rank_together(&indexes, text.as_bytes()));
+            let share = || {
+                as_reader(&first.collection, |_| {
+                    rank_together(&indexes, text.as_bytes())
+                })
+            };
             let shared = match is_parallel() {
                 true => share(),
                 false => subtransaction(share),
@@ -247,7 +251,9 @@ impl SearchOfSeveral<'_> {
                 (of_collection.method, of_collection.is_weighed)
             {
                 let keywords = of_collection.candidates.iter();
-                let best = keywords.filter_map(|found| found.keyword).fold(0.0, f64::max);
+                let best = keywords
+                    .filter_map(|found| found.keyword)
+                    .fold(0.0, f64::max);
                 if weighed.is_none_or(|(known, _)| best > known) {
                     weighed = Some((best, weights));
                 }

@@ -47,7 +47,7 @@ fn every_file_of_a_folder_is_reported_once() {
         complete: true,
         skipped,
         ..
-    } = events.last().unwrap().0
+    } = &events.last().unwrap().0
     else {
         panic!("{events:?}")
     };

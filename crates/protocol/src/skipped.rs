@@ -1,11 +1,17 @@
 //! Numbers of the files that a run skipped, by what they are.
 
-use std::ops::AddAssign;
+use std::{cmp::Reverse, collections::BTreeMap, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
 
+/// The maximum length of an extension in bytes. What follows a dot of a longer one is a name.
+const MAX_EXTENSION: usize = 10;
+/// The maximum number of extensions that are counted, and that a note names.
+const MAX_COUNTED: usize = 1000;
+const MAX_NAMED: usize = 12;
+
 /// The files of a source that are no documents. Each file is counted once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedFiles {
     pub lfs_pointers: u64,
     pub submodules: u64,
@@ -16,13 +22,19 @@ pub struct SkippedFiles {
     pub devices: u64,
     /// Images, archives, empty and binary files, pages that are not to be indexed.
     pub others: u64,
+    /// How many of the others have each extension, in lower case without its dot.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extensions: BTreeMap<String, u64>,
 }
 
 impl SkippedFiles {
-    /// Returns the numbers for one file that is none of the kinds with a name.
-    pub fn other() -> Self {
+    /// Returns the numbers for one file that is none of the kinds with a name. `name` is its name,
+    /// path or address.
+    pub fn other(name: &str) -> Self {
+        let extension = extension(name).map(|extension| (extension, 1));
         Self {
             others: 1,
+            extensions: extension.into_iter().collect(),
             ..Self::default()
         }
     }
@@ -32,9 +44,10 @@ impl SkippedFiles {
         kinds.iter().sum::<u64>() + self.others
     }
 
-    /// Returns a text such as "3 pointers of Git LFS, 1 submodule", or `None` if all are others.
+    /// Returns a text such as "3 pointers of Git LFS, 1 submodule, 12 .png", or `None` if all are
+    /// files without a kind and an extension.
     pub fn described(&self) -> Option<String> {
-        let named: Vec<String> = self
+        let mut named: Vec<String> = self
             .named()
             .into_iter()
             .filter(|(number, ..)| *number > 0)
@@ -43,6 +56,18 @@ impl SkippedFiles {
                 format!("{number} {noun}")
             })
             .collect();
+        let mut extensions: Vec<(&String, &u64)> = self.extensions.iter().collect();
+        extensions.sort_by_key(|(_, number)| Reverse(**number));
+        let (first, rest) = extensions.split_at(extensions.len().min(MAX_NAMED));
+        named.extend(
+            first
+                .iter()
+                .map(|(extension, number)| format!("{number} .{extension}")),
+        );
+        if !rest.is_empty() {
+            let number: u64 = rest.iter().map(|(_, number)| **number).sum();
+            named.push(format!("{number} of other types"));
+        }
         (!named.is_empty()).then(|| named.join(", "))
     }
 
@@ -78,7 +103,23 @@ impl AddAssign for SkippedFiles {
         self.keys += more.keys;
         self.devices += more.devices;
         self.others += more.others;
+        for (extension, number) in more.extensions {
+            if self.extensions.len() < MAX_COUNTED || self.extensions.contains_key(&extension) {
+                *self.extensions.entry(extension).or_default() += number;
+            }
+        }
     }
+}
+
+/// Returns the extension of a file in lower case.
+fn extension(name: &str) -> Option<String> {
+    let path = name.split(['?', '#']).next()?;
+    let file = path.rsplit(['/', '\\']).next()?;
+    let (stem, extension) = file.rsplit_once('.')?;
+    let is_extension = !stem.is_empty()
+        && (1..=MAX_EXTENSION).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_extension.then(|| extension.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -101,5 +142,32 @@ mod tests {
         let text = "3 pointers of Git LFS, 1 submodule, 5 symbolic links";
         assert_eq!(skipped.described().as_deref(), Some(text));
         assert_eq!(skipped.total(), 16);
+    }
+
+    #[test]
+    fn others_are_named_by_their_extensions() {
+        let mut skipped = SkippedFiles::default();
+        for name in [
+            "a/b.PNG",
+            "https://example.org/x.png?width=3",
+            "talk.pptx",
+            "c.png",
+            ".hidden",
+            "no-extension",
+            "v1.2-final version",
+            "a.b/c",
+        ] {
+            skipped += SkippedFiles::other(name);
+        }
+        assert_eq!(skipped.total(), 8);
+        assert_eq!(skipped.described().as_deref(), Some("3 .png, 1 .pptx"));
+        for n in 0..2000 {
+            skipped += SkippedFiles::other(&format!("x.a{n}"));
+        }
+        assert_eq!(skipped.extensions.len(), MAX_COUNTED);
+        let text = skipped.described().unwrap();
+        assert!(text.starts_with("3 .png, 1 .a0, 1 .a1, "), "{text}");
+        assert!(text.ends_with(" of other types"), "{text}");
+        assert_eq!(skipped.total(), 2008);
     }
 }

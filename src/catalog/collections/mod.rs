@@ -203,7 +203,10 @@ impl Collection {
     /// Returns the collections whose names match a pattern, in which `*` stands for any letters, in
     /// the order of their names.
     pub fn matching(pattern: &str) -> Result<Vec<Self>, Error> {
-        let escaped = pattern.replace('\\', r"\\").replace('%', r"\%").replace('_', r"\_");
+        let escaped = pattern
+            .replace('\\', r"\\")
+            .replace('%', r"\%")
+            .replace('_', r"\_");
         let mut found = Self::query("name LIKE $1", &escaped.replace('*', "%"))?;
         found.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
         Ok(found)

@@ -294,12 +294,7 @@ pub fn remember(
 }
 
 /// Keeps the ranking of several indexes for the current statement.
-pub fn remember_for(
-    purpose: Purpose,
-    indexes: &[pg_sys::Oid],
-    text: &[u8],
-    ranking: Rc<Ranking>,
-) {
+pub fn remember_for(purpose: Purpose, indexes: &[pg_sys::Oid], text: &[u8], ranking: Rc<Ranking>) {
     for index in indexes {
         // what is known of an earlier statement is forgotten, and of this one is replaced
         remembered(purpose, *index, text);

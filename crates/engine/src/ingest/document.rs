@@ -71,13 +71,13 @@ impl<T: TokenCounter> Reader<'_, T> {
                 };
                 match error.kind {
                     DocumentErrorKind::Empty => {
-                        return Outcome::NoDocument(SkippedFiles::other(), None);
+                        return Outcome::NoDocument(SkippedFiles::other(&item.name), None);
                     }
                     DocumentErrorKind::Binary => {
                         let is_type_known = rag_document::is_type_known(&item.name, media_type);
                         let skipped = "the file was skipped because it is binary";
                         return Outcome::NoDocument(
-                            SkippedFiles::other(),
+                            SkippedFiles::other(&item.name),
                             warning(skipped).filter(|_| is_type_known),
                         );
                     }
@@ -85,7 +85,10 @@ impl<T: TokenCounter> Reader<'_, T> {
                         if rag_document::is_blank_page(&item.name, media_type, &fetched.bytes) =>
                     {
                         let skipped = "the page was skipped because it has no text";
-                        return Outcome::NoDocument(SkippedFiles::other(), warning(skipped));
+                        return Outcome::NoDocument(
+                            SkippedFiles::other(&item.name),
+                            warning(skipped),
+                        );
                     }
                     DocumentErrorKind::NoText | DocumentErrorKind::Unreadable => {}
                 }
@@ -121,7 +124,7 @@ impl<T: TokenCounter> Reader<'_, T> {
         }
         let media_type = fetched.media_type.as_deref();
         let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
-            return Ok(Outcome::NoDocument(SkippedFiles::other(), None));
+            return Ok(Outcome::NoDocument(SkippedFiles::other(&item.name), None));
         };
         let name = name(item, fetched, document_type);
         let extracted = if extraction::needs_isolation(document_type) {

@@ -70,14 +70,14 @@ impl Output {
             complete: true,
             bytes_fetched,
             skipped,
-        } = *event
+        } = event
             && self.is_one_unnamed.load(Ordering::Relaxed)
         {
             // Else its stored data would count as deleted.
             return Cow::Owned(Event::Finished {
                 complete: false,
-                bytes_fetched,
-                skipped,
+                bytes_fetched: *bytes_fetched,
+                skipped: skipped.clone(),
             });
         }
         let redacted = redaction::redacted_event(event);

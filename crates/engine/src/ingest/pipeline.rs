@@ -38,7 +38,7 @@ const DEPTH: usize = 8;
 const BYTES: u64 = 64 << 20;
 
 /// Results of a run besides its events.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct RunStatistics {
     pub bytes_fetched: u64,
     pub skipped: SkippedFiles,
@@ -291,7 +291,7 @@ fn report(
         match next.outcome.recv() {
             Ok(Outcome::Report(Event::Failed(failure), _)) => failed = Some(failure),
             Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
-            Ok(Outcome::Skipped) => skipped += SkippedFiles::other(),
+            Ok(Outcome::Skipped) => skipped += SkippedFiles::other(&next.item.name),
             Ok(Outcome::NoDocument(file, warning)) => {
                 skipped += file;
                 output.emit(
