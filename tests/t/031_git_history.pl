@@ -186,8 +186,9 @@ like(
 	`git -C $path ls-tree HEAD docs/module`,
 	qr/^160000 commit/,
 	'the commit contains the submodule');
-is(run_row($node, $_, 'note'),
-	'skipped 1 pointer of Git LFS, 1 submodule', "$_: the note counts what was skipped by kind")
+is( run_row($node, $_, 'note'),
+	'skipped 1 pointer of Git LFS, 1 submodule, 1 .png',
+	"$_: the note counts what was skipped by kind")
   for qw(local web);
 $repository->write("docs/caf\xe9.md", page('Café', 'In Latin 1.'));
 $repository->write("docs/caf\xe8.md", page('Caffè', 'In Latin 1, too.'));
