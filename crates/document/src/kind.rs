@@ -5,7 +5,7 @@
 //! | `markdown` | `.md` `.markdown` `.mdx` `.qmd` `.rmd` ... | `text/markdown` | |
 //! | `html` | `.html` `.htm` `.xhtml` `.shtml` | `text/html`, `application/xhtml+xml` | `<!doctype html`, `<html` |
 //! | `pdf` | `.pdf` | `application/pdf` | `%PDF-` |
-//! | `docx` | `.docx` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document` | a ZIP archive with `word/document.xml` |
+//! | `docx` | `.docx` `.docm` `.dotx` `.dotm` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document`, `...template` | a ZIP archive with a folder `word` |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -17,7 +17,7 @@
 
 use rag_definition::DocumentType;
 
-use crate::language;
+use crate::{language, package};
 
 const MARKDOWN: &[&str] = &[
     "md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd",
@@ -48,7 +48,7 @@ const NO_DOCUMENT: &[&str] = &[
     "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc",
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
-    "azw3", "doc", "docm", "dotx", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
+    "azw3", "doc", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
     "pages", "ppt", "pptm", "pptx", "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
@@ -165,7 +165,7 @@ fn by_path(path: &str) -> TypeHint {
         _ if HTML.contains(&extension) => DocumentType::Html,
         _ if TEXT.contains(&extension) => DocumentType::Text,
         "pdf" => DocumentType::Pdf,
-        "docx" => DocumentType::Docx,
+        "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
         "csv" => DocumentType::Csv,
         "tsv" | "tab" => DocumentType::Tsv,
         "json" | "geojson" | "jsonld" | "webmanifest" => DocumentType::Json,
@@ -188,9 +188,10 @@ fn by_media_type(media_type: &str) -> TypeHint {
         "text/html" | "application/xhtml+xml" => DocumentType::Html,
         "text/markdown" | "text/x-markdown" => DocumentType::Markdown,
         "application/pdf" | "application/x-pdf" => DocumentType::Pdf,
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document" => {
-            DocumentType::Docx
-        }
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        | "application/vnd.openxmlformats-officedocument.wordprocessingml.template"
+        | "application/vnd.ms-word.document.macroenabled.12"
+        | "application/vnd.ms-word.template.macroenabled.12" => DocumentType::Docx,
         "text/csv" | "application/csv" => DocumentType::Csv,
         "text/tab-separated-values" => DocumentType::Tsv,
         "application/jsonl"
@@ -218,16 +219,23 @@ fn by_media_type(media_type: &str) -> TypeHint {
 
 fn by_content(content: &[u8]) -> Option<DocumentType> {
     const ARCHIVE: &[u8] = b"PK\x03\x04";
-    const WORD: &[u8] = b"word/document.xml";
     if content.starts_with(PDF) {
         Some(DocumentType::Pdf)
-    } else if content.starts_with(ARCHIVE)
-        && content.windows(WORD.len()).any(|window| window == WORD)
-    {
-        Some(DocumentType::Docx)
+    } else if content.starts_with(ARCHIVE) {
+        by_parts(content)
     } else {
         begins_as_html(content).then_some(DocumentType::Html)
     }
+}
+
+/// Returns the type of an archive by its files. One that is damaged may still name them.
+fn by_parts(archive: &[u8]) -> Option<DocumentType> {
+    const WORD: &[u8] = b"word/document.xml";
+    let is_word = match package::names(archive) {
+        Some(names) => names.iter().any(|name| name.starts_with("word/")),
+        None => archive.windows(WORD.len()).any(|window| window == WORD),
+    };
+    is_word.then_some(DocumentType::Docx)
 }
 
 fn begins_as_html(content: &[u8]) -> bool {
@@ -246,6 +254,7 @@ fn begins_as_html(content: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::package::tests::packed;
 
     #[test]
     fn the_extension_decides_in_any_case() {
@@ -262,6 +271,7 @@ mod tests {
             ("package.json", Some(DocumentType::Json)),
             ("events.ndjson", Some(DocumentType::Jsonl)),
             ("letter.docx", Some(DocumentType::Docx)),
+            ("form.dotm", Some(DocumentType::Docx)),
             ("LICENSE", Some(DocumentType::Text)),
             ("v1.2/CHANGES", Some(DocumentType::Text)),
             ("why?.md", Some(DocumentType::Markdown)),
@@ -292,6 +302,10 @@ mod tests {
             document_type("a", None, b"PK\x03\x04....word/document.xml"),
             Some(DocumentType::Docx)
         );
+        let archive = packed(&[("Word\\Main.xml", b"<x/>")]);
+        assert_eq!(document_type("a", None, &archive), Some(DocumentType::Docx));
+        let archive = packed(&[("password/main.xml", b"<x/>")]);
+        assert_eq!(document_type("a", None, &archive), Some(DocumentType::Text));
         assert_eq!(document_type("a", None, b"<p>"), Some(DocumentType::Text));
     }
 

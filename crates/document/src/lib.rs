@@ -40,6 +40,7 @@
 //! | `pdf_reader` | the reader of a PDF: `pdfium` or `pdf-extract` |
 //! | `unreadable_pages` | numbers of the pages of a PDF that could not be read completely |
 
+mod blocks;
 mod code;
 mod decode;
 mod docx;
@@ -49,11 +50,13 @@ mod invisible;
 mod kind;
 mod language;
 mod markdown;
+mod package;
 mod pdf;
 mod records;
 mod split;
 mod title;
 mod words;
+mod xml;
 
 use rag_definition::DocumentType;
 use rag_protocol::ingest::{Content, Splitting, Stage, Title, Warning};

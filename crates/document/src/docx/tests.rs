@@ -1,19 +1,9 @@
-use std::io::Write;
-
-use zip::{ZipWriter, write::SimpleFileOptions};
-
 use super::*;
+use crate::package::{MAX_PART, tests::packed};
 
-fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut writer = ZipWriter::new(Cursor::new(vec![]));
-    for (name, content) in files {
-        writer
-            .start_file(*name, SimpleFileOptions::default())
-            .unwrap();
-        writer.write_all(content).unwrap();
-    }
-    writer.finish().unwrap().into_inner()
-}
+mod lists;
+mod parts;
+mod words;
 
 fn document(body: &str) -> Vec<u8> {
     let document = format!(
@@ -29,6 +19,28 @@ fn document(body: &str) -> Vec<u8> {
         ("word/styles.xml", styles.as_bytes()),
         ("docProps/core.xml", core.as_bytes()),
     ])
+}
+
+/// Returns the text of a document with this body and these parts, each with its root element.
+fn text_with(body: &str, parts: &[(&str, &str)]) -> String {
+    let document = format!("<w:document><w:body>{body}</w:body></w:document>");
+    let mut files = vec![("word/document.xml", document.as_bytes())];
+    files.extend(parts.iter().map(|(name, xml)| (*name, xml.as_bytes())));
+    extract(&packed(&files), "a.docx").unwrap().text
+}
+
+fn text(body: &str) -> String {
+    text_with(body, &[])
+}
+
+/// A paragraph of one run.
+fn p(text: &str) -> String {
+    format!("<w:p><w:r><w:t>{text}</w:t></w:r></w:p>")
+}
+
+/// A run.
+fn r(text: &str) -> String {
+    format!("<w:r><w:t>{text}</w:t></w:r>")
 }
 
 #[test]
@@ -117,7 +129,7 @@ fn damaged_archives_are_errors() {
 
 #[test]
 fn a_bomb_is_refused() {
-    let bomb = packed(&[("word/document.xml", &vec![b' '; MAX_XML as usize + 1])]);
+    let bomb = packed(&[("word/document.xml", &vec![b' '; MAX_PART as usize + 1])]);
     assert!(bomb.len() < 1 << 20);
     assert!(
         extract(&bomb, "a.docx")
