@@ -5,6 +5,8 @@
 //! Berlin`, `items[2].price: 3`. An array of plain values is one line: `tags: hot, green`. In an
 //! object, each element of an array of objects begins a record.
 //!
+//! Numbers are as written: 1.10 is not 1.1.
+//!
 //! The text is written while the file is parsed, so a file takes no more memory than its text.
 //! `serde_json` refuses values that are nested deeper than 128.
 
@@ -75,6 +77,7 @@ fn read_value(json: &str, level: Level, writer: &mut Writer) -> Result<(), Strin
         name: String::new(),
         level,
         writer: &mut *writer,
+        numbers: &mut Numbers { rest: json },
     };
     let read = value.deserialize(&mut from).map_err(|e| e.to_string())?;
     from.end().map_err(|e| e.to_string())?;
@@ -100,11 +103,57 @@ enum Level {
 }
 
 /// A value that is being read, under its full name.
-struct Field<'a> {
+struct Field<'a, 'json> {
     /// Empty for a whole record.
     name: String,
     level: Level,
     writer: &'a mut Writer,
+    numbers: &'a mut Numbers<'json>,
+}
+
+/// The numbers of a JSON text in order, as they are written. The parser tells only their value:
+/// 1.10 would be 1.1, and a long number another one.
+struct Numbers<'json> {
+    rest: &'json str,
+}
+
+impl Iterator for Numbers<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let at = self
+                .rest
+                .find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
+            self.rest = &self.rest[at..];
+            if self.rest.starts_with('"') {
+                self.rest = after_string(&self.rest[1..]);
+                continue;
+            }
+            let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+            let end = self
+                .rest
+                .find(|c: char| !is_part(c))
+                .unwrap_or(self.rest.len());
+            let (number, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            return Some(number.to_owned());
+        }
+    }
+}
+
+/// Returns what follows a string whose first quotation mark has been read.
+fn after_string(text: &str) -> &str {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return &text[at + 1..],
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// The result of reading a value.
@@ -123,7 +172,7 @@ fn write(writer: &mut Writer, name: &str, read: ReadValue) -> Result<(), TooLong
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Field<'_> {
+impl<'de> DeserializeSeed<'de> for Field<'_, '_> {
     type Value = ReadValue;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<ReadValue, D::Error> {
@@ -131,7 +180,7 @@ impl<'de> DeserializeSeed<'de> for Field<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Field<'_> {
+impl<'de> Visitor<'de> for Field<'_, '_> {
     type Value = ReadValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,15 +192,21 @@ impl<'de> Visitor<'de> for Field<'_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<ReadValue, E> {
-        Ok(ReadValue::Plain(value.to_string()))
+        Ok(ReadValue::Plain(
+            self.numbers.next().unwrap_or_else(|| value.to_string()),
+        ))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<ReadValue, E> {
-        Ok(ReadValue::Plain(value.to_string()))
+        Ok(ReadValue::Plain(
+            self.numbers.next().unwrap_or_else(|| value.to_string()),
+        ))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<ReadValue, E> {
-        Ok(ReadValue::Plain(value.to_string()))
+        Ok(ReadValue::Plain(
+            self.numbers.next().unwrap_or_else(|| value.to_string()),
+        ))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<ReadValue, E> {
@@ -167,6 +222,7 @@ impl<'de> Visitor<'de> for Field<'_> {
             name: outer,
             level,
             writer,
+            numbers,
         } = self;
         if level == Level::Element {
             writer.end_record();
@@ -190,6 +246,7 @@ impl<'de> Visitor<'de> for Field<'_> {
                 name: name.clone(),
                 level,
                 writer: &mut *writer,
+                numbers: &mut *numbers,
             })?;
             write(writer, &name, read).map_err(|TooLong| A::Error::custom(TOO_LONG))?;
         }
@@ -201,6 +258,7 @@ impl<'de> Visitor<'de> for Field<'_> {
             name: outer,
             level,
             writer,
+            numbers,
         } = self;
         let too_long = |TooLong| A::Error::custom(TOO_LONG);
         let inner = match level {
@@ -223,6 +281,7 @@ impl<'de> Visitor<'de> for Field<'_> {
                 name,
                 level: inner,
                 writer: &mut *writer,
+                numbers: &mut *numbers,
             })? {
                 None => break,
                 Some(ReadValue::Written) => in_line = false,
@@ -289,6 +348,21 @@ mod tests {
         );
         assert_eq!(text("\"just text\""), "just text");
         assert_eq!(text("[[1, 2], [3]]"), "1, 2\n\n3");
+    }
+
+    #[test]
+    fn numbers_are_as_written() {
+        assert_eq!(
+            text(
+                r#"{"price": 1.10, "version": 2.0, "id": 12345678901234567890123, "e": 1E5,
+                     "\"-9": [-0, -1.50e-3, "7", 0], "deep": {"5": 1.000, "x\\": [[1.0], 2.00]}}"#
+            ),
+            "price: 1.10\nversion: 2.0\nid: 12345678901234567890123\ne: 1E5\n\"-9: -0, -1.50e-3, 7, \
+             0\ndeep.5: 1.000\ndeep.x\\[0]: 1.0\ndeep.x\\: 2.00"
+        );
+        assert_eq!(text("[1.50, true, null, -2.0]"), "1.50\n\ntrue\n\n-2.0");
+        let lines = super::extract_lines("{\"a\": 1.0}\n{bad 3.0\n{\"a\": 2.50}\n", "a.jsonl");
+        assert_eq!(lines.text, "a: 1.0\n\n{bad 3.0\n\na: 2.50");
     }
 
     #[test]
