@@ -39,7 +39,7 @@ impl Notes {
     }
 
     /// Counts a reference. Returns its mark and, the first time, the note. Notes are counted as
-    /// Word does: 1, 2, 3, and endnotes i, ii, iii. One with a mark of its own has that in the text.
+    /// Word does: 1, 2, 3, and endnotes i, ii, iii. A mark of its own is in the text already.
     pub fn refer(&mut self, key: &Key, has_own_mark: bool) -> (Option<String>, Option<Block>) {
         if let Some(mark) = self.marks.get(key) {
             return (Some(mark.clone()).filter(|mark| !mark.is_empty()), None);

@@ -1,71 +1,101 @@
 //! CSV and TSV.
 //!
-//! The delimiter of a `.csv` file is comma, semicolon, tab or bar, whichever cuts its first lines
-//! most evenly. The first row holds the names of the fields, unless one of its cells is empty
-//! (except the first), a number, or repeated. Then the fields are named `column 1`, `column 2` and
-//! so on, like cells beyond the last name.
+//! The delimiter of a `.csv` file is comma, semicolon, tab or bar: the one that cuts it into more
+//! columns, and its rows more evenly. A line `sep=;` names it. See the module `dialect`.
+//!
+//! The first row holds the names of the columns, unless one of its cells is a number. Years are
+//! names above other numbers. A column without a name is called `column 3`, and the second one with
+//! a name gets a number: `Date 2`. Titles and remarks above the table are a text of their own. See
+//! the module `names`.
 
-use csv::{ReaderBuilder, StringRecord, Terminator, Trim};
+use std::borrow::Cow;
 
-use super::{TooLong, Writer, as_written, field_name, records};
+use rag_protocol::ingest::Stage;
+
+use super::{TooLong, Writer, as_written, records};
 use crate::ExtractedDocument;
 
-const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Number of rows by which a delimiter is chosen.
-const SAMPLE: usize = 20;
+mod dialect;
+mod names;
+mod rows;
+
+use rows::Rows;
+
+/// Number of rows by which the names are found.
+const HEAD: usize = 32;
 
 pub fn extract(file: &str, name: &str, delimiter: Option<u8>) -> ExtractedDocument {
-    let delimiter = delimiter.unwrap_or_else(|| likely_delimiter(file));
-    match convert(file, delimiter) {
-        Ok(text) => records(text, name),
-        Err(why) => as_written(file, name, why),
-    }
-}
-
-fn rows(file: &str, delimiter: u8) -> csv::Reader<&[u8]> {
-    ReaderBuilder::new()
-        .delimiter(delimiter)
-        .has_headers(false)
-        .flexible(true)
-        .trim(Trim::All)
-        .terminator(Terminator::CRLF)
-        .from_reader(file.as_bytes())
-}
-
-fn convert(file: &str, delimiter: u8) -> Result<String, String> {
-    let too_long =
-        |_: TooLong| "the file would be too long as records and was kept as written".to_owned();
-    let mut rows = rows(file, delimiter);
-    let mut row = StringRecord::new();
-    let mut writer = Writer::new(file);
-    let mut names: Option<Vec<String>> = None;
-    let mut read = |row: &mut StringRecord| {
-        rows.read_record(row)
-            .map_err(|e| format!("the file is not valid CSV and was kept as written: {e}"))
+    let (delimiter, table) = match dialect::named_delimiter(file) {
+        Some((named, rest)) => (Some(named), rest),
+        None => (delimiter, file),
     };
-    while read(&mut row)? {
-        let Some(names) = &names else {
-            let first = names_in(&row);
-            let is_header = first.is_some();
-            names = Some(first.unwrap_or_default());
-            if !is_header {
-                write(&row, &[], &mut writer).map_err(too_long)?;
+    let mut rows = Rows::new(table, dialect::of(table, delimiter));
+    let mut writer = Writer::new(file);
+    match convert(&mut rows, &mut writer) {
+        Ok(()) if writer.text.is_empty() => {
+            // Only a header.
+            let why = "the file has no records and was kept as written";
+            as_written(file, name, why.into())
+        }
+        Ok(()) => {
+            let mut extracted = records(writer.text, name);
+            if let (count @ 1.., first) = rows.unclosed {
+                let line = rows.line(first) + usize::from(table.len() < file.len());
+                let marks = if count == 1 {
+                    "1 quotation mark is not closed and was".to_owned()
+                } else {
+                    format!("{count} quotation marks are not closed and were")
+                };
+                let warning = format!("{marks} read as a part of the text; line {line}");
+                extracted.warn(Stage::Extract, warning);
             }
-            continue;
-        };
-        write(&row, names, &mut writer).map_err(too_long)?;
+            extracted
+        }
+        Err(TooLong) => {
+            let why = "the file would be too long as records and was kept as written";
+            as_written(file, name, why.into())
+        }
     }
-    if writer.text.is_empty() {
-        // Only a header.
-        return Err("the file has no records and was kept as written".into());
-    }
-    Ok(writer.text)
 }
 
-fn write(row: &StringRecord, names: &[String], writer: &mut Writer) -> Result<(), TooLong> {
+fn convert(rows: &mut Rows, writer: &mut Writer) -> Result<(), TooLong> {
+    let width = rows.width();
+    let head: Vec<Vec<Cow<str>>> = rows.by_ref().take(HEAD).collect();
+    let (above, names) = names::find(&head, width);
+    let first = above + usize::from(names.is_some());
+    let names = names.unwrap_or_default();
     writer.end_record();
+    for row in &head[..above] {
+        write_remark(row, writer)?;
+    }
+    for row in head.into_iter().skip(first).chain(rows) {
+        writer.end_record();
+        if row.len() < width && names::is_comment(&row, width) {
+            write_remark(&row, writer)?;
+        } else {
+            write(&row, &names, writer)?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds a row that is no part of the table.
+fn write_remark(row: &[Cow<str>], writer: &mut Writer) -> Result<(), TooLong> {
+    let values: Vec<&str> = row.iter().map(|value| &**value).collect();
+    let values: Vec<&str> = values
+        .into_iter()
+        .filter(|value| !value.is_empty())
+        .collect();
+    if values.is_empty() {
+        return Ok(());
+    }
+    writer.field("")?;
+    writer.value(&values.join(", "))
+}
+
+fn write(row: &[Cow<str>], names: &[String], writer: &mut Writer) -> Result<(), TooLong> {
     for (i, value) in row.iter().enumerate() {
-        if value.trim().is_empty() {
+        if value.is_empty() {
             continue;
         }
         match names.get(i).filter(|name| !name.is_empty()) {
@@ -77,118 +107,5 @@ fn write(row: &StringRecord, names: &[String], writer: &mut Writer) -> Result<()
     Ok(())
 }
 
-/// Returns the names of the fields, if the row looks like names.
-fn names_in(row: &StringRecord) -> Option<Vec<String>> {
-    let names: Vec<String> = row.iter().map(field_name).collect();
-    let is_name = |(i, name): (usize, &String)| {
-        (i == 0 && names.len() > 1 && name.is_empty())
-            || (name.chars().any(char::is_alphabetic) && name.parse::<f64>().is_err())
-    };
-    let mut sorted: Vec<&String> = names.iter().collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    (sorted.len() == names.len() && names.iter().enumerate().all(is_name)).then_some(names)
-}
-
-fn likely_delimiter(file: &str) -> u8 {
-    let evenness = |delimiter: &u8| {
-        let mut widths = vec![];
-        let mut rows = rows(file, *delimiter);
-        let mut row = StringRecord::new();
-        while widths.len() < SAMPLE && rows.read_record(&mut row).unwrap_or(false) {
-            widths.push(row.len());
-        }
-        let width = widths.first().copied().unwrap_or(1);
-        let even = widths.iter().filter(|w| **w == width).count();
-        // Many equal rows first, then many columns.
-        if width < 2 {
-            (0, 0)
-        } else {
-            (even * 100 / widths.len().max(1), width)
-        }
-    };
-    // Of equal candidates the first.
-    DELIMITERS
-        .into_iter()
-        .rev()
-        .max_by_key(evenness)
-        .unwrap_or(b',')
-}
-
 #[cfg(test)]
-mod tests {
-    use crate::Structure;
-
-    fn text(file: &str) -> String {
-        let extracted = super::extract(file, "a.csv", None);
-        assert_eq!(
-            extracted.structure,
-            Structure::Records,
-            "{:?}",
-            extracted.metadata
-        );
-        extracted.text
-    }
-
-    #[test]
-    fn rows_become_records_with_the_names_of_the_header() {
-        assert_eq!(
-            text(
-                "name,price,note\r\nTea, 2.5 ,\r\n\"Coffee, \
-                    black\",3,\"two\r\n\r\nlines \"\"x\"\"\"\r\n"
-            ),
-            "name: Tea\nprice: 2.5\n\nname: Coffee, black\nprice: 3\nnote: two\nlines \"x\""
-        );
-    }
-
-    #[test]
-    fn the_delimiter_is_found() {
-        for delimiter in [",", ";", "\t", "|"] {
-            let file = "a,b\n1.5,x y\n2,z\n".replace(',', delimiter);
-            assert_eq!(text(&file), "a: 1.5\nb: x y\n\na: 2\nb: z");
-        }
-        assert_eq!(
-            text("Preis;Name\n1,50;Tee\n2,75;Kaffee\n"),
-            "Preis: 1,50\nName: Tee\n\nPreis: 2,75\nName: Kaffee"
-        );
-        assert_eq!(
-            text("title\nOne\nTwo, three\n"),
-            "title: One\n\ntitle: Two, three".replace("Two, three", "Two\ncolumn 2: three")
-        );
-    }
-
-    #[test]
-    fn a_first_row_of_data_is_not_a_header() {
-        assert_eq!(
-            text("1,Tea\n2,Coffee\n"),
-            "column 1: 1\ncolumn 2: Tea\n\ncolumn 1: 2\ncolumn 2: Coffee"
-        );
-        assert_eq!(
-            text("a,a\nb,c\n"),
-            "column 1: a\ncolumn 2: a\n\ncolumn 1: b\ncolumn 2: c"
-        );
-        assert_eq!(text(",a\n0,b\n"), "column 1: 0\na: b");
-    }
-
-    #[test]
-    fn rows_of_any_width_are_kept() {
-        assert_eq!(
-            text("a,b\n1\n1,2,3\n,,\n\n4,5\n"),
-            "a: 1\n\na: 1\nb: 2\ncolumn 3: 3\n\na: 4\nb: 5"
-        );
-    }
-
-    #[test]
-    fn a_file_whose_text_would_grow_too_long_is_kept_as_written() {
-        let file = format!(
-            "{}\n{}",
-            vec!["n".repeat(300); 1].join(","),
-            "x\n".repeat(100_000)
-        );
-        let extracted = super::extract(&file, "a.csv", None);
-        assert_eq!(extracted.text, file);
-        assert!(extracted.warnings[0].message.contains("too long"));
-        let extracted = super::extract("only,a,header\n", "a.csv", None);
-        assert_eq!(extracted.text, "only,a,header\n");
-    }
-}
+mod tests;
