@@ -17,10 +17,12 @@ pub enum DocumentType {
     /// One JSON value per line.
     Jsonl,
     Docx,
+    /// A Jupyter notebook.
+    Notebook,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -31,6 +33,7 @@ impl DocumentType {
         Self::Json,
         Self::Jsonl,
         Self::Docx,
+        Self::Notebook,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl DocumentType {
             Self::Json => "json",
             Self::Jsonl => "jsonl",
             Self::Docx => "docx",
+            Self::Notebook => "notebook",
         }
     }
 

@@ -26,6 +26,11 @@ pub enum Block {
     Text(String),
     /// Rows of cells.
     Table(Vec<Vec<String>>),
+    /// Lines of code in a language, which may be empty.
+    Code {
+        language: String,
+        text: String,
+    },
     /// A text that is Markdown already.
     Markdown(String),
 }
@@ -60,6 +65,10 @@ pub fn markdown(blocks: &[Block]) -> String {
             }
             Block::Text(words) => words_of(words).map(|words| escaped(words).into_owned()),
             Block::Table(rows) => table(rows),
+            Block::Code {
+                language,
+                text: code,
+            } => fenced(language, code),
             Block::Markdown(text) => words_of(text).map(str::to_owned),
         };
         if let Some(written) = written {
@@ -86,7 +95,10 @@ pub fn one_line(blocks: &[Block]) -> String {
             }
         };
         match block {
-            Block::Heading { text, .. } | Block::Text(text) | Block::Markdown(text) => push(text),
+            Block::Heading { text, .. }
+            | Block::Text(text)
+            | Block::Code { text, .. }
+            | Block::Markdown(text) => push(text),
             Block::Item { label, text, .. } => {
                 if words_of(text).is_some() {
                     push(if label.is_empty() { "-" } else { label });
@@ -233,6 +245,22 @@ fn table(rows: &[Vec<String>]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Returns lines of code between fences that they do not contain.
+fn fenced(language: &str, code: &str) -> Option<String> {
+    let code = code.trim_matches(['\n', '\r']).trim_end();
+    if code.trim().is_empty() {
+        return None;
+    }
+    let mut longest = 2;
+    let mut run = 0;
+    for c in code.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    Some(format!("{fence}{language}\n{code}\n{fence}"))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -305,6 +333,17 @@ mod tests {
             markdown(&blocks),
             "before\n\n  - deep\n    a) deeper\n1. one\n3. three\n\nafter"
         );
+    }
+
+    #[test]
+    fn code_with_fences_has_longer_fences() {
+        let code = Block::Code {
+            language: "md".into(),
+            text: "\n```\n# no\n```\n".into(),
+        };
+        let text = markdown(&[code]);
+        assert_eq!(text, "````md\n```\n# no\n```\n````");
+        assert!(headings(&text).is_empty());
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 //! | `html` | `.html` `.htm` `.xhtml` `.shtml` | `text/html`, `application/xhtml+xml` | `<!doctype html`, `<html` |
 //! | `pdf` | `.pdf` | `application/pdf` | `%PDF-` |
 //! | `docx` | `.docx` `.docm` `.dotx` `.dotm` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document`, `...template` | a ZIP archive with a folder `word` |
+//! | `notebook` | `.ipynb` | `application/x-ipynb+json` | |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -166,6 +167,7 @@ fn by_path(path: &str) -> TypeHint {
         _ if TEXT.contains(&extension) => DocumentType::Text,
         "pdf" => DocumentType::Pdf,
         "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
+        "ipynb" => DocumentType::Notebook,
         "csv" => DocumentType::Csv,
         "tsv" | "tab" => DocumentType::Tsv,
         "json" | "geojson" | "jsonld" | "webmanifest" => DocumentType::Json,
@@ -198,6 +200,7 @@ fn by_media_type(media_type: &str) -> TypeHint {
         | "application/x-jsonl"
         | "application/x-ndjson"
         | "application/jsonlines" => DocumentType::Jsonl,
+        "application/x-ipynb+json" => DocumentType::Notebook,
         "application/json" | "text/json" => DocumentType::Json,
         json if json.ends_with("+json") => DocumentType::Json,
         media
@@ -272,6 +275,7 @@ mod tests {
             ("events.ndjson", Some(DocumentType::Jsonl)),
             ("letter.docx", Some(DocumentType::Docx)),
             ("form.dotm", Some(DocumentType::Docx)),
+            ("sales.ipynb", Some(DocumentType::Notebook)),
             ("LICENSE", Some(DocumentType::Text)),
             ("v1.2/CHANGES", Some(DocumentType::Text)),
             ("why?.md", Some(DocumentType::Markdown)),

@@ -1,7 +1,7 @@
 //! Turns the bytes of one file into the chunks of one document.
 //!
 //! ```text
-//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx
+//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -16,6 +16,7 @@
 //! | Markdown | as written, without the front matter | front matter, else the first heading of level 1, else the first heading | headings |
 //! | HTML | the page's content, converted to Markdown | `<title>`, else the first `<h1>` | headings |
 //! | docx | converted to Markdown | its properties', else the first heading | headings |
+//! | notebook | cells as Markdown and blocks of code, outputs as text | its metadata's, else the first heading | headings |
 //! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
@@ -50,6 +51,7 @@ mod invisible;
 mod kind;
 mod language;
 mod markdown;
+mod notebook;
 mod package;
 mod pdf;
 mod records;
@@ -165,9 +167,10 @@ impl Structure {
     /// code it is that without a grammar: [`extract`] parses it again.
     pub fn of_extracted(text: &str, document_type: DocumentType) -> Self {
         match document_type {
-            DocumentType::Markdown | DocumentType::Html | DocumentType::Docx => {
-                Self::of_markdown(text)
-            }
+            DocumentType::Markdown
+            | DocumentType::Html
+            | DocumentType::Docx
+            | DocumentType::Notebook => Self::of_markdown(text),
             DocumentType::Pdf => Self::Pages,
             DocumentType::Text => Self::Prose,
             DocumentType::Code => Self::Code(Syntax::default()),
@@ -405,6 +408,7 @@ fn extract_text(
     let mut extracted = match document_type {
         DocumentType::Markdown => markdown::extract(&text, name),
         DocumentType::Html => html::extract(&text, name)?,
+        DocumentType::Notebook => notebook::extract(&text, name)?,
         DocumentType::Code => code::extract(&text, name),
         DocumentType::Csv => records::csv::extract(&text, name, None),
         DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),

@@ -116,7 +116,7 @@ impl Writer {
 
 /// Returns a value with `data:image/png` in place of a whole data URI in base64: noise for people
 /// and for models.
-fn without_files(value: &str) -> Cow<'_, str> {
+pub fn without_files(value: &str) -> Cow<'_, str> {
     const BASE64: &str = ";base64,";
     let mut rest = value;
     let mut kept = String::new();

@@ -155,7 +155,8 @@ fn names_may_be_years_empty_or_the_same() {
         ("name,,price\nTea,y,3\n", "name: Tea\ncolumn 2: y\nprice: 3"),
         (
             "2024-05-01T10:00:00Z,a\n2024-05-02T10:00:00Z,b\n",
-            "column 1: 2024-05-01T10:00:00Z\ncolumn 2: a\n\ncolumn 1: 2024-05-02T10:00:00Z\ncolumn 2: b",
+            "column 1: 2024-05-01T10:00:00Z\ncolumn 2: a\n\n\
+             column 1: 2024-05-02T10:00:00Z\ncolumn 2: b",
         ),
     ] {
         assert_eq!(text(file), expected, "{file}");
