@@ -19,10 +19,11 @@ pub enum DocumentType {
     Docx,
     /// A Jupyter notebook.
     Notebook,
+    Rtf,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -34,6 +35,7 @@ impl DocumentType {
         Self::Jsonl,
         Self::Docx,
         Self::Notebook,
+        Self::Rtf,
     ];
 
     pub fn name(self) -> &'static str {
@@ -49,7 +51,13 @@ impl DocumentType {
             Self::Jsonl => "jsonl",
             Self::Docx => "docx",
             Self::Notebook => "notebook",
+            Self::Rtf => "rtf",
         }
+    }
+
+    /// Returns true if the bytes of a document of this type are not text.
+    pub fn is_binary(self) -> bool {
+        matches!(self, Self::Pdf | Self::Docx | Self::Rtf)
     }
 
     pub fn parse(name: &str) -> Option<Self> {

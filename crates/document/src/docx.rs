@@ -36,12 +36,14 @@ mod paragraph;
 mod parts;
 mod story;
 mod styles;
-mod symbols;
+pub mod symbols;
 mod table;
 mod words;
 
 use parts::{Losses, Parts};
 use story::Story;
+pub use table::{Shape, Table};
+pub use words::{Script, Words};
 
 /// Maximum number of charts, diagrams and imported files that are read.
 const MAX_INSERTED: usize = 200;

@@ -7,6 +7,7 @@
 //! | `pdf` | `.pdf` | `application/pdf` | `%PDF-` |
 //! | `docx` | `.docx` `.docm` `.dotx` `.dotm` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document`, `...template` | a ZIP archive with a folder `word` |
 //! | `notebook` | `.ipynb` | `application/x-ipynb+json` | |
+//! | `rtf` | `.rtf` | `application/rtf`, `text/rtf` | `{\rtf` |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -88,7 +89,7 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
             (
                 _,
                 served @ TypeHint::Document(
-                    DocumentType::Html | DocumentType::Pdf | DocumentType::Docx,
+                    DocumentType::Html | DocumentType::Pdf | DocumentType::Docx | DocumentType::Rtf,
                 ),
             ) => served,
             (TypeHint::NoDocument | TypeHint::Nothing, served @ TypeHint::Document(_)) => served,
@@ -167,6 +168,7 @@ fn by_path(path: &str) -> TypeHint {
         _ if TEXT.contains(&extension) => DocumentType::Text,
         "pdf" => DocumentType::Pdf,
         "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
+        "rtf" => DocumentType::Rtf,
         "ipynb" => DocumentType::Notebook,
         "csv" => DocumentType::Csv,
         "tsv" | "tab" => DocumentType::Tsv,
@@ -200,6 +202,7 @@ fn by_media_type(media_type: &str) -> TypeHint {
         | "application/x-jsonl"
         | "application/x-ndjson"
         | "application/jsonlines" => DocumentType::Jsonl,
+        "application/rtf" | "text/rtf" | "text/richtext" => DocumentType::Rtf,
         "application/x-ipynb+json" => DocumentType::Notebook,
         "application/json" | "text/json" => DocumentType::Json,
         json if json.ends_with("+json") => DocumentType::Json,
@@ -221,9 +224,12 @@ fn by_media_type(media_type: &str) -> TypeHint {
 }
 
 fn by_content(content: &[u8]) -> Option<DocumentType> {
+    const RTF: &[u8] = b"{\\rtf";
     const ARCHIVE: &[u8] = b"PK\x03\x04";
     if content.starts_with(PDF) {
         Some(DocumentType::Pdf)
+    } else if content.starts_with(RTF) {
+        Some(DocumentType::Rtf)
     } else if content.starts_with(ARCHIVE) {
         by_parts(content)
     } else {
@@ -275,6 +281,7 @@ mod tests {
             ("events.ndjson", Some(DocumentType::Jsonl)),
             ("letter.docx", Some(DocumentType::Docx)),
             ("form.dotm", Some(DocumentType::Docx)),
+            ("letter.RTF", Some(DocumentType::Rtf)),
             ("sales.ipynb", Some(DocumentType::Notebook)),
             ("LICENSE", Some(DocumentType::Text)),
             ("v1.2/CHANGES", Some(DocumentType::Text)),

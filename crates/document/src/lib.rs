@@ -1,7 +1,7 @@
 //! Turns the bytes of one file into the chunks of one document.
 //!
 //! ```text
-//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook
+//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -17,6 +17,7 @@
 //! | HTML | the page's content, converted to Markdown | `<title>`, else the first `<h1>` | headings |
 //! | docx | converted to Markdown | its properties', else the first heading | headings |
 //! | notebook | cells as Markdown and blocks of code, outputs as text | its metadata's, else the first heading | headings |
+//! | RTF | converted to Markdown | its properties', else the first heading | headings |
 //! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
@@ -33,7 +34,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `encoding` | the encoding the file was read in (all types but PDF and docx) |
+//! | `encoding` | the encoding the file was read in (all types but PDF, docx and RTF) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
@@ -55,6 +56,7 @@ mod notebook;
 mod package;
 mod pdf;
 mod records;
+mod rtf;
 mod split;
 mod title;
 mod words;
@@ -170,7 +172,8 @@ impl Structure {
             DocumentType::Markdown
             | DocumentType::Html
             | DocumentType::Docx
-            | DocumentType::Notebook => Self::of_markdown(text),
+            | DocumentType::Notebook
+            | DocumentType::Rtf => Self::of_markdown(text),
             DocumentType::Pdf => Self::Pages,
             DocumentType::Text => Self::Prose,
             DocumentType::Code => Self::Code(Syntax::default()),
@@ -288,6 +291,7 @@ pub fn extract_with(
     let mut extracted = match document_type {
         DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
+        DocumentType::Rtf => rtf::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };
     // Formats with escapes can write NUL in other ways than as a byte.
@@ -414,7 +418,7 @@ fn extract_text(
         DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),
         DocumentType::Json => records::json::extract(&text, name),
         DocumentType::Jsonl => records::json::extract_lines(&text, name),
-        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx => {
+        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx | DocumentType::Rtf => {
             ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };

@@ -16,9 +16,11 @@ const MAX_WORD: usize = 200;
 pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
     let is_drawn = match document_type {
         DocumentType::Pdf => true,
-        DocumentType::Docx | DocumentType::Html | DocumentType::Markdown | DocumentType::Text => {
-            false
-        }
+        DocumentType::Docx
+        | DocumentType::Rtf
+        | DocumentType::Html
+        | DocumentType::Markdown
+        | DocumentType::Text => false,
         _ => return None,
     };
     let (mut count, mut longest, mut inside, mut all) = (0, 0, 0, 0);

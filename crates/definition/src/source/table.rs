@@ -160,7 +160,7 @@ fn columns(fields: &Fields<'_>, key: &str, max: usize) -> Vec<String> {
 }
 
 fn document_type(fields: &Fields<'_>) -> DocumentType {
-    let is_text = |t: &DocumentType| !matches!(t, DocumentType::Pdf | DocumentType::Docx);
+    let is_text = |t: &DocumentType| !t.is_binary();
     let key = "documentType";
     let Some(name) = fields.text(key) else {
         return DocumentType::Markdown;
