@@ -20,10 +20,12 @@ pub enum DocumentType {
     /// A Jupyter notebook.
     Notebook,
     Rtf,
+    /// A workbook of Excel.
+    Spreadsheet,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -36,6 +38,7 @@ impl DocumentType {
         Self::Docx,
         Self::Notebook,
         Self::Rtf,
+        Self::Spreadsheet,
     ];
 
     pub fn name(self) -> &'static str {
@@ -52,12 +55,13 @@ impl DocumentType {
             Self::Docx => "docx",
             Self::Notebook => "notebook",
             Self::Rtf => "rtf",
+            Self::Spreadsheet => "spreadsheet",
         }
     }
 
     /// Returns true if the bytes of a document of this type are not text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Self::Pdf | Self::Docx | Self::Rtf)
+        matches!(self, Self::Pdf | Self::Docx | Self::Rtf | Self::Spreadsheet)
     }
 
     pub fn parse(name: &str) -> Option<Self> {

@@ -8,6 +8,7 @@
 //! | `docx` | `.docx` `.docm` `.dotx` `.dotm` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document`, `...template` | a ZIP archive with a folder `word` |
 //! | `notebook` | `.ipynb` | `application/x-ipynb+json` | |
 //! | `rtf` | `.rtf` | `application/rtf`, `text/rtf` | `{\rtf` |
+//! | `spreadsheet` | `.xlsx` `.xlsm` `.xlsb` `.xls` `.xltx` `.xltm` | `application/vnd.openxmlformats-officedocument.spreadsheetml.sheet`, `application/vnd.ms-excel` | a ZIP archive with a folder `xl` |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -51,7 +52,7 @@ const NO_DOCUMENT: &[&str] = &[
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
     "azw3", "doc", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
-    "pages", "ppt", "pptm", "pptx", "vsd", "vsdx", "xls", "xlsb", "xlsm", "xlsx",
+    "pages", "ppt", "pptm", "pptx", "vsd", "vsdx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
     "h5", "hdf5", "jks", "joblib", "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc",
@@ -168,6 +169,7 @@ fn by_path(path: &str) -> TypeHint {
         _ if TEXT.contains(&extension) => DocumentType::Text,
         "pdf" => DocumentType::Pdf,
         "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
+        "xlsx" | "xlsm" | "xltx" | "xltm" | "xlsb" | "xls" => DocumentType::Spreadsheet,
         "rtf" => DocumentType::Rtf,
         "ipynb" => DocumentType::Notebook,
         "csv" => DocumentType::Csv,
@@ -202,6 +204,10 @@ fn by_media_type(media_type: &str) -> TypeHint {
         | "application/x-jsonl"
         | "application/x-ndjson"
         | "application/jsonlines" => DocumentType::Jsonl,
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+        | "application/vnd.ms-excel"
+        | "application/vnd.ms-excel.sheet.macroenabled.12"
+        | "application/vnd.ms-excel.sheet.binary.macroenabled.12" => DocumentType::Spreadsheet,
         "application/rtf" | "text/rtf" | "text/richtext" => DocumentType::Rtf,
         "application/x-ipynb+json" => DocumentType::Notebook,
         "application/json" | "text/json" => DocumentType::Json,
@@ -240,11 +246,19 @@ fn by_content(content: &[u8]) -> Option<DocumentType> {
 /// Returns the type of an archive by its files. One that is damaged may still name them.
 fn by_parts(archive: &[u8]) -> Option<DocumentType> {
     const WORD: &[u8] = b"word/document.xml";
-    let is_word = match package::names(archive) {
-        Some(names) => names.iter().any(|name| name.starts_with("word/")),
-        None => archive.windows(WORD.len()).any(|window| window == WORD),
+    let Some(names) = package::names(archive) else {
+        let is_word = archive.windows(WORD.len()).any(|window| window == WORD);
+        return is_word.then_some(DocumentType::Docx);
     };
-    is_word.then_some(DocumentType::Docx)
+    let folders = [
+        ("word/", DocumentType::Docx),
+        ("xl/", DocumentType::Spreadsheet),
+    ];
+    let mut types = folders.into_iter().filter_map(|(folder, document_type)| {
+        let has_folder = names.iter().any(|name| name.starts_with(folder));
+        has_folder.then_some(document_type)
+    });
+    types.next()
 }
 
 fn begins_as_html(content: &[u8]) -> bool {
@@ -281,6 +295,7 @@ mod tests {
             ("events.ndjson", Some(DocumentType::Jsonl)),
             ("letter.docx", Some(DocumentType::Docx)),
             ("form.dotm", Some(DocumentType::Docx)),
+            ("prices.xlsx", Some(DocumentType::Spreadsheet)),
             ("letter.RTF", Some(DocumentType::Rtf)),
             ("sales.ipynb", Some(DocumentType::Notebook)),
             ("LICENSE", Some(DocumentType::Text)),

@@ -1,7 +1,7 @@
 //! Turns the bytes of one file into the chunks of one document.
 //!
 //! ```text
-//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf
+//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf | Spreadsheet
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -21,6 +21,7 @@
 //! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
+//! | spreadsheet | records as in CSV, a record with the name before each sheet | its properties' | records |
 //! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
 //!
 //! The title of a document without one is its file's name without the extension, and [`Title::own`]
@@ -34,7 +35,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `encoding` | the encoding the file was read in (all types but PDF, docx and RTF) |
+//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF and spreadsheets) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
@@ -177,9 +178,11 @@ impl Structure {
             DocumentType::Pdf => Self::Pages,
             DocumentType::Text => Self::Prose,
             DocumentType::Code => Self::Code(Syntax::default()),
-            DocumentType::Csv | DocumentType::Tsv | DocumentType::Json | DocumentType::Jsonl => {
-                Self::Records
-            }
+            DocumentType::Csv
+            | DocumentType::Tsv
+            | DocumentType::Json
+            | DocumentType::Jsonl
+            | DocumentType::Spreadsheet => Self::Records,
         }
     }
 }
@@ -292,6 +295,7 @@ pub fn extract_with(
         DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
         DocumentType::Rtf => rtf::extract(bytes, name)?,
+        DocumentType::Spreadsheet => records::spreadsheet::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };
     // Formats with escapes can write NUL in other ways than as a byte.
@@ -418,7 +422,11 @@ fn extract_text(
         DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),
         DocumentType::Json => records::json::extract(&text, name),
         DocumentType::Jsonl => records::json::extract_lines(&text, name),
-        DocumentType::Text | DocumentType::Pdf | DocumentType::Docx | DocumentType::Rtf => {
+        DocumentType::Text
+        | DocumentType::Pdf
+        | DocumentType::Docx
+        | DocumentType::Rtf
+        | DocumentType::Spreadsheet => {
             ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };

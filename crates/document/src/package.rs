@@ -131,6 +131,40 @@ impl<'a> Package<'a> {
         Ok(Some(bytes))
     }
 
+    /// Unpacks each part whose name ends so, and keeps none: for libraries that unpack without a
+    /// limit.
+    ///
+    /// # Errors
+    /// Those of [`Self::bytes`].
+    pub fn check(&mut self, ends: &[&str]) -> Result<(), DocumentError> {
+        let mut left = MAX_TOTAL;
+        for place in self.places.clone().into_values() {
+            let format = self.format;
+            let mut file = match self.archive.by_index(place) {
+                Ok(file) => file,
+                Err(ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)) => {
+                    return Err(encrypted(format));
+                }
+                Err(e) => return Err(malformed(format, &e)),
+            };
+            let name = file.name().map(|name| normal(&name)).unwrap_or_default();
+            if !ends.iter().any(|end| name.ends_with(end)) {
+                continue;
+            }
+            let read = std::io::copy(&mut file.by_ref().take(left + 1), &mut std::io::sink());
+            let read = read.map_err(|e| malformed(format, &e))?;
+            if read > left {
+                return Err(DocumentError::new(
+                    Stage::Extract,
+                    format!("the {format} unpacks to more than {MAX_TOTAL} bytes"),
+                )
+                .hint("The file may be damaged, or designed to exhaust memory."));
+            }
+            left -= read;
+        }
+        Ok(())
+    }
+
     /// Returns a part as text, or `None` if the archive has no such part.
     ///
     /// # Errors

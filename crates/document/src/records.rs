@@ -18,6 +18,7 @@
 
 pub mod csv;
 pub mod json;
+pub mod spreadsheet;
 
 use std::borrow::Cow;
 
@@ -65,6 +66,15 @@ impl Writer {
         Self {
             text: String::new(),
             most,
+            begun: false,
+        }
+    }
+
+    /// A text of a file that is not text: only its own size is limited.
+    fn unrelated() -> Self {
+        Self {
+            text: String::new(),
+            most: MAX_TEXT,
             begun: false,
         }
     }

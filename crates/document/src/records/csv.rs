@@ -16,7 +16,7 @@ use super::{TooLong, Writer, as_written, records};
 use crate::ExtractedDocument;
 
 mod dialect;
-mod names;
+pub mod names;
 mod rows;
 
 use rows::Rows;
@@ -80,7 +80,7 @@ fn convert(rows: &mut Rows, writer: &mut Writer) -> Result<(), TooLong> {
 }
 
 /// Adds a row that is no part of the table.
-fn write_remark(row: &[Cow<str>], writer: &mut Writer) -> Result<(), TooLong> {
+pub(super) fn write_remark(row: &[Cow<str>], writer: &mut Writer) -> Result<(), TooLong> {
     let values: Vec<&str> = row.iter().map(|value| &**value).collect();
     let values: Vec<&str> = values
         .into_iter()
@@ -94,17 +94,24 @@ fn write_remark(row: &[Cow<str>], writer: &mut Writer) -> Result<(), TooLong> {
 }
 
 fn write(row: &[Cow<str>], names: &[String], writer: &mut Writer) -> Result<(), TooLong> {
-    for (i, value) in row.iter().enumerate() {
-        if value.is_empty() {
-            continue;
-        }
-        match names.get(i).filter(|name| !name.is_empty()) {
-            Some(name) => writer.field(name)?,
-            None => writer.field(&format!("column {}", i + 1))?,
-        }
-        writer.value(value)?;
+    let cells = row.iter().enumerate();
+    cells
+        .filter(|(_, value)| !value.is_empty())
+        .try_for_each(|(column, value)| write_cell(column, value, names, writer))
+}
+
+/// Adds a value under the name of its column.
+pub(super) fn write_cell(
+    column: usize,
+    value: &str,
+    names: &[String],
+    writer: &mut Writer,
+) -> Result<(), TooLong> {
+    match names.get(column).filter(|name| !name.is_empty()) {
+        Some(name) => writer.field(name)?,
+        None => writer.field(&format!("column {}", column + 1))?,
     }
-    Ok(())
+    writer.value(value)
 }
 
 #[cfg(test)]

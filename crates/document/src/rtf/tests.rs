@@ -10,7 +10,8 @@ fn text(body: &str) -> String {
 fn text_is_read_without_control_words() {
     for (body, expected) in [
         (
-            "{\\fonttbl{\\f0\\fswiss Arial;}}{\\colortbl;\\red0;}\\f0\\fs24 Dear {\\b Ann},\\par Bye.\\par",
+            "{\\fonttbl{\\f0\\fswiss Arial;}}{\\colortbl;\\red0;}\\f0\\fs24 Dear {\\b \
+                Ann},\\par Bye.\\par",
             "Dear Ann,\n\nBye.",
         ),
         ("one\ntwo\\line three\\\nfour", "onetwo\nthree\n\nfour"),
@@ -34,7 +35,8 @@ fn text_is_read_without_control_words() {
         ("# no heading", "\\# no heading"),
         ("{\\upr{a}{\\*\\ud{\\u228 ?}}}", "ä"),
         (
-            "{\\shp{\\*\\shpinst{\\sp{\\sn x}{\\sv 1}}{\\shptxt In a box.\\par}}{\\shprslt no}}Text\\par End",
+            "{\\shp{\\*\\shpinst{\\sp{\\sn x}{\\sv 1}}{\\shptxt In a box.\\par}}{\\shprslt \
+                no}}Text\\par End",
             "Text\n\nIn a box.\n\nEnd",
         ),
     ] {
@@ -62,7 +64,8 @@ fn characters_are_read_in_their_code_page() {
             "日本",
         ),
         (
-            "{\\fonttbl{\\f3\\fcharset2 Wingdings;}{\\f4\\fcharset2 Symbol;}}{\\f3 \\'fe} yes {\\f4 a}",
+            "{\\fonttbl{\\f3\\fcharset2 Wingdings;}{\\f4\\fcharset2 Symbol;}}{\\f3 \\'fe} yes \
+                {\\f4 a}",
             "☒ yes α",
         ),
     ] {
@@ -77,7 +80,8 @@ fn headings_lists_tables_and_notes_become_markdown() {
     for (body, expected) in [
         (
             "{\\stylesheet{\\s0 Normal;}{\\s1\\outlinelevel0 heading 1;}{\\s2 heading 2;}}\
-             \\pard\\s1 One\\par\\pard\\s2 Two\\par\\pard\\s0 text\\par\\pard\\outlinelevel2 Three\\par",
+             \\pard\\s1 One\\par\\pard\\s2 Two\\par\\pard\\s0 text\\par\\pard\\outlinelevel2 \
+                 Three\\par",
             "# One\n\n## Two\n\ntext\n\n### Three",
         ),
         (
@@ -136,7 +140,8 @@ fn hostile_files_are_read_or_refused() {
     assert!(extract(deep.as_bytes(), "a.rtf").is_err());
     let notes = format!("{{\\rtf1 {}x", "{\\footnote ".repeat(5_000));
     let _ = extract(notes.as_bytes(), "a.rtf");
-    let whole = "{\\rtf1\\ansi{\\fonttbl{\\f0 A;}}{\\stylesheet{\\s1 heading 1;}}\\trowd\\cellx1\\intbl\
+    let whole = "{\\rtf1\\ansi{\\fonttbl{\\f0 A;}}{\\stylesheet{\\s1 heading \
+        1;}}\\trowd\\cellx1\\intbl\
         a\\cell\\row{\\footnote n}\\uc2\\u1055 ab\\'e4{\\*\\x y}\\bin3 abc{\\listtext 1.}b\\par}";
     for cut in 0..whole.len() {
         let _ = extract(&whole.as_bytes()[..cut], "a.rtf");

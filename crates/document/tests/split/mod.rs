@@ -262,7 +262,7 @@ proptest! {
             // Their bytes are not text.
             DocumentType::Pdf => ExtractedDocument::new(text.replace('\0', ""), nameless(),
                 Structure::Pages),
-            DocumentType::Docx | DocumentType::Rtf => {
+            DocumentType::Docx | DocumentType::Rtf | DocumentType::Spreadsheet => {
                 let structure = Structure::of_markdown(&text);
                 ExtractedDocument::new(text, nameless(), structure)
             }
