@@ -22,10 +22,12 @@ pub enum DocumentType {
     Rtf,
     /// A workbook of Excel.
     Spreadsheet,
+    /// Slides of PowerPoint.
+    Presentation,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -39,6 +41,7 @@ impl DocumentType {
         Self::Notebook,
         Self::Rtf,
         Self::Spreadsheet,
+        Self::Presentation,
     ];
 
     pub fn name(self) -> &'static str {
@@ -56,12 +59,16 @@ impl DocumentType {
             Self::Notebook => "notebook",
             Self::Rtf => "rtf",
             Self::Spreadsheet => "spreadsheet",
+            Self::Presentation => "presentation",
         }
     }
 
     /// Returns true if the bytes of a document of this type are not text.
     pub fn is_binary(self) -> bool {
-        matches!(self, Self::Pdf | Self::Docx | Self::Rtf | Self::Spreadsheet)
+        matches!(
+            self,
+            Self::Pdf | Self::Docx | Self::Rtf | Self::Spreadsheet | Self::Presentation
+        )
     }
 
     pub fn parse(name: &str) -> Option<Self> {

@@ -26,9 +26,9 @@ use crate::{
     title, xml,
 };
 
-mod chart;
+pub mod chart;
 mod field;
-mod formula;
+pub mod formula;
 mod notes;
 mod number;
 mod numbering;

@@ -9,6 +9,7 @@
 //! | `notebook` | `.ipynb` | `application/x-ipynb+json` | |
 //! | `rtf` | `.rtf` | `application/rtf`, `text/rtf` | `{\rtf` |
 //! | `spreadsheet` | `.xlsx` `.xlsm` `.xlsb` `.xls` `.xltx` `.xltm` | `application/vnd.openxmlformats-officedocument.spreadsheetml.sheet`, `application/vnd.ms-excel` | a ZIP archive with a folder `xl` |
+//! | `presentation` | `.pptx` `.pptm` `.ppsx` `.potx` | `application/vnd.openxmlformats-officedocument.presentationml.presentation` | a ZIP archive with a folder `ppt` |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -52,7 +53,7 @@ const NO_DOCUMENT: &[&str] = &[
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
     "azw3", "doc", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
-    "pages", "ppt", "pptm", "pptx", "vsd", "vsdx",
+    "pages", "ppt", "vsd", "vsdx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
     "h5", "hdf5", "jks", "joblib", "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc",
@@ -104,7 +105,24 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
         TypeHint::Document(_) if media_type.is_some() && content.starts_with(PDF) => {
             Some(DocumentType::Pdf)
         }
+        TypeHint::Document(DocumentType::Spreadsheet) => Some(workbook(content)),
         TypeHint::Document(document_type) => Some(document_type),
+    }
+}
+
+/// Returns the type of a file that should be a workbook. Programs write tables of HTML and CSV
+/// under that name, too.
+fn workbook(content: &[u8]) -> DocumentType {
+    let begins = content.trim_ascii_start();
+    if content.is_empty() || content.starts_with(b"PK") || content.starts_with(b"\xD0\xCF\x11\xE0")
+    {
+        DocumentType::Spreadsheet
+    } else if begins_as_html(content) || begins.starts_with(b"<") {
+        DocumentType::Html
+    } else if begins.is_ascii() || std::str::from_utf8(begins).is_ok() {
+        DocumentType::Csv
+    } else {
+        DocumentType::Spreadsheet
     }
 }
 
@@ -170,6 +188,7 @@ fn by_path(path: &str) -> TypeHint {
         "pdf" => DocumentType::Pdf,
         "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
         "xlsx" | "xlsm" | "xltx" | "xltm" | "xlsb" | "xls" => DocumentType::Spreadsheet,
+        "pptx" | "pptm" | "ppsx" | "potx" => DocumentType::Presentation,
         "rtf" => DocumentType::Rtf,
         "ipynb" => DocumentType::Notebook,
         "csv" => DocumentType::Csv,
@@ -208,6 +227,11 @@ fn by_media_type(media_type: &str) -> TypeHint {
         | "application/vnd.ms-excel"
         | "application/vnd.ms-excel.sheet.macroenabled.12"
         | "application/vnd.ms-excel.sheet.binary.macroenabled.12" => DocumentType::Spreadsheet,
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+        | "application/vnd.openxmlformats-officedocument.presentationml.slideshow"
+        | "application/vnd.ms-powerpoint.presentation.macroenabled.12" => {
+            DocumentType::Presentation
+        }
         "application/rtf" | "text/rtf" | "text/richtext" => DocumentType::Rtf,
         "application/x-ipynb+json" => DocumentType::Notebook,
         "application/json" | "text/json" => DocumentType::Json,
@@ -253,6 +277,7 @@ fn by_parts(archive: &[u8]) -> Option<DocumentType> {
     let folders = [
         ("word/", DocumentType::Docx),
         ("xl/", DocumentType::Spreadsheet),
+        ("ppt/", DocumentType::Presentation),
     ];
     let mut types = folders.into_iter().filter_map(|(folder, document_type)| {
         let has_folder = names.iter().any(|name| name.starts_with(folder));
@@ -296,6 +321,7 @@ mod tests {
             ("letter.docx", Some(DocumentType::Docx)),
             ("form.dotm", Some(DocumentType::Docx)),
             ("prices.xlsx", Some(DocumentType::Spreadsheet)),
+            ("plan.pptx", Some(DocumentType::Presentation)),
             ("letter.RTF", Some(DocumentType::Rtf)),
             ("sales.ipynb", Some(DocumentType::Notebook)),
             ("LICENSE", Some(DocumentType::Text)),
@@ -332,6 +358,14 @@ mod tests {
         assert_eq!(document_type("a", None, &archive), Some(DocumentType::Docx));
         let archive = packed(&[("password/main.xml", b"<x/>")]);
         assert_eq!(document_type("a", None, &archive), Some(DocumentType::Text));
+        for (content, expected) in [
+            (&b"<table><tr><td>a"[..], DocumentType::Html),
+            (b"a;b\n1;2\n", DocumentType::Csv),
+            (b"\xD0\xCF\x11\xE0", DocumentType::Spreadsheet),
+            (b"\x09\x08\xFF\x00", DocumentType::Spreadsheet),
+        ] {
+            assert_eq!(document_type("export.xls", None, content), Some(expected));
+        }
         assert_eq!(document_type("a", None, b"<p>"), Some(DocumentType::Text));
     }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf | Spreadsheet
+//!                          | Presentation
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -18,6 +19,7 @@
 //! | docx | converted to Markdown | its properties', else the first heading | headings |
 //! | notebook | cells as Markdown and blocks of code, outputs as text | its metadata's, else the first heading | headings |
 //! | RTF | converted to Markdown | its properties', else the first heading | headings |
+//! | presentation | a section for each slide, as Markdown | its properties', else the first heading | headings |
 //! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
@@ -35,7 +37,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF and spreadsheets) |
+//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF, spreadsheets and presentations) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
@@ -58,6 +60,7 @@ mod package;
 mod pdf;
 mod records;
 mod rtf;
+mod slides;
 mod split;
 mod title;
 mod words;
@@ -174,7 +177,8 @@ impl Structure {
             | DocumentType::Html
             | DocumentType::Docx
             | DocumentType::Notebook
-            | DocumentType::Rtf => Self::of_markdown(text),
+            | DocumentType::Rtf
+            | DocumentType::Presentation => Self::of_markdown(text),
             DocumentType::Pdf => Self::Pages,
             DocumentType::Text => Self::Prose,
             DocumentType::Code => Self::Code(Syntax::default()),
@@ -295,6 +299,7 @@ pub fn extract_with(
         DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
         DocumentType::Docx => docx::extract(bytes, name)?,
         DocumentType::Rtf => rtf::extract(bytes, name)?,
+        DocumentType::Presentation => slides::extract(bytes, name)?,
         DocumentType::Spreadsheet => records::spreadsheet::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };
@@ -426,7 +431,8 @@ fn extract_text(
         | DocumentType::Pdf
         | DocumentType::Docx
         | DocumentType::Rtf
-        | DocumentType::Spreadsheet => {
+        | DocumentType::Spreadsheet
+        | DocumentType::Presentation => {
             ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };

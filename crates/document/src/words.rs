@@ -18,6 +18,7 @@ pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
         DocumentType::Pdf => true,
         DocumentType::Docx
         | DocumentType::Rtf
+        | DocumentType::Presentation
         | DocumentType::Html
         | DocumentType::Markdown
         | DocumentType::Text => false,

@@ -18,6 +18,9 @@ use crate::{
 /// Maximum number of groups in each other.
 const MAX_DEPTH: usize = 10_000;
 
+/// Maximum number of notes and boxes in each other. Deeper ones are a part of the outer one.
+const MAX_FLOWS: usize = 20;
+
 pub struct Read {
     pub blocks: Vec<Block>,
     pub title: String,
@@ -349,7 +352,7 @@ impl Reader {
             "info" => Kind::Info,
             "title" if outer == Kind::Info => Kind::Title,
             "listtext" | "pntext" if outer == Kind::Shown => Kind::Label,
-            "footnote" | "shptxt" if outer == Kind::Shown => {
+            "footnote" | "shptxt" if outer == Kind::Shown && self.flows.len() < MAX_FLOWS => {
                 let inner = if word == "footnote" {
                     self.notes += 1;
                     let mark = format!("[^{}]", self.notes);

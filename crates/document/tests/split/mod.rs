@@ -262,7 +262,10 @@ proptest! {
             // Their bytes are not text.
             DocumentType::Pdf => ExtractedDocument::new(text.replace('\0', ""), nameless(),
                 Structure::Pages),
-            DocumentType::Docx | DocumentType::Rtf | DocumentType::Spreadsheet => {
+            DocumentType::Docx
+            | DocumentType::Rtf
+            | DocumentType::Spreadsheet
+            | DocumentType::Presentation => {
                 let structure = Structure::of_markdown(&text);
                 ExtractedDocument::new(text, nameless(), structure)
             }

@@ -12,7 +12,8 @@ fn workbook(sheets: &[(&str, &str, &str)]) -> Vec<u8> {
             i + 1
         );
         links += &format!(
-            "<Relationship Id=\"r{0}\" Type=\"http://schemas.openxmlformats.org/officeDocument/2006/\
+            "<Relationship Id=\"r{0}\" \
+                Type=\"http://schemas.openxmlformats.org/officeDocument/2006/\
              relationships/worksheet\" Target=\"worksheets/sheet{0}.xml\"/>",
             i + 1
         );
@@ -32,8 +33,11 @@ fn workbook(sheets: &[(&str, &str, &str)]) -> Vec<u8> {
     ));
     files.push((
         "xl/workbook.xml".into(),
-        format!("<workbook xmlns:r=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships\">\
-                 <sheets>{names}</sheets></workbook>"),
+        format!(
+            "<workbook \
+            xmlns:r=\"http://schemas.openxmlformats.org/officeDocument/2006/relationships\">\
+                 <sheets>{names}</sheets></workbook>"
+        ),
     ));
     files.push((
         "xl/styles.xml".into(),
@@ -141,6 +145,7 @@ fn damaged_workbooks_are_errors() {
             "{message}"
         );
     }
-    let odd = "<row><c/><c r=\"\"/><c r=\"ZZZZZZ99999999999\"><v>1</v></c><c r=\"B1\" t=\"s\"><v>99</v></c></row>";
+    let odd = "<row><c/><c r=\"\"/><c r=\"ZZZZZZ99999999999\"><v>1</v></c><c r=\"B1\" \
+        t=\"s\"><v>99</v></c></row>";
     let _ = extract(&workbook(&[("Sheet1", "visible", odd)]), "a.xlsx");
 }
