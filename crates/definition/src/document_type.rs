@@ -24,10 +24,11 @@ pub enum DocumentType {
     Spreadsheet,
     /// Slides of PowerPoint.
     Presentation,
+    Epub,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -42,6 +43,7 @@ impl DocumentType {
         Self::Rtf,
         Self::Spreadsheet,
         Self::Presentation,
+        Self::Epub,
     ];
 
     pub fn name(self) -> &'static str {
@@ -60,6 +62,7 @@ impl DocumentType {
             Self::Rtf => "rtf",
             Self::Spreadsheet => "spreadsheet",
             Self::Presentation => "presentation",
+            Self::Epub => "epub",
         }
     }
 
@@ -67,7 +70,12 @@ impl DocumentType {
     pub fn is_binary(self) -> bool {
         matches!(
             self,
-            Self::Pdf | Self::Docx | Self::Rtf | Self::Spreadsheet | Self::Presentation
+            Self::Pdf
+                | Self::Docx
+                | Self::Rtf
+                | Self::Spreadsheet
+                | Self::Presentation
+                | Self::Epub
         )
     }
 

@@ -10,6 +10,7 @@
 //! | `rtf` | `.rtf` | `application/rtf`, `text/rtf` | `{\rtf` |
 //! | `spreadsheet` | `.xlsx` `.xlsm` `.xlsb` `.xls` `.xltx` `.xltm` | `application/vnd.openxmlformats-officedocument.spreadsheetml.sheet`, `application/vnd.ms-excel` | a ZIP archive with a folder `xl` |
 //! | `presentation` | `.pptx` `.pptm` `.ppsx` `.potx` | `application/vnd.openxmlformats-officedocument.presentationml.presentation` | a ZIP archive with a folder `ppt` |
+//! | `epub` | `.epub` | `application/epub+zip` | a ZIP archive with `META-INF/container.xml` |
 //! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
 //! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
 //! | `code` | those of [`crate::language`] | | |
@@ -52,7 +53,7 @@ const NO_DOCUMENT: &[&str] = &[
     "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc",
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
-    "azw3", "doc", "epub", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
+    "azw3", "doc", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
     "pages", "ppt", "vsd", "vsdx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
@@ -189,6 +190,7 @@ fn by_path(path: &str) -> TypeHint {
         "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
         "xlsx" | "xlsm" | "xltx" | "xltm" | "xlsb" | "xls" => DocumentType::Spreadsheet,
         "pptx" | "pptm" | "ppsx" | "potx" => DocumentType::Presentation,
+        "epub" => DocumentType::Epub,
         "rtf" => DocumentType::Rtf,
         "ipynb" => DocumentType::Notebook,
         "csv" => DocumentType::Csv,
@@ -232,6 +234,7 @@ fn by_media_type(media_type: &str) -> TypeHint {
         | "application/vnd.ms-powerpoint.presentation.macroenabled.12" => {
             DocumentType::Presentation
         }
+        "application/epub+zip" => DocumentType::Epub,
         "application/rtf" | "text/rtf" | "text/richtext" => DocumentType::Rtf,
         "application/x-ipynb+json" => DocumentType::Notebook,
         "application/json" | "text/json" => DocumentType::Json,
@@ -278,6 +281,7 @@ fn by_parts(archive: &[u8]) -> Option<DocumentType> {
         ("word/", DocumentType::Docx),
         ("xl/", DocumentType::Spreadsheet),
         ("ppt/", DocumentType::Presentation),
+        ("meta-inf/container.xml", DocumentType::Epub),
     ];
     let mut types = folders.into_iter().filter_map(|(folder, document_type)| {
         let has_folder = names.iter().any(|name| name.starts_with(folder));
@@ -322,6 +326,7 @@ mod tests {
             ("form.dotm", Some(DocumentType::Docx)),
             ("prices.xlsx", Some(DocumentType::Spreadsheet)),
             ("plan.pptx", Some(DocumentType::Presentation)),
+            ("book.epub", Some(DocumentType::Epub)),
             ("letter.RTF", Some(DocumentType::Rtf)),
             ("sales.ipynb", Some(DocumentType::Notebook)),
             ("LICENSE", Some(DocumentType::Text)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf | Spreadsheet
-//!                          | Presentation
+//!                          | Presentation | Epub
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -20,6 +20,7 @@
 //! | notebook | cells as Markdown and blocks of code, outputs as text | its metadata's, else the first heading | headings |
 //! | RTF | converted to Markdown | its properties', else the first heading | headings |
 //! | presentation | a section for each slide, as Markdown | its properties', else the first heading | headings |
+//! | EPUB | its pages one after the other, as HTML | its package's, else the first heading | headings |
 //! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
 //! | text | as written | – | paragraphs, sentences |
 //! | code | as written | its file's name with the extension | functions, types, statements; else lines |
@@ -37,7 +38,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF, spreadsheets and presentations) |
+//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF, spreadsheets, presentations and EPUB) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
@@ -49,6 +50,7 @@ mod blocks;
 mod code;
 mod decode;
 mod docx;
+mod epub;
 mod front_matter;
 mod html;
 mod invisible;
@@ -178,7 +180,8 @@ impl Structure {
             | DocumentType::Docx
             | DocumentType::Notebook
             | DocumentType::Rtf
-            | DocumentType::Presentation => Self::of_markdown(text),
+            | DocumentType::Presentation
+            | DocumentType::Epub => Self::of_markdown(text),
             DocumentType::Pdf => Self::Pages,
             DocumentType::Text => Self::Prose,
             DocumentType::Code => Self::Code(Syntax::default()),
@@ -300,6 +303,7 @@ pub fn extract_with(
         DocumentType::Docx => docx::extract(bytes, name)?,
         DocumentType::Rtf => rtf::extract(bytes, name)?,
         DocumentType::Presentation => slides::extract(bytes, name)?,
+        DocumentType::Epub => epub::extract(bytes, name)?,
         DocumentType::Spreadsheet => records::spreadsheet::extract(bytes, name)?,
         _ => extract_text(bytes, document_type, name, media_type)?,
     };
@@ -432,7 +436,8 @@ fn extract_text(
         | DocumentType::Docx
         | DocumentType::Rtf
         | DocumentType::Spreadsheet
-        | DocumentType::Presentation => {
+        | DocumentType::Presentation
+        | DocumentType::Epub => {
             ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
         }
     };

@@ -19,6 +19,7 @@ pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
         DocumentType::Docx
         | DocumentType::Rtf
         | DocumentType::Presentation
+        | DocumentType::Epub
         | DocumentType::Html
         | DocumentType::Markdown
         | DocumentType::Text => false,

@@ -265,7 +265,8 @@ proptest! {
             DocumentType::Docx
             | DocumentType::Rtf
             | DocumentType::Spreadsheet
-            | DocumentType::Presentation => {
+            | DocumentType::Presentation
+            | DocumentType::Epub => {
                 let structure = Structure::of_markdown(&text);
                 ExtractedDocument::new(text, nameless(), structure)
             }
