@@ -160,38 +160,36 @@ impl<'a> Several<'a> {
     }
 
     /// Gives words the same statistics in all collections with the same rules. A collection of
-    /// which the caller must not see all chunks has others.
+    /// which the caller must not see all chunks has its own: scores of the others would tell of
+    /// words in it.
     fn share_statistics(&self) -> Result<(), Error> {
-        let (all, some): (Vec<&SearchRequest>, Vec<_>) = self
-            .requests
-            .iter()
-            .filter(|request| request.mode != RetrievalMode::Vector)
-            .partition(|request| sees_every_row(&request.collection));
-        for group in [all, some] {
-            let [first, _, ..] = group[..] else { continue };
-            let Some(text) = first.query.words() else {
-                continue;
-            };
-            let indexes: Vec<_> = group
-                .iter()
-                .filter_map(|request| keyword_index::find(&request.collection))
-                .collect();
-            let share = || {
-                as_reader(&first.collection, |_| {
-                    rank_together(&indexes, text.as_bytes())
-                })
-            };
-            let shared = match is_parallel() {
-                true => share(),
-                false => subtransaction(share),
-            };
-            match shared {
-                // the search of the collection tells of it
-                Err(error) if error.is(Cause::Corrupt) => {}
-                result => result?,
-            }
+        let requests = self.requests.iter().filter(|request| {
+            request.mode != RetrievalMode::Vector && sees_every_row(&request.collection)
+        });
+        let requests: Vec<&SearchRequest> = requests.collect();
+        let [first, _, ..] = requests[..] else {
+            return Ok(());
+        };
+        let Some(text) = first.query.words() else {
+            return Ok(());
+        };
+        let indexes = requests.iter();
+        let indexes = indexes.filter_map(|request| keyword_index::find(&request.collection));
+        let indexes: Vec<_> = indexes.collect();
+        let share = || {
+            as_reader(&first.collection, |_| {
+                rank_together(&indexes, text.as_bytes())
+            })
+        };
+        let shared = match is_parallel() {
+            true => share(),
+            false => subtransaction(share),
+        };
+        match shared {
+            // the search of the collection tells of it
+            Err(error) if error.is(Cause::Corrupt) => Ok(()),
+            result => result,
         }
-        Ok(())
     }
 }
 
