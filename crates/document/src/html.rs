@@ -5,15 +5,21 @@
 //! the same on every page of a site is dropped (see [`boilerplate`]).
 //!
 //! `htmd` does the conversion, with these changes. `head`, scripts, styles and templates are
-//! dropped. Pictures are reduced to their description. Links keep their words, and their targets
-//! become metadata (see [`links`]). Code stays as written (see [`code`]). Tables are converted
-//! here, because `htmd` drops cells of rows that mix `<th>` and `<td>`.
+//! dropped, and so are buttons (see [`button`]). Pictures are reduced to their description. Links
+//! keep their words, and their targets become metadata (see [`links`]). Code stays as written (see
+//! [`code`]). Powers and formulas are written in a line (see [`exponent`] and [`formula`]). Tables
+//! are converted here, because `htmd` drops cells of rows that mix `<th>` and `<td>`. Signs of
+//! prose are escaped here as well (see [`escape`]).
 //!
 //! `htmd` recurses over the tree. So a page that is nested deeper than [`MAX_DEPTH`], which no
 //! person wrote, is reduced to its plain text: a stack overflow would end the process.
 
 mod boilerplate;
+mod button;
 mod code;
+mod escape;
+mod exponent;
+mod formula;
 mod hidden;
 mod links;
 mod table;
@@ -27,6 +33,7 @@ use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
 use markup5ever_rcdom::NodeData;
 use rag_protocol::ingest::{LINK_TARGETS, Stage, Title};
 
+use self::boilerplate::Content;
 use crate::{DocumentError, ExtractedDocument, markdown, title};
 
 /// Maximum nesting that is converted to Markdown. Browsers stop at 512.
@@ -62,16 +69,23 @@ fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
         .add_handler(vec!["table"], table::to_markdown)
         .build();
     let root = converter.html_to_tree(file)?;
+    formula::to_text(&root);
     let hidden = hidden::remove(&root);
     links::remove_permalinks(&root);
+    button::remove(&root);
+    exponent::to_line(&root);
     let Survey { title, base, depth } = survey(&root);
-    let content = boilerplate::content(&root);
+    let Content {
+        root: content,
+        left_out,
+    } = boilerplate::content(&root);
+    escape::protect(&content);
     let text = if depth > MAX_DEPTH {
         plain_text(&content)
     } else {
         converter.tree_to_markdown(&content)
     };
-    let text = text.trim().to_owned();
+    let text = escape::restore(&text).trim().to_owned();
     let structure = markdown::structure(&text);
     let mut extracted = ExtractedDocument::new(
         text,
@@ -86,15 +100,19 @@ fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
     }
     if hidden > 0 {
         let elements = if hidden == 1 {
-            "1 hidden element".into()
+            "1 hidden element with text was".into()
         } else {
-            format!("{hidden} hidden elements")
+            format!("{hidden} hidden elements with text were")
         };
-        let was = if hidden == 1 { "was" } else { "were" };
-        extracted.warn(
-            Stage::Extract,
-            format!("{elements} with text {was} removed"),
-        );
+        extracted.warn(Stage::Extract, format!("{elements} removed"));
+    }
+    if let Some(first) = left_out.first() {
+        let parts = if left_out.len() == 1 {
+            "1 part beside the page's content was".into()
+        } else {
+            format!("{} parts beside the page's content were", left_out.len())
+        };
+        extracted.warn(Stage::Extract, format!("{parts} left out: \"{first}\""));
     }
     Ok(extracted)
 }
@@ -159,6 +177,22 @@ fn plain_text_below(root: &Rc<Node>) -> String {
             text.push('\n');
         }
     })
+}
+
+/// Returns the text below a node that has few nodes below it, else `None`. So the text of each of
+/// many nested elements can be read in time.
+fn short_text_below(root: &Rc<Node>) -> Option<String> {
+    const MAX_NODES: usize = 100;
+    let mut count = 0;
+    let mut stack = vec![root.clone()];
+    while let Some(node) = stack.pop() {
+        count += 1 + node.children.borrow().len();
+        if count > MAX_NODES {
+            return None;
+        }
+        stack.extend(node.children.borrow().iter().cloned());
+    }
+    Some(plain_text_below(root))
 }
 
 /// Returns the text of all nodes below this one, without [`SILENT`] elements. `begin` is called at

@@ -3,46 +3,32 @@
 //!
 //! | dropped | unless |
 //! |---|---|
-//! | `nav`, and elements with the role navigation, search or menu | |
+//! | `nav`, `search`, `dialog`, and elements with the role navigation, search, menu or dialog | |
 //! | `header`, `footer`, and elements with the role `banner` or `contentinfo` | it belongs to an `article`, `main`, `section`, `blockquote` or `figure` around it |
-//! | `aside`, and elements with the role `complementary` | it is inside an `article` |
-//! | `dialog`, and elements with that role | |
-//! | elements named, by class or id, as a request for consent to cookies | it holds most of the page's text |
-//! | elements named as navigation (`nav...`, `docnav`, `page-nav`) or as breadcrumbs | it holds most of the page's text |
+//! | `aside`, and elements with the role `complementary` | it is inside an `article`; inside a `main` or `section`, unless it is mostly links; elsewhere, if it has sentences and few links |
+//! | elements named, by class or id, as a request for consent to cookies | it holds most of the page's text, or a heading of this name |
+//! | elements named as navigation (`nav...`, `docnav`, `page-nav`) or as breadcrumbs | it holds most of the page's text, or has sentences and few links, or a heading of this name |
 //! | elements named as the page's footer or banner (`footer`, `site-footer`) | it holds most of the page's text, or is inside an `article`, `main`, ... |
+//! | elements named like those, but as a part of something (`footer-note`) | it has sentences |
+//! | links of a menu, to other pages of a list, to places of the page, and for sharing | its name says so, and it is hardly more than links |
 //! | numbers of lines beside code (`linenos`, `lineno`) | |
 //!
-//! A `header` with the page's only `h1` leaves that heading behind. If a `main` or an `article`
-//! holds most of the remaining text, it is the content and the rest is dropped. A page of which
-//! nothing would remain is kept whole.
+//! A `header` with the page's only `h1` leaves that heading behind, and the sentences after it. If
+//! a `main` or an `article` holds most of the remaining text, the rest is dropped (see
+//! [`main_content`]). A page of which nothing would remain is kept whole. Sentences that are
+//! dropped are told ([`Content::left_out`]).
 
-use std::{collections::HashMap, rc::Rc};
+mod main_content;
+mod measure;
+mod names;
+
+use std::rc::Rc;
 
 use htmd::Node;
 use markup5ever_rcdom::NodeData;
 
-use super::{SILENT, html_tag};
-
-/// Elements whose names may mark them as boilerplate.
-const BLOCKS: [&str; 13] = [
-    "center", "div", "dl", "footer", "header", "ol", "p", "section", "table", "tbody", "td", "tr",
-    "ul",
-];
-/// Prefixes of names of navigation.
-const NO_NAVIGATION: [&str; 4] = ["naval", "navigate", "navigator", "navy"];
-/// The footer or banner of these is the page's.
-const PAGE: [&str; 8] = [
-    "doc", "docs", "global", "main", "page", "site", "top", "web",
-];
-/// Names of columns with line numbers.
-const LINE_NUMBERS: [&str; 6] = [
-    "lineno",
-    "linenodiv",
-    "linenos",
-    "linenumber",
-    "linenumbers",
-    "rougegutter",
-];
+use self::measure::{Measure, Measures};
+use super::html_tag;
 
 /// Roles of elements that are always dropped.
 const ROLES: [&str; 8] = [
@@ -57,51 +43,31 @@ const ROLES: [&str; 8] = [
 ];
 /// A `header` or `footer` inside one of these belongs to it.
 const SECTIONS: [&str; 5] = ["article", "main", "section", "blockquote", "figure"];
-/// Names that consent managers give their elements, without hyphens and underscores.
-const CONSENT_MANAGERS: [&str; 10] = [
-    "onetrust",
-    "cookiebot",
-    "cybotcookiebot",
-    "usercentrics",
-    "didomi",
-    "qccmp",
-    "osanocm",
-    "truste",
-    "cookieyes",
-    "klaro",
-];
-const CONSENT: [&str; 6] = ["cookie", "cookies", "consent", "gdpr", "ccpa", "cc"];
-const BANNER: [&str; 17] = [
-    "banner",
-    "bar",
-    "notice",
-    "popup",
-    "modal",
-    "overlay",
-    "dialog",
-    "message",
-    "law",
-    "alert",
-    "warning",
-    "wall",
-    "consent",
-    "toast",
-    "disclaimer",
-    "prompt",
-    "window",
-];
+const HEADINGS: [&str; 6] = ["h1", "h2", "h3", "h4", "h5", "h6"];
+
+/// The content of a page.
+pub struct Content {
+    /// The part of the tree with the content.
+    pub root: Rc<Node>,
+    /// The begin of each part with sentences that is not in it.
+    pub left_out: Vec<String>,
+}
 
 /// Prunes the tree and returns the part of it that is the page's content.
-pub fn content(root: &Rc<Node>) -> Rc<Node> {
-    let pruned = prune(root, &TextLengths::of(root));
-    let left = text_length(root);
-    if left == 0 {
+pub fn content(root: &Rc<Node>) -> Content {
+    let mut left_out = vec![];
+    let pruned = prune(root, &Measures::of(root), &mut left_out);
+    let measures = Measures::of(root);
+    if measures.get(root).text == 0 {
         for (parent, children) in pruned.into_iter().rev() {
             *parent.children.borrow_mut() = children;
         }
-        return root.clone();
+        left_out.clear();
+    } else {
+        main_content::keep(root, &measures, &mut left_out);
     }
-    main_content(root, left).unwrap_or_else(|| root.clone())
+    let root = root.clone();
+    Content { root, left_out }
 }
 
 /// The context of an element.
@@ -111,72 +77,143 @@ struct Ancestors {
     article: bool,
 }
 
+impl Ancestors {
+    /// Returns the context of the children of an element.
+    fn and(self, node: &Node) -> Self {
+        match html_tag(node) {
+            Some("article") => Self {
+                section: true,
+                article: true,
+            },
+            Some(tag) if SECTIONS.contains(&tag) => Self {
+                section: true,
+                ..self
+            },
+            _ if role(node).as_deref() == Some("main") => Self {
+                section: true,
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
 /// Removes boilerplate from the tree. Returns the original children of changed parents.
-fn prune(root: &Rc<Node>, lengths: &TextLengths) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
+fn prune(
+    root: &Rc<Node>,
+    measures: &Measures,
+    left_out: &mut Vec<String>,
+) -> Vec<(Rc<Node>, Vec<Rc<Node>>)> {
     let mut changed = vec![];
     let mut removed_headings = vec![];
     let mut headings = 0;
     let mut stack = vec![(root.clone(), Ancestors::default())];
     while let Some((node, inside)) = stack.pop() {
-        let inside = match html_tag(&node) {
-            Some("article") => Ancestors {
-                section: true,
-                article: true,
-            },
-            Some(tag) if SECTIONS.contains(&tag) => Ancestors {
-                section: true,
-                ..inside
-            },
-            Some("h1") => {
-                headings += 1;
-                inside
-            }
-            _ if role(&node).as_deref() == Some("main") => Ancestors {
-                section: true,
-                ..inside
-            },
-            _ => inside,
-        };
+        headings += usize::from(html_tag(&node) == Some("h1"));
+        let inside = inside.and(&node);
         let before = node.children.borrow().clone();
         let (out, kept): (Vec<_>, Vec<_>) = before
             .iter()
             .cloned()
-            .partition(|child| is_boilerplate(child, inside, lengths));
+            .partition(|child| is_boilerplate(child, inside, measures));
         if !out.is_empty() {
-            for header in out
-                .iter()
-                .filter(|child| is_header(child) || has_boilerplate_name(child, inside))
-            {
-                removed_headings.extend(first_h1(header).map(|heading| (node.clone(), heading)));
+            for child in &out {
+                let heading = first_h1(child, measures).filter(|_| has_page_heading(child, inside));
+                match heading {
+                    Some(heading) => removed_headings.push((node.clone(), heading, child.clone())),
+                    None => tell(child, measures, left_out),
+                }
             }
             *node.children.borrow_mut() = kept.clone();
             changed.push((node, before));
         }
         stack.extend(kept.into_iter().map(|child| (child, inside)));
     }
-    if headings == 0
-        && let [(parent, heading)] = &removed_headings[..]
-    {
-        // Dropping the header would empty all that is below it.
-        if let Some(old) = heading
-            .parent
-            .replace(Some(Rc::downgrade(parent)))
-            .and_then(|old| old.upgrade())
-        {
-            old.children
-                .borrow_mut()
-                .retain(|child| !Rc::ptr_eq(child, heading));
+    match &removed_headings[..] {
+        [(parent, heading, header)] if headings == 0 => restore(parent, heading, header, measures),
+        _ => {
+            for (_, _, header) in &removed_headings {
+                tell(header, measures, left_out);
+            }
         }
-        parent.children.borrow_mut().insert(0, heading.clone());
     }
     changed
 }
 
-fn is_header(node: &Rc<Node>) -> bool {
-    html_tag(node) == Some("header") || role(node).as_deref() == Some("banner")
+/// Returns true if the first heading of an element that is dropped may be that of the page.
+fn has_page_heading(node: &Rc<Node>, inside: Ancestors) -> bool {
+    html_tag(node) == Some("header")
+        || role(node).as_deref() == Some("banner")
+        || names::is_around_content(node, inside)
 }
 
-fn is_boilerplate(node: &Rc<Node>, inside: Ancestors, lengths: &TextLengths) -> bool {
+/// Puts the header back with the page's heading, and the sentences that follow it there.
+fn restore(parent: &Rc<Node>, heading: &Rc<Node>, header: &Rc<Node>, measures: &Measures) {
+    let mut kept = vec![heading.clone()];
+    let mut node = heading.clone();
+    while !Rc::ptr_eq(&node, header) {
+        let Some(above) = parent_of(&node) else { break };
+        let siblings = above.children.borrow();
+        let after = siblings
+            .iter()
+            .skip_while(|sibling| !Rc::ptr_eq(sibling, &node))
+            .skip(1);
+        kept.extend(after.filter(|sibling| is_prose(sibling, measures)).cloned());
+        drop(siblings);
+        node = above;
+    }
+    /// Maximum number of elements that are moved: each move looks at the others.
+    const MAX: usize = 100;
+    kept.truncate(MAX);
+    for node in &kept {
+        // Dropping their old parent would empty all that is below them.
+        if let Some(old) = node
+            .parent
+            .replace(Some(Rc::downgrade(header)))
+            .and_then(|old| old.upgrade())
+        {
+            old.children
+                .borrow_mut()
+                .retain(|child| !Rc::ptr_eq(child, node));
+        }
+    }
+    header.children.replace(kept);
+    parent.children.borrow_mut().insert(0, header.clone());
+}
+
+fn is_prose(node: &Rc<Node>, measures: &Measures) -> bool {
+    let measure = measures.get(node);
+    measure.has_sentence() && !measure.is_mostly_links() && html_tag(node) != Some("nav")
+}
+
+fn parent_of(node: &Rc<Node>) -> Option<Rc<Node>> {
+    super::code::parent(node)
+}
+
+/// Notes a part that is dropped although it has sentences.
+fn tell(node: &Rc<Node>, measures: &Measures, left_out: &mut Vec<String>) {
+    const MAX: usize = 100;
+    let measure = measures.get(node);
+    let is_known = matches!(html_tag(node), Some("nav" | "dialog" | "search"))
+        || role(node).is_some_and(|role| ROLES.contains(&role.as_str()))
+        || measure.is_legal
+        || names::asks_for_consent(node)
+        || names::is_line_numbers(node);
+    if !is_known && measure.has_sentences() && !measure.is_mostly_links() && left_out.len() < MAX {
+        left_out.push(first_words(node));
+    }
+}
+
+fn first_words(node: &Rc<Node>) -> String {
+    const WORDS: usize = 8;
+    let text = super::plain_text(node);
+    let mut words = text.split_whitespace();
+    let first: Vec<&str> = words.by_ref().take(WORDS).collect();
+    let more = if words.next().is_some() { " ..." } else { "" };
+    format!("{}{more}", first.join(" "))
+}
+
+fn is_boilerplate(node: &Rc<Node>, inside: Ancestors, measures: &Measures) -> bool {
     let Some(tag) = html_tag(node) else {
         return false;
     };
@@ -185,137 +222,49 @@ fn is_boilerplate(node: &Rc<Node>, inside: Ancestors, lengths: &TextLengths) -> 
     }
     let role = role(node);
     let role = role.as_deref().unwrap_or_default();
+    let measure = measures.get(node);
     match tag {
-        "nav" | "dialog" => return true,
+        "nav" | "dialog" | "search" => return true,
         "header" | "footer" if !inside.section => return true,
-        "aside" if !inside.article => return true,
         _ => {}
     }
     ROLES.contains(&role)
         || (matches!(role, "banner" | "contentinfo") && !inside.section)
-        || (role == "complementary" && !inside.article)
-        || ((asks_for_consent(node) || has_boilerplate_name(node, inside) || is_line_numbers(node))
-            && !lengths.is_most(node))
+        || ((tag == "aside" || role == "complementary") && is_beside(&measure, inside))
+        || names::is_line_numbers(node) && !measures.is_most(node)
+        || names::is_skip_link(node)
+        || is_named_boilerplate(node, inside, &measure) && !measures.is_most(node)
 }
 
-/// Returns true if a class or the id names a typical element around a site's content.
-fn has_boilerplate_name(node: &Node, inside: Ancestors) -> bool {
-    html_tag(node).is_some_and(|tag| BLOCKS.contains(&tag))
-        && is_named(node, |name| {
-            let words = words(name);
-            let [first, .., last] = words.as_slice() else {
-                return words.first().is_some_and(|word| is_one(word, inside));
-            };
-            let is_of_page = words
-                .iter()
-                .filter(|word| PAGE.contains(&word.as_str()))
-                .count()
-                + 1
-                == words.len();
-            is_navigation(first)
-                || is_navigation(last)
-                || words.iter().any(|word| word.starts_with("breadcrumb"))
-                || (first == "footer" || is_of_page)
-                    && is_one(if is_of_page { last } else { first }, inside)
-        })
-}
-
-fn is_line_numbers(node: &Node) -> bool {
-    matches!(html_tag(node), Some("td" | "th" | "pre" | "span" | "div"))
-        && is_named(node, |name| LINE_NUMBERS.contains(&joined(name).as_str()))
-}
-
-fn is_one(word: &str, inside: Ancestors) -> bool {
-    is_navigation(word)
-        || word.starts_with("breadcrumb")
-        || (matches!(word, "footer" | "banner") && !inside.section)
-}
-
-/// `nav`, `navbar`, `navheader`, `navigation`; `docnav`, `sidenav`.
-fn is_navigation(word: &str) -> bool {
-    (word.starts_with("nav") && !NO_NAVIGATION.iter().any(|other| word.starts_with(other)))
-        || word.ends_with("nav")
-}
-
-fn is_named(node: &Node, is_such: impl Fn(&str) -> bool) -> bool {
-    let names = ["class", "id"]
-        .into_iter()
-        .filter_map(|name| attribute(node, name));
-    names
-        .into_iter()
-        .any(|names| names.split_whitespace().any(&is_such))
-}
-
-fn joined(name: &str) -> String {
-    name.to_lowercase().replace(['-', '_'], "")
-}
-
-/// Returns true if a class or the id names a cookie banner.
-fn asks_for_consent(node: &Node) -> bool {
-    is_named(node, |name| {
-        let joined = joined(name);
-        let words = words(name);
-        let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-        CONSENT_MANAGERS
-            .iter()
-            .any(|manager| joined.starts_with(manager))
-            || (has(&CONSENT) && has(&BANNER) && words.len() > 1)
-            || ["cookie", "cookies", "gdpr"]
-                .iter()
-                .filter_map(|about| joined.strip_prefix(about))
-                .any(|rest| BANNER.iter().any(|banner| rest.starts_with(banner)))
-    })
-}
-
-/// `cookie-banner`, `cookie_banner` and `cookieBanner` are two words.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut after_lower = false;
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && after_lower) {
-            words.push(String::new());
-        }
-        if c.is_alphanumeric()
-            && let Some(word) = words.last_mut()
-        {
-            word.extend(c.to_lowercase());
-        }
-        after_lower = c.is_lowercase();
+/// Returns true if an `aside` is not a part of the content.
+fn is_beside(measure: &Measure, inside: Ancestors) -> bool {
+    if inside.article {
+        false
+    } else if inside.section {
+        measure.is_mostly_links()
+    } else {
+        !measure.has_sentence() || measure.linked * 3 > measure.text
     }
-    words.retain(|word| !word.is_empty());
-    words
 }
 
-/// Returns the one `main` or `article` that holds more than half of the text.
-fn main_content(root: &Rc<Node>, whole: usize) -> Option<Rc<Node>> {
-    let (mut mains, mut articles) = (vec![], vec![]);
+fn is_named_boilerplate(node: &Rc<Node>, inside: Ancestors, measure: &Measure) -> bool {
+    /// Maximum number of words of navigation without links.
+    const FEW: usize = 30;
+    let has_own_heading = || !measure.is_mostly_links() && names::holds_its_heading(node);
+    let is_short = !measure.has_sentence() && measure.words <= FEW;
+    let is_furniture = names::asks_for_consent(node)
+        || names::is_page_footer(node, inside)
+        || names::is_around_content(node, inside)
+            && (measure.is_mostly_links() || is_short || measure.is_legal)
+        || names::is_list_of_links(node) && measure.is_only_links()
+        || names::is_sharing(node) && measure.is_mostly_links() && !measure.has_sentence();
+    is_furniture && !has_own_heading()
+}
+
+fn first_h1(root: &Rc<Node>, measures: &Measures) -> Option<Rc<Node>> {
     let mut stack = vec![root.clone()];
     while let Some(node) = stack.pop() {
-        match html_tag(&node) {
-            Some("main") => mains.push(node.clone()),
-            Some("article") => articles.push(node.clone()),
-            Some(_) if role(&node).as_deref() == Some("main") => mains.push(node.clone()),
-            _ => {}
-        }
-        // An element inside a candidate is not a better one.
-        if !mains
-            .iter()
-            .chain(&articles)
-            .any(|candidate| Rc::ptr_eq(candidate, &node))
-        {
-            stack.extend(node.children.borrow().iter().rev().cloned());
-        }
-    }
-    mains
-        .into_iter()
-        .chain(articles)
-        .find(|candidate| text_length(candidate) * 2 > whole)
-}
-
-fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
-    let mut stack = vec![root.clone()];
-    while let Some(node) = stack.pop() {
-        if html_tag(&node) == Some("h1") && text_length(&node) > 0 {
+        if html_tag(&node) == Some("h1") && measures.get(&node).text > 0 {
             return Some(node);
         }
         stack.extend(node.children.borrow().iter().rev().cloned());
@@ -323,80 +272,13 @@ fn first_h1(root: &Rc<Node>) -> Option<Rc<Node>> {
     None
 }
 
-/// Returns the text length of each element of a page, as [`text_length`] defines it. Computing them
-/// one by one would be slow for deeply nested elements.
-struct TextLengths {
-    of: HashMap<*const Node, usize>,
-    whole: usize,
-}
-
-impl TextLengths {
-    fn of(root: &Rc<Node>) -> Self {
-        // Parents before their children.
-        let mut order: Vec<(Rc<Node>, usize, usize)> = vec![(root.clone(), 0, 0)];
-        let mut next = 0;
-        while next < order.len() {
-            let node = order[next].0.clone();
-            if !html_tag(&node).is_some_and(|tag| SILENT.contains(&tag)) {
-                order[next].2 = own_length(&node);
-                order.extend(
-                    node.children
-                        .borrow()
-                        .iter()
-                        .map(|child| (child.clone(), next, 0)),
-                );
-            }
-            next += 1;
-        }
-        for i in (1..order.len()).rev() {
-            let (_, parent, length) = order[i];
-            order[parent].2 += length;
-        }
-        let whole = order[0].2;
-        Self {
-            of: order
-                .into_iter()
-                .map(|(node, _, length)| (Rc::as_ptr(&node), length))
-                .collect(),
-            whole,
-        }
-    }
-
-    /// Returns true if a node holds at least half of the page's text.
-    fn is_most(&self, node: &Rc<Node>) -> bool {
-        self.of
-            .get(&Rc::as_ptr(node))
-            .is_some_and(|length| length * 2 >= self.whole)
-    }
-}
-
-fn own_length(node: &Node) -> usize {
-    match &node.data {
-        NodeData::Text { contents } => contents
-            .borrow()
-            .bytes()
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .count(),
-        _ => 0,
-    }
-}
-
-/// Returns the number of bytes of visible text, without white space.
-fn text_length(root: &Rc<Node>) -> usize {
-    let mut length = 0;
-    let mut stack = vec![root.clone()];
-    while let Some(node) = stack.pop() {
-        if html_tag(&node).is_some_and(|tag| SILENT.contains(&tag)) {
-            continue;
-        }
-        length += own_length(&node);
-        stack.extend(node.children.borrow().iter().cloned());
-    }
-    length
-}
-
 fn role(node: &Node) -> Option<String> {
     attribute(node, "role").map(|role| role.trim().to_lowercase())
+}
+
+/// Returns true if one of an element's classes is such.
+pub fn has_class(node: &Node, is_such: impl Fn(&str) -> bool) -> bool {
+    attribute(node, "class").is_some_and(|names| names.split_whitespace().any(is_such))
 }
 
 pub fn attribute(node: &Node, name: &str) -> Option<String> {

@@ -5,6 +5,8 @@
 //! <em>package</em></code>`. As Markdown such markup would be part of the code. So the content is
 //! read as plain text.
 
+mod lines;
+
 use std::rc::Rc;
 
 use htmd::{
@@ -12,7 +14,8 @@ use htmd::{
     element_handler::{HandlerResult, Handlers},
 };
 
-use super::{boilerplate::attribute, html_tag, text_below};
+use self::lines::verbatim;
+use super::{boilerplate::attribute, html_tag};
 
 /// Prefixes of classes that name the language of a block: `language-sql`, `lang-sql`, and Sphinx's
 /// `highlight-sql`.
@@ -104,15 +107,6 @@ fn longest_run(code: &str) -> usize {
     code.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// Returns the text of an element as written, with its line ends.
-fn verbatim(root: &Rc<Node>) -> String {
-    text_below(root, |text, tag, node| match tag {
-        "br" => text.push('\n'),
-        "img" => text.push_str(&attribute(node, "alt").unwrap_or_default()),
-        _ => {}
-    })
-}
-
 fn has_block(root: &Rc<Node>) -> bool {
     let mut stack: Vec<Rc<Node>> = root.children.borrow().iter().cloned().collect();
     while let Some(node) = stack.pop() {
@@ -152,7 +146,7 @@ fn language(pre: &Rc<Node>) -> Option<String> {
     })
 }
 
-fn parent(node: &Rc<Node>) -> Option<Rc<Node>> {
+pub fn parent(node: &Rc<Node>) -> Option<Rc<Node>> {
     let weak = node.parent.take();
     let parent = weak.as_ref().and_then(std::rc::Weak::upgrade);
     node.parent.set(weak);

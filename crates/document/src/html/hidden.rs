@@ -6,6 +6,8 @@
 //! | its attributes | `hidden`, unless it is `until-found`; `aria-hidden=true` |
 //! | its own `style` | `display: none`; `visibility: hidden` or `collapse`; `opacity` and `font-size` of nothing; `color: transparent`, or its own background's color; a place far outside of the page |
 //!
+//! The panels of tabs are shown: a reader chooses the tab.
+//!
 //! Style sheets and scripts are not evaluated, so elements that they hide or show are unknown. The
 //! page's `html` and `body` always count as shown, because scripts show them.
 
@@ -18,11 +20,15 @@ use super::{boilerplate::attribute, html_tag, plain_text};
 
 /// Removes hidden elements from the tree. Returns the number of them that have words.
 pub fn remove(root: &Rc<Node>) -> usize {
+    let has_tabs = has_tabs(root);
+    let is_panel = |node: &Rc<Node>| has_tabs && has_role(node, "tabpanel");
     let mut count = 0;
     let mut stack = vec![root.clone()];
     while let Some(node) = stack.pop() {
         let children = node.children.borrow().clone();
-        let (hidden, shown): (Vec<_>, Vec<_>) = children.into_iter().partition(is_hidden);
+        let (hidden, shown): (Vec<_>, Vec<_>) = children
+            .into_iter()
+            .partition(|child| is_hidden(child) && !is_panel(child));
         if !hidden.is_empty() {
             count += hidden.iter().filter(|element| has_words(element)).count();
             *node.children.borrow_mut() = shown.clone();
@@ -30,6 +36,21 @@ pub fn remove(root: &Rc<Node>) -> usize {
         stack.extend(shown);
     }
     count
+}
+
+fn has_tabs(root: &Rc<Node>) -> bool {
+    let mut stack = vec![root.clone()];
+    while let Some(node) = stack.pop() {
+        if has_role(&node, "tab") {
+            return true;
+        }
+        stack.extend(node.children.borrow().iter().cloned());
+    }
+    false
+}
+
+fn has_role(node: &Node, role: &str) -> bool {
+    attribute(node, "role").is_some_and(|own| own.trim().eq_ignore_ascii_case(role))
 }
 
 /// A sign or a symbol does not count as a word.
@@ -214,6 +235,16 @@ mod tests {
         }
         let page = extract("<body style='visibility:hidden'><p>Keys</body>", "a.html").unwrap();
         assert_eq!(page.text, "Keys");
+    }
+
+    #[test]
+    fn the_panels_of_tabs_are_kept() {
+        let panel = "<div role=tabpanel hidden><p>yarn add agent</p></div>";
+        let tabs = format!("<ul role=tablist><li role=tab>yarn</ul><p>Keys.</p>{panel}");
+        let page = extract(&tabs, "a.html").unwrap();
+        assert_eq!(page.text, "Keys.\n\nyarn add agent");
+        let page = extract(&format!("<p>Keys.</p>{panel}"), "a.html").unwrap();
+        assert_eq!((page.text.as_str(), page.warnings.len()), ("Keys.", 1));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
+mod pages;
 mod pdfs;
 
 use std::path::PathBuf;

@@ -153,3 +153,112 @@ fn a_page_that_is_all_boilerplate_is_kept() {
     assert_eq!(text("<nav><a href=/a>A</a></nav>"), "A");
     assert_eq!(text("<header><p>All</header>"), "All");
 }
+
+#[test]
+fn siblings_of_the_longest_article_are_content() {
+    let long = "They are rotated at night. ".repeat(5);
+    let long = long.trim();
+    let page = format!(
+        "<div><h1>Keys</h1><p>Price: 40 euros.</p></div><article><p>{long}</article>\
+         <article>Thanks</article><section><h2>Data</h2><table><tr><th>Power<td>40 W</table>\
+         </section>\
+         <div class=widget><h3>News</h3><p>Read our letter. It is free.</p></div>\
+         <div><h3>More</h3><ul><li><a href=/b>Locks and bolts</a><li><a href=/c>Doors</a></ul>\
+         </div>"
+    );
+    let told = crate::html::extract(&page, "a.html").unwrap();
+    assert_eq!(
+        told.text,
+        format!(
+            "# Keys\n\nPrice: 40 euros.\n\n{long}\n\nThanks\n\n## Data\n\n\
+             | Power | 40 W |\n| --- | --- |"
+        )
+    );
+    assert_eq!(
+        told.warnings[0].message,
+        "1 part beside the page's content was left out: \"News Read our letter. It is free.\""
+    );
+}
+
+#[test]
+fn asides_with_sentences_are_content() {
+    for (html, expected) in [
+        (
+            "<main><p>Run it.</p><aside>Beta</aside></main>",
+            "Run it.\n\nBeta",
+        ),
+        (
+            "<p>Run it.</p><aside>Never run it as root.</aside>",
+            "Run it.\n\nNever run it as root.",
+        ),
+        (
+            "<main><p>Run it.</p><aside>See <a href=/b>this</a></aside></main>",
+            "Run it.",
+        ),
+        (
+            "<p>Run it.</p><aside><p>Now new: <a href=/b>a page on keys.</a></aside>",
+            "Run it.",
+        ),
+    ] {
+        assert_eq!(text(html), expected, "{html}");
+    }
+}
+
+#[test]
+fn names_of_boilerplate_are_no_reason_to_drop_prose() {
+    for content in [
+        "<section id=navigation><h2>Navigation</h2><p>F6</p></section>",
+        "<div class=section id=breadcrumbs-1><h2>Breadcrumbs</h2><p>They show the path.</p></div>",
+        "<section id=cookie-banner><h2>Cookie banner</h2><p>It opens once.</p></section>",
+        "<section id=footer><h2>Footer</h2><p>A sum</p></section>",
+        "<div class=footer-note><p>VAT is not included.</p></div>",
+        "<div class='hatnote navigation-not-searchable'>This is not about wells.</div>",
+        "<div class=nav-tab-content><p>Turn the key twice.</p></div>",
+        "<div class=menu>Soup 4, bread 2</div>",
+    ] {
+        let page =
+            format!("<p>All about keys and how to rotate them, night by night.</p>{content}");
+        let kept = text(content);
+        assert!(text(&page).ends_with(&kept), "{content}");
+    }
+}
+
+#[test]
+fn a_header_leaves_its_sentences_with_the_heading() {
+    let page = "<header><a href=/>Shop</a><div><h1>Pump</h1><p>Price: 40 euros.</p>\
+        <a href=/c>Cart</a>\
+        </div></header><main><p>It pumps water from a depth of seven metres.</main>";
+    assert_eq!(
+        text(page),
+        "# Pump\n\nPrice: 40 euros.\n\nIt pumps water from a depth of seven metres."
+    );
+}
+
+#[test]
+fn what_is_dropped_with_sentences_is_told() {
+    let told = |html: &str| {
+        let page = crate::html::extract(html, "a.html").unwrap();
+        page.warnings
+            .into_iter()
+            .map(|warning| warning.message)
+            .collect::<Vec<_>>()
+    };
+    let main = "<main><p>All about keys and how to rotate them, night by night, in words.</main>";
+    assert_eq!(
+        told(&format!(
+            "{main}<footer>We close at six. Come early. And bring a bag, too.</footer>"
+        )),
+        [
+            "1 part beside the page's content was left out: \"We close at six. Come early. \
+             And bring ...\""
+        ]
+    );
+    for quiet in [
+        "<footer>© 2024 We. All rights reserved.</footer>",
+        "<nav>We close at six. Come early.</nav>",
+        "<footer><a href=/a>We close at six.</a> <a href=/b>Come early.</a></footer>",
+        "<div class=cookie-banner>We use cookies. Click here.</div>",
+    ] {
+        assert!(told(&format!("{main}{quiet}")).is_empty(), "{quiet}");
+    }
+}
