@@ -8,13 +8,14 @@
 //! | zero-width space | between letters of Thai, Lao, Khmer and Myanmar, where it separates words |
 //! | zero-width joiner and non-joiner | one after a letter of a script whose letters join (Arabic, those of India, ...); a joiner between two emojis |
 //! | word joiner, byte order mark inside of a text, invisible operators, deprecated controls | |
+//! | soft hyphens | at the end of a line, where they are shown; removing the others is not told |
 //! | variation selectors | one after a character that can have variants |
 //!
 //! Nothing visible is lost: the order of a text follows from its letters, and letters join as
 //! before.
 
-/// Returns a text without its invisible characters, and the number of characters removed, or `None`
-/// if there are none.
+/// Returns a text without its invisible characters, and the number of those that were removed,
+/// without soft hyphens. Returns `None` if there are none of both.
 pub fn removed(text: &str) -> Option<(String, usize)> {
     if !text.chars().any(is_suspicious) {
         return None;
@@ -29,15 +30,15 @@ pub fn removed(text: &str) -> Option<(String, usize)> {
             c.len_utf8()
         };
         let (piece, after) = rest.split_at(length);
-        if is_suspicious(c) && !is_needed(c, before, after.chars().next()) {
-            count += 1;
+        if is_suspicious(c) && !is_needed(c, before, after) {
+            count += usize::from(c != SOFT_HYPHEN);
         } else {
             kept.push_str(piece);
             before = Some(c);
         }
         rest = after;
     }
-    (count > 0).then_some((kept, count))
+    (kept.len() < text.len()).then_some((kept, count))
 }
 
 /// The base of regional flags.
@@ -56,13 +57,16 @@ fn tags_of_flag(text: &str) -> usize {
         .map_or(0, |tags| tags.len())
 }
 
+/// The place where a word may be broken.
+const SOFT_HYPHEN: char = '\u{AD}';
 const NON_JOINER: char = '\u{200C}';
 const JOINER: char = '\u{200D}';
 
 fn is_suspicious(c: char) -> bool {
     matches!(c,
-        '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}'
-        | '\u{2066}'..='\u{206F}' | '\u{FEFF}' | '\u{E0000}'..='\u{E007F}')
+        SOFT_HYPHEN | '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
+        | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206F}' | '\u{FEFF}'
+        | '\u{E0000}'..='\u{E007F}')
         || is_selector(c)
 }
 
@@ -70,9 +74,14 @@ fn is_selector(c: char) -> bool {
     matches!(c, '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}')
 }
 
-/// Returns true if a suspicious character has an effect between these two.
-fn is_needed(c: char, before: Option<char>, after: Option<char>) -> bool {
+/// Returns true if a suspicious character has an effect between a character and a text.
+fn is_needed(c: char, before: Option<char>, after: &str) -> bool {
+    if c == SOFT_HYPHEN {
+        let next = after.chars().find(|c| *c != SOFT_HYPHEN);
+        return before.is_none_or(char::is_whitespace) || next.is_none_or(char::is_whitespace);
+    }
     let Some(before) = before else { return false };
+    let after = after.chars().next();
     match c {
         '\u{200B}' => is_unspaced(before) && after.is_some_and(is_unspaced),
         NON_JOINER => joins(before),
@@ -157,6 +166,25 @@ mod tests {
         );
         check("a\u{FE00}b\u{FE01}", "ab", 2);
         check("\u{1F3F4}\u{E0061}\u{E0062}", "\u{1F3F4}", 2);
+    }
+
+    #[test]
+    fn soft_hyphens_inside_of_words_are_removed() {
+        for (text, expected) in [
+            (
+                "R\u{AD}\u{FC}ck\u{AD}gabe\u{AD}\u{AD}recht",
+                "R\u{FC}ckgaberecht",
+            ),
+            (
+                "a/\u{AD}b, Gro\u{308}\u{AD}\u{DF}e, 10\u{AD}er",
+                "a/b, Gro\u{308}\u{DF}e, 10er",
+            ),
+        ] {
+            assert_eq!(removed(text), Some((expected.to_owned(), 0)), "{text:?}");
+        }
+        for text in ["Kaffee\u{AD}\nmaschine", "a \u{AD} b", "end\u{AD}"] {
+            assert_eq!(removed(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -355,6 +355,9 @@ impl ExtractedDocument {
     }
 
     fn invisible(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         let characters = if count == 1 {
             "1 invisible character was".into()
         } else {
@@ -449,9 +452,7 @@ fn extract_text(
         message,
     });
     extracted.warnings.splice(0..0, warnings);
-    if invisible > 0 {
-        extracted.invisible(invisible);
-    }
+    extracted.invisible(invisible);
     Ok(extracted)
 }
 
