@@ -48,6 +48,7 @@
 
 mod blocks;
 mod code;
+mod data_uri;
 mod decode;
 mod docx;
 mod epub;
@@ -425,6 +426,7 @@ fn extract_text(
         Some((cleaned, count)) => (cleaned.into(), count),
         None => (text, 0),
     };
+    let text = data_uri::shortened(&text).map_or(text, Into::into);
     let mut extracted = match document_type {
         DocumentType::Markdown => markdown::extract(&text, name),
         DocumentType::Html => html::extract(&text, name)?,

@@ -1,4 +1,7 @@
-//! Markdown: the front matter goes into the metadata, the rest is the text as written.
+//! Markdown: the front matter goes into the metadata, the rest is the text as written, but for
+//! pictures whose data are in the file (see [`pictures`]).
+
+mod pictures;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use rag_protocol::ingest::{Stage, Title};
@@ -27,12 +30,14 @@ pub fn extract(file: &str, name: &str) -> ExtractedDocument {
         Some(Value::Number(number)) => title::own(&number.to_string()),
         _ => None,
     };
-    let text = body.trim_start_matches(['\r', '\n']).to_owned();
+    let is_whole = body == file;
+    let begin = file.len() - body.trim_start_matches(['\r', '\n']).len();
+    let text = pictures::described(&file[begin..]).into_owned();
     let structure = structure(&text);
     let title = declared
         .or_else(|| heading(&structure))
         .unwrap_or_else(|| title::from_name(name));
-    let before = &file[..file.len() - text.len()];
+    let before = &file[..begin];
     let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
     let mut extracted = ExtractedDocument {
         metadata,
@@ -40,7 +45,7 @@ pub fn extract(file: &str, name: &str) -> ExtractedDocument {
         ..ExtractedDocument::new(text, title, structure)
     };
     if let (true, Some(Value::String(why))) =
-        (body == file, extracted.metadata.get("front_matter_error"))
+        (is_whole, extracted.metadata.get("front_matter_error"))
     {
         let warning = format!("the front matter was left in the text: {why}");
         extracted.warn(Stage::Extract, warning);
