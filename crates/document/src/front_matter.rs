@@ -15,9 +15,13 @@
 //! Keys that are not texts are converted to texts. Of a repeated key the last value counts. Dates
 //! of TOML become texts as well.
 //!
+//! A value of one line that is not YAML is read as it is written: `title: Backups: how and when`.
+//!
 //! A block that is not a mapping is not front matter but text between two rules, and stays in the
 //! text. A block that is malformed or exceeds a limit stays in the text as well, so that nothing is
 //! lost. The metadata key `front_matter_error` then has the reason.
+
+mod lenient;
 
 use std::thread;
 
@@ -96,6 +100,23 @@ fn block(file: &str) -> Option<(Language, &str, &str)> {
     None
 }
 
+/// Returns the end of a block at the top of a text that is front matter, or looks like it, else 0.
+/// No heading is in it.
+pub fn end(text: &str) -> usize {
+    let Some((language, block, after)) = block(text) else {
+        return 0;
+    };
+    let looks_so = match language {
+        Language::Yaml => lenient::looks_like_yaml(block),
+        Language::Toml => true,
+    };
+    if looks_so {
+        text.len() - after.len()
+    } else {
+        0
+    }
+}
+
 /// Returns `None` if the block is not a mapping, and so not front matter.
 fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, String> {
     if block.len() > MAX_BYTES {
@@ -105,9 +126,15 @@ fn parse(language: Language, block: &str) -> Result<Option<Map<String, Value>>, 
         ));
     }
     match language {
-        Language::Yaml => accept(
-            serde_saphyr::from_str_with_options(block, options()).map_err(|e| in_one_line(&e))?,
-        ),
+        Language::Yaml => {
+            let yaml = |block: &str| serde_saphyr::from_str_with_options(block, options());
+            let parsed = yaml(block).or_else(|error| {
+                lenient::quoted(block, |line| yaml(line).map(|Parsed(_)| ()).is_ok())
+                    .and_then(|block| yaml(&block).ok())
+                    .ok_or(error)
+            });
+            accept(parsed.map_err(|e| in_one_line(&e))?)
+        }
         Language::Toml => {
             // Dotted keys inside inline tables can nest too deep for a thread's usual stack.
             const STACK_BYTES: usize = 64 << 20;

@@ -1,6 +1,7 @@
 //! Markdown: the front matter goes into the metadata, the rest is the text as written, but for
 //! pictures whose data are in the file (see [`pictures`]).
 
+mod headings;
 mod pictures;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -68,9 +69,11 @@ pub fn heading(structure: &Structure) -> Option<Title> {
     })
 }
 
-/// Finds headings, `#` and underlined, and code blocks.
+/// Finds headings, `#`, underlined and in HTML, and code blocks.
 pub fn structure(text: &str) -> Structure {
-    let (mut headings, mut code) = (vec![], vec![]);
+    let (mut headings, mut code, mut html) = (vec![], vec![], vec![]);
+    // The end of a block that looks like a heading that is underlined.
+    let begin = front_matter::end(text);
     let mut open: Option<(usize, String)> = None;
     for (event, range) in
         Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES).into_offset_iter()
@@ -80,7 +83,7 @@ pub fn structure(text: &str) -> Structure {
             (Event::Text(piece) | Event::Code(piece), Some((_, words))) => words.push_str(&piece),
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
             (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
-                if let Some(text) = title::heading(words) {
+                if let Some(text) = title::heading(words).filter(|_| *at >= begin) {
                     headings.push(Heading {
                         at: *at,
                         end: range.end,
@@ -91,8 +94,13 @@ pub fn structure(text: &str) -> Structure {
                 open = None;
             }
             (Event::Start(Tag::CodeBlock(_)), _) => code.push((range.start, range.end)),
+            (Event::Html(_) | Event::InlineHtml(_), None) => html.push(range),
             _ => {}
         }
+    }
+    if !html.is_empty() {
+        headings.extend(headings::in_html(text, &html));
+        headings.sort_by_key(|heading| heading.at);
     }
     Structure::Sections { headings, code }
 }

@@ -171,3 +171,45 @@ fn deep_toml_is_refused() {
         "",
     );
 }
+
+#[test]
+fn values_that_are_not_yaml_are_read_as_written() {
+    for (line, title) in [
+        ("title: Backups: how and when", "Backups: how and when"),
+        ("title: @home", "@home"),
+        ("title: \"Pumps\" and tanks", "\"Pumps\" and tanks"),
+        ("title: 'It's late'", "It's late"),
+        ("title: [Draft] Pumps", "[Draft] Pumps"),
+        ("title: 100% `pump`: a note", "100% `pump`: a note"),
+        ("title: Pumps: one\n  and two", "Pumps: one and two"),
+        ("title: \"C:\\pumps\"", "C:\\pumps"),
+    ] {
+        let file = format!("---\n# note\n{line}\ntags: [ops]\nnested:\n  a: 1\n---\nText\n");
+        let MarkdownFile { metadata, body } = separate(&file);
+        assert_eq!(body, "Text\n", "{line}");
+        assert_eq!(metadata["title"], title, "{line}");
+        assert_eq!(metadata["tags"], serde_json::json!(["ops"]), "{line}");
+        assert_eq!(metadata["nested"], serde_json::json!({"a": 1}), "{line}");
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_read_is_no_heading() {
+    for file in [
+        "---\ntitle: a\n\tb: {c\n---\nText\n",
+        "---\n# note\ntitle: a\n b\n- c: [\n---\nText\n",
+        "+++\n# note\ntitle = a b\n+++\nText\n",
+    ] {
+        let extracted = crate::markdown::extract(file, "notes/a.md");
+        assert_eq!(extracted.title.text, "a", "{file}");
+        assert!(
+            !extracted.title.own && !extracted.warnings.is_empty(),
+            "{file}"
+        );
+    }
+    let rules = "---\nA heading\n---\nText\n";
+    assert_eq!(
+        crate::markdown::extract(rules, "a.md").title.text,
+        "A heading"
+    );
+}
