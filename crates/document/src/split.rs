@@ -22,6 +22,9 @@
 //! Japanese are written without spaces), else between graphemes (an emoji family, a letter with its
 //! accents), else between characters.
 //!
+//! **What a chunk is told.** Source code: its file, functions and types. A chunk that begins among
+//! the rows of a table: the table's head. It is embedded and not a part of the chunk.
+//!
 //! **Where the next one begins.** At the place of highest rank among the last `chunk_overlap`
 //! characters or tokens, the first of equals. It is never within the first quarter of the previous
 //! chunk, so that even a large overlap gets through the text in a bounded number of steps. An
@@ -38,6 +41,7 @@
 mod breaks;
 mod outline;
 mod sentences;
+mod tables;
 
 use std::cell::OnceCell;
 

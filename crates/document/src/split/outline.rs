@@ -3,7 +3,10 @@
 
 use rag_protocol::ingest::Chunk;
 
-use super::breaks::Place;
+use super::{
+    breaks::Place,
+    tables::{self, Table},
+};
 use crate::{ExtractedDocument, Heading, Structure, Symbol, Syntax, pdf};
 
 /// Reads along with the chunks, which begin one after another.
@@ -22,6 +25,7 @@ pub struct Outline<'a> {
     /// Symbols that were passed, and those around `at`, outermost first.
     symbols: usize,
     inside: Vec<&'a Symbol>,
+    tables: Vec<Table>,
 }
 
 impl<'a> Outline<'a> {
@@ -45,15 +49,25 @@ impl<'a> Outline<'a> {
             path: vec![],
             symbols: 0,
             inside: vec![],
+            tables: tables::of(text, structure),
         }
     }
 
     /// Returns what the model is told of a chunk that begins at `start`, besides the document's
-    /// title: the file, and the innermost functions and types.
+    /// title: the file, and the innermost functions and types; the head of the table that it begins
+    /// in.
     pub fn context(&mut self, start: Place) -> String {
-        /// Maximum number of these.
+        /// Maximum number of functions and types.
         const INNERMOST: usize = 3;
         self.read_to(start.byte);
+        let passed = self
+            .tables
+            .partition_point(|table| table.body.end <= start.byte);
+        if let Some(table) = self.tables.get(passed)
+            && table.body.contains(&start.byte)
+        {
+            return self.text[table.head.clone()].trim().to_owned();
+        }
         let names: Vec<&str> = self
             .inside
             .iter()

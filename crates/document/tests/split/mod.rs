@@ -418,3 +418,28 @@ fn records_are_kept_whole() {
         }
     }
 }
+
+#[test]
+fn chunks_of_a_long_table_are_told_its_head() {
+    let rows: String = (0..60)
+        .map(|i| format!("| Pump number {i} | {i}.50 |\n"))
+        .collect();
+    let text = format!("# Prices\n\n| Pump | Price in euro |\n|---|---|\n{rows}\nAll with tax.\n");
+    let extracted = extract(text.as_bytes(), DocumentType::Markdown, "a.md", None).unwrap();
+    let splitting = Splitting {
+        chunk_size: 400,
+        chunk_overlap: 50,
+        unit: Unit::Characters,
+    };
+    let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
+    assert!(chunks.len() > 3);
+    for chunk in &chunks {
+        let own = &extracted.text[chunk.byte_start..chunk.byte_start + chunk.byte_len];
+        let told = format!("{}\n{own}", chunk.context);
+        assert!(
+            !own.contains("Pump number") || told.contains("Price in euro"),
+            "{told}"
+        );
+        assert!(chunk.context.is_empty() || chunk.context == "| Pump | Price in euro |");
+    }
+}
