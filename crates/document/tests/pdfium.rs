@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
+mod forms;
+
 use std::{collections::HashMap, io::Write, path::PathBuf};
 
 use flate2::{Compression, write::ZlibEncoder};

@@ -8,6 +8,8 @@
 //! are disabled.
 #![allow(unsafe_code)]
 
+mod forms;
+
 use std::{
     collections::HashSet,
     f32::consts::FRAC_PI_2,
@@ -149,13 +151,20 @@ impl<'a> Document<'a> {
         if handle.is_null() {
             return Page::lost();
         }
-        let page = self.loaded(handle);
+        let forms::Filled {
+            page: handle,
+            typed,
+        } = self.filled(handle, index);
+        if handle.is_null() {
+            return Page::lost();
+        }
+        let page = self.loaded(handle, typed);
         // SAFETY: nothing that belongs to the page is kept.
         unsafe { self.pdfium.FPDF_ClosePage(handle) };
         page
     }
 
-    fn loaded(&self, page: FPDF_PAGE) -> Page {
+    fn loaded(&self, page: FPDF_PAGE, typed: Vec<Glyph>) -> Page {
         // SAFETY: an open page. The page of text is closed below.
         let text = unsafe { self.pdfium.FPDFText_LoadPage(page) };
         if text.is_null() {
@@ -165,7 +174,11 @@ impl<'a> Document<'a> {
         let Characters { glyphs, unmapped } = self.characters(text, visible);
         // SAFETY: nothing that belongs to the page of text is used after this.
         unsafe { self.pdfium.FPDFText_ClosePage(text) };
-        let Pictures { texts, has_image } = self.pictures(page, visible, &glyphs);
+        let Pictures {
+            mut texts,
+            has_image,
+        } = self.pictures(page, visible, &glyphs);
+        texts.extend(typed);
         Page {
             has_image,
             unmapped,

@@ -12,6 +12,7 @@
 //! Before reading, widths of glyphs are rewritten (see [`widths`]). Text drawn outside the page is
 //! dropped.
 
+mod forms;
 mod widths;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,18 +87,21 @@ fn page(document: &Document, number: u32) -> Page {
         };
         output_doc_page(document, &mut output, number).is_ok()
     }));
+    let typed = catch_unwind(AssertUnwindSafe(|| forms::texts(document, number)));
     Page {
-        lines: lines(&text),
+        lines: lines(&text, typed.unwrap_or_default()),
         is_whole: matches!(read, Ok(true)),
         has_image: has_image(document, number),
         unmapped: 0,
     }
 }
 
-fn lines(text: &str) -> Vec<Line> {
+/// Returns the lines of a text, then those of fields.
+fn lines(text: &str, fields: Vec<String>) -> Vec<Line> {
     let mut lines: Vec<Line> = vec![];
     let mut begins = false;
-    for (i, line) in text.lines().enumerate() {
+    let fields = fields.iter().flat_map(|field| ["", field]);
+    for (i, line) in text.lines().chain(fields).enumerate() {
         if line.trim().is_empty() {
             begins = !lines.is_empty();
             continue;
