@@ -51,9 +51,14 @@ pub fn malformed(format: &str, why: &dyn std::fmt::Display) -> DocumentError {
         .chars()
         .take(200)
         .collect();
-    DocumentError::new(Stage::Extract, format!("the {format} is malformed: {why}")).hint(
-        "Open the file with its program, save it again, and replace the file with the result.",
-    )
+    let program = match format.ends_with("document") {
+        true => "a word processor",
+        false => "its program",
+    };
+    let message = format!("the {format} is malformed: {why}");
+    DocumentError::new(Stage::Extract, message).hint(format!(
+        "Open the file with {program}, save it again, and replace the file with the result."
+    ))
 }
 
 fn encrypted(format: &str) -> DocumentError {
