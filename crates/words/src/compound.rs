@@ -147,6 +147,7 @@ impl Compound {
             analysis,
             purpose,
             at: leaves.first().map_or(0, |leaf| leaf.start),
+            end: leaves.last().map_or(0, |leaf| leaf.end) + self.suffix,
             position,
             places,
             is_compound: leaves.len() > 1,
@@ -157,7 +158,7 @@ impl Compound {
         if let (Some(leaf), 1..) = (leaves.first(), self.suffix) {
             let end = leaf.end + self.suffix;
             writer.push(&text[leaf.start..end], Kind::Mixed, Weight::Whole)?;
-            writer.is_needed = false;
+            (writer.is_needed, writer.end) = (false, leaf.end);
             writer.push(&text[leaf.start..leaf.end], Kind::Ascii, Weight::Part)?;
         } else {
             writer.group(&leaves, Weight::Whole)?;
@@ -174,8 +175,9 @@ struct Writer<'w> {
     text: &'w str,
     analysis: Analysis,
     purpose: Purpose,
-    /// Where the word begins that is being written, and which words of the text it is.
+    /// Where the word begins and ends that is being written, and which words of the text it is.
     at: usize,
+    end: usize,
     position: u32,
     places: u32,
     is_compound: bool,
@@ -230,7 +232,7 @@ impl Writer<'_> {
     /// Writes leaves as one word.
     fn group(&mut self, leaves: &[Leaf], weight: Weight) -> Result<(), OutOfMemory> {
         let last = leaves[leaves.len() - 1];
-        self.at = leaves[0].start;
+        (self.at, self.end) = (leaves[0].start, last.end);
         self.position = leaves[0].position;
         self.places = last.position + last.places - self.position;
         if let [leaf] = leaves {
@@ -290,19 +292,22 @@ impl Writer<'_> {
 
     /// Writes what a version begins with, and its numbers.
     fn numbers(&mut self, version: &str) -> Result<(), OutOfMemory> {
+        let start = self.at;
         for (numbers, (dot, _)) in (1..).zip(version.match_indices('.')).skip(1) {
             let kind = if numbers == 2 {
                 Kind::Decimal
             } else {
                 Kind::Version
             };
-            self.places = numbers;
+            (self.places, self.end) = (numbers, start + dot);
             self.push_part(&version[..dot], kind)?;
         }
         let is_text = self.purpose == Purpose::Text;
         self.places = 1;
+        let mut at = start;
         for (position, number) in (self.position..).zip(version.split('.')) {
-            self.position = position;
+            (self.position, self.at, self.end) = (position, at, at + number.len());
+            at = self.end + 1; // after the dot
             if is_text || number.len() > SHORT_NUMBER {
                 self.push_part(number, Kind::Integer)?;
             }
@@ -339,6 +344,7 @@ impl Writer<'_> {
             is_stem: false,
             is_needed: self.is_needed,
             at: self.at,
+            end: self.end,
             position: self.position,
             places: self.places,
         }

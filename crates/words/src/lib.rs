@@ -17,6 +17,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`normal`] | one form of texts that look the same (NFKC), and accents |
+//! | [`alignment`] | where the characters of a normalized text are in the text |
 //! | [`class`] | what characters are |
 //! | [`splitter`] | finds words and compounds in a text |
 //! | [`compound`] | a compound and its parts |
@@ -24,6 +25,7 @@
 //! | [`tokens`] | what was found |
 //! | [`query`] | the query language |
 
+mod alignment;
 mod class;
 mod compound;
 mod normal;

@@ -1,6 +1,6 @@
 //! One form of texts that look the same.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use rag_pages::memory::{OutOfMemory, append, with_room};
 use unicode_normalization::{
@@ -18,14 +18,14 @@ pub fn normalized(text: &str) -> Result<Cow<'_, str>, OutOfMemory> {
     }
     let mut normal: Vec<u8> = with_room(text.len())?;
     let mut bytes = [0; 4];
-    for c in separated(text).nfkc() {
+    for c in separated(text).map(|(_, c)| c).nfkc() {
         append(&mut normal, c.encode_utf8(&mut bytes).as_bytes())?;
     }
     let normal = String::from_utf8(normal);
     Ok(normal.map_or(Cow::Borrowed(text), Cow::Owned))
 }
 
-fn is_normal(text: &str) -> bool {
+pub fn is_normal(text: &str) -> bool {
     is_nfkc_quick(text.chars()) == IsNormalized::Yes && !text.contains(is_invisible)
 }
 
@@ -34,17 +34,19 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{AD}' | '\u{2060}' | '\u{FEFF}')
 }
 
-/// Returns the characters with a blank before those that would become digits of the number before
-/// them: 10⁶ is not 106, and 1½ is not 11/2.
-fn separated(text: &str) -> impl Iterator<Item = char> {
+/// Returns the characters and where they are, with a blank before those that would become digits of
+/// the number before them: 10⁶ is not 106, and 1½ is not 11/2.
+pub fn separated(text: &str) -> impl Iterator<Item = (Range<usize>, char)> {
     let mut before = ' ';
-    text.chars()
-        .filter(|c| !is_invisible(*c))
-        .flat_map(move |c| {
+    text.char_indices()
+        .filter(|(_, c)| !is_invisible(*c))
+        .flat_map(move |(at, c)| {
             let is_raised = before.is_ascii_digit() && is_small_digit(c);
             before = c;
+            let place = at..at + c.len_utf8();
             let c = if matches!(c, '™' | '℠') { ' ' } else { c };
-            is_raised.then_some(' ').into_iter().chain([c])
+            let blank = is_raised.then(|| (place.clone(), ' '));
+            blank.into_iter().chain([(place, c)])
         })
 }
 

@@ -1,9 +1,12 @@
 //! Finds words and compounds in a text.
 
+use std::ops::Range;
+
 use rag_pages::memory::OutOfMemory;
 
 use crate::{
     Analysis, Purpose,
+    alignment::{Alignment, aligned},
     class::{Class, class_at},
     compound::Compound,
     normal::normalized,
@@ -20,6 +23,7 @@ pub struct Splitter {
     tokens: Tokens,
     compound: Compound,
     southeast: Southeast,
+    alignment: Alignment,
 }
 
 impl Splitter {
@@ -33,8 +37,31 @@ impl Splitter {
         analysis: Analysis,
         purpose: Purpose,
     ) -> Result<(), OutOfMemory> {
+        self.split_normalized(&*normalized(text)?, analysis, purpose)
+    }
+
+    /// Does what [`split`](Self::split) does. [`place`](Self::place) then tells where tokens are.
+    ///
+    /// # Errors
+    /// Memory runs out.
+    pub fn split_aligned(
+        &mut self,
+        text: &str,
+        analysis: Analysis,
+        purpose: Purpose,
+    ) -> Result<(), OutOfMemory> {
+        let (normal, alignment) = aligned(text)?;
+        self.alignment = alignment;
+        self.split_normalized(&normal, analysis, purpose)
+    }
+
+    fn split_normalized(
+        &mut self,
+        text: &str,
+        analysis: Analysis,
+        purpose: Purpose,
+    ) -> Result<(), OutOfMemory> {
         self.tokens.clear();
-        let text = &*normalized(text)?;
         let mut at = 0;
         while at < text.len() {
             let (class, bytes) = class_at(text, at);
@@ -72,6 +99,14 @@ impl Splitter {
         self.tokens.get(number)
     }
 
+    /// Returns where a token is in the text that was split with [`split_aligned`], with marks that
+    /// belong to its last letter.
+    ///
+    /// [`split_aligned`]: Self::split_aligned
+    pub fn place(&self, text: &str, token: &Token<'_>) -> Range<usize> {
+        self.alignment.place(text, token.at..token.end)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Token<'_>> {
         (0..self.len()).map(|number| self.token(number))
     }
@@ -100,6 +135,7 @@ impl Splitter {
                 is_stem: false,
                 is_needed: true,
                 at,
+                end: at + word,
                 position,
                 places: 1,
             })?;

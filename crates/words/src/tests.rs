@@ -188,3 +188,32 @@ fn the_needed_tokens_make_up_a_text() {
         }
     }
 }
+
+#[test]
+fn words_are_at_the_letters_of_the_text() {
+    let places = |text: &str| {
+        let mut splitter = Splitter::default();
+        assert!(
+            splitter
+                .split_aligned(text, Analysis::Words, Purpose::Text)
+                .is_ok()
+        );
+        let found = splitter.iter().map(|token| {
+            let place = splitter.place(text, &token);
+            format!("{}:{}", token.text, &text[place])
+        });
+        found.collect::<Vec<_>>().join(" ")
+    };
+    for (text, expected) in [
+        ("The E-117", "The:The e117:E-117 E:E 117:117"),
+        (
+            "v2.11.3,",
+            "v2.11.3:v2.11.3 2.11.3:2.11.3 2.11:2.11 2:2 11:11 3:3",
+        ),
+        ("1,234 C++", "1234:1,234 C++:C++ C:C"),
+        ("水漏れ", "水:水 水漏:水漏 漏:漏 漏れ:漏れ"),
+        ("Ｅ－１１７ ﬁt", "e117:Ｅ－１１７ E:Ｅ 117:１１７ fit:ﬁt"),
+    ] {
+        assert_eq!(places(text), expected);
+    }
+}

@@ -48,8 +48,9 @@ pub struct Token<'a> {
     /// The text is made up of these: a text that has all of them has the words of this one. The
     /// others are parts of them, or other divisions of the same letters.
     pub is_needed: bool,
-    /// Where it begins in the normalized text, in bytes.
+    /// Where it begins and ends in the normalized text, in bytes.
     pub at: usize,
+    pub end: usize,
     /// Which word of the text it is, from 0 on, where each part of a compound that is not divided
     /// any more, and each character of a script without blanks, is a word.
     pub position: u32,
@@ -61,8 +62,9 @@ pub struct Token<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     start: u32,
-    end: u32,
+    stop: u32,
     at: u32,
+    end: u32,
     position: u32,
     places: u32,
     kind: Kind,
@@ -113,8 +115,9 @@ impl Tokens {
         append(&mut self.bytes, token.text.as_bytes())?;
         let entry = Entry {
             start,
-            end: self.bytes.len() as u32,
+            stop: self.bytes.len() as u32,
             at: token.at as u32,
+            end: token.end as u32,
             position: token.position,
             places: token.places,
             kind: token.kind,
@@ -128,7 +131,7 @@ impl Tokens {
 
     pub fn get(&self, number: usize) -> Token<'_> {
         let entry = &self.entries[number];
-        let bytes = &self.bytes[entry.start as usize..entry.end as usize];
+        let bytes = &self.bytes[entry.start as usize..entry.stop as usize];
         Token {
             text: std::str::from_utf8(bytes).unwrap_or_default(),
             kind: entry.kind,
@@ -137,6 +140,7 @@ impl Tokens {
             is_stem: entry.is_stem,
             is_needed: entry.is_needed,
             at: entry.at as usize,
+            end: entry.end as usize,
             position: entry.position,
             places: entry.places,
         }

@@ -48,6 +48,7 @@ pub fn pairs(
                 is_stem: false,
                 is_needed: weight == Weight::Whole,
                 at: at + start,
+                end: at + end,
                 position: position + 1 - places,
                 places,
             })
@@ -118,6 +119,7 @@ impl Southeast {
                     // a model divides a word otherwise in another sentence
                     is_needed: kind == Kind::Term || count == 1,
                     at: at + start,
+                    end: at + end,
                     position,
                     places,
                 })

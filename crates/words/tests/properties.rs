@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use rag_words::{Analysis, Kind, MAX_WORD_BYTES, Purpose, Splitter, Weight, normalized};
-use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 type Found = (String, Kind, Weight);
 
@@ -153,5 +153,24 @@ proptest! {
             prop_assert_eq!(whole(&words.join(sign)), camel.to_lowercase());
         }
         prop_assert_eq!(whole(&camel), camel.to_lowercase());
+    }
+
+    #[test]
+    fn what_is_at_the_place_of_a_word_is_that_word(text in texts(), analysis in analyses()) {
+        let mut splitter = Splitter::default();
+        prop_assert!(splitter.split_aligned(&text, analysis, Purpose::Text).is_ok());
+        for token in splitter.iter() {
+            let place = splitter.place(&text, &token);
+            let written = text.get(place.clone());
+            prop_assert!(written.is_some_and(|written| !written.is_empty()), "{place:?}");
+            let next = text[place.end..].chars().next();
+            prop_assert!(!next.is_some_and(is_combining_mark));
+            // a model divides words of Thai otherwise in another sentence
+            if token.kind != Kind::Letters {
+                let found = split(written.unwrap_or_default(), analysis, Purpose::Text);
+                let is_same = |(word, ..): &Found| word.to_lowercase() == token.text.to_lowercase();
+                prop_assert!(found.iter().any(is_same), "{} at {place:?}", token.text);
+            }
+        }
     }
 }
