@@ -106,7 +106,8 @@ impl<'w> TypoMatcher<'w> {
                 row,
             });
             if row.iter().all(|cost| *cost > self.edits) {
-                self.dead_end = Some(at);
+                // see above: more bytes may make another letter of the last
+                self.dead_end = (letter != char::REPLACEMENT_CHARACTER).then_some(at);
                 return None;
             }
         }
@@ -235,6 +236,14 @@ mod tests {
             ["ab", "abc", "abcde", "abcdef"].map(auto_edits),
             [0, 1, 1, 2]
         );
+    }
+
+    #[test]
+    fn half_a_character_ends_no_search() {
+        let typo = Typo::new("ä", 0).unwrap();
+        let mut matcher = TypoMatcher::new(&typo);
+        assert_eq!(matcher.edits(&[0xC3], 0), None);
+        assert_eq!(matcher.edits("ä".as_bytes(), 1), Some(0));
     }
 
     proptest! {
