@@ -48,7 +48,8 @@ pub use maintain::merge_all;
 pub use meta::{Creation, Description, create, describe};
 pub use phrase::{MAX_PLACES, Phrase};
 pub use query::{
-    Condition, CountedPattern, Match, NumberedPhrase, Pattern, Query, QueryRef, Typo, auto_edits,
+    Condition, CountedPattern, FoundWord, Match, NumberedPhrase, Pattern, Query, QueryRef, Sought,
+    TextTerm, Typo, WantedWords, WordFinder, auto_edits,
 };
 pub use score::{Parameters, Scorer, Statistics};
 pub use search::{

@@ -12,7 +12,10 @@
 //! compound beside its part. The whole of a compound covers several places. A document that has the
 //! whole has all of them, so the whole counts at each, from its first position on.
 
-use std::borrow::Cow;
+#[path = "phrase_found.rs"]
+mod found;
+
+use std::{borrow::Cow, ops::ControlFlow};
 
 use rag_pages::{
     IndexError,
@@ -51,6 +54,12 @@ impl WordPositions<'_> {
         let position = u32::try_from(moved + self.offset);
         position.is_ok_and(|position| self.positions.binary_search(&position).is_ok())
     }
+
+    /// Returns the number of the first position that is moved by so far at least.
+    fn first_from(&self, moved: i64) -> usize {
+        let is_before = |position: &u32| i64::from(*position) - self.offset < moved;
+        self.positions.partition_point(is_before)
+    }
 }
 
 /// Returns true if a document has a word of each place, all moved by the same number of positions.
@@ -87,8 +96,18 @@ impl<'a> Sloppy<'a> {
         }
     }
 
-    /// Tries the words of each place as the one that is moved least.
     fn any(&mut self, check: impl Fn()) -> bool {
+        let mut is_found = false;
+        self.each(check, |_, _| {
+            is_found = true;
+            ControlFlow::Break(())
+        });
+        is_found
+    }
+
+    /// Tries the words of each place as the one that is moved least. Calls `f` where the others are
+    /// near enough, with the first of each place and how far words may be moved.
+    fn each(&mut self, check: impl Fn(), mut f: impl FnMut(&[usize], i64) -> ControlFlow<()>) {
         for tried in 0_usize.. {
             if tried.is_multiple_of(CHECKED) {
                 check();
@@ -96,18 +115,18 @@ impl<'a> Sloppy<'a> {
             let (mut least, mut most) = ((i64::MAX, 0), i64::MIN);
             for (number, place) in self.places.iter().enumerate() {
                 let Some(moved) = place.moved(self.first[number]) else {
-                    return false;
+                    return;
                 };
                 least = least.min((moved, number));
                 most = most.max(moved);
             }
             let (least, number) = least;
-            if most - least <= self.slop && self.has_distinct(least + self.slop) {
-                return true;
+            let is_near = most - least <= self.slop && self.has_distinct(least + self.slop);
+            if is_near && f(&self.first, least + self.slop).is_break() {
+                return;
             }
             self.first[number] += 1;
         }
-        false
     }
 
     /// Returns true if the places can have different positions, which are moved by `most` at most.

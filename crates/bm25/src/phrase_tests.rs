@@ -189,3 +189,80 @@ fn a_long_search_for_a_phrase_may_be_interrupted() {
         assert!(checks.get() >= text.len() / CHECKED);
     }
 }
+
+/// Returns the positions of each place at which the phrase is, each in its own way.
+fn found(places: &[(u32, Vec<u32>)], slop: u32) -> BTreeSet<(usize, u32)> {
+    let of = places.iter().map(|(offset, positions)| WordPositions {
+        offset: (*offset).into(),
+        positions: positions.into(),
+    });
+    let mut found = BTreeSet::new();
+    found::each_found(
+        &of.collect::<Vec<_>>(),
+        slop,
+        || (),
+        |place, number| {
+            found.insert((place, places[place].1[number]));
+        },
+    );
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_position_is_found_if_it_is_part_of_a_choice(
+        chosen in prop::collection::vec(prop::collection::btree_set(0_u32..12, 0..5), 1..4),
+        slop in 0_u32..6,
+    ) {
+        let places: Vec<(u32, Vec<u32>)> = (0..)
+            .zip(chosen)
+            .map(|(offset, positions)| (offset, positions.into_iter().collect()))
+            .collect();
+        let mut expected = BTreeSet::new();
+        for (number, (offset, positions)) in places.iter().enumerate() {
+            for position in positions {
+                let mut alone = places.clone();
+                alone[number] = (*offset, vec![*position]);
+                if is_there(&alone, &mut vec![], slop) {
+                    expected.insert((number, *position));
+                }
+            }
+        }
+        let found = found(&places, slop);
+        prop_assert!(found.is_superset(&expected));
+        let all: Vec<u32> = places.iter().flat_map(|(_, positions)| positions.clone()).collect();
+        let distinct: BTreeSet<u32> = all.iter().copied().collect();
+        // where words repeat, those that are near enough count
+        if slop == 0 || distinct.len() == all.len() || expected.is_empty() {
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
+#[test]
+fn terms_are_found_where_a_phrase_is() {
+    let words = [("e117", 0, 2), ("e", 0, 1), ("117", 1, 1), ("error", 2, 1)];
+    let phrase = phrase(&words, 0);
+    let document = document(&[
+        ("error", 0),
+        ("e117", 1),
+        ("117", 2),
+        ("error", 3),
+        ("117", 5),
+        ("error", 6),
+    ]);
+    let found = phrase.found(&document, || ()).unwrap();
+    let terms: Vec<&[u8]> = phrase.terms().iter().map(|(term, _)| term).collect();
+    assert_eq!(terms, [b"117".as_slice(), b"e", b"e117", b"error"]);
+    assert_eq!(
+        found,
+        [
+            vec![true, false],
+            vec![],
+            vec![true],
+            vec![false, true, false]
+        ]
+    );
+}

@@ -5,14 +5,17 @@
 //! | [`pattern`] | several terms that are searched for as one |
 //! | [`typo`] | terms that are spelled almost like a word |
 //! | [`condition`] | what documents must have, and must not |
+//! | [`wanted`] | which words of a text are words of a query |
 
 mod condition;
 mod pattern;
 mod typo;
+mod wanted;
 
 pub use condition::{Condition, Match, NumberedPhrase};
 pub use pattern::{Pattern, PatternMatcher, count_of, stored_count};
 pub use typo::{Typo, TypoMatcher, auto_edits};
+pub use wanted::{FoundWord, Sought, TextTerm, WantedWords, WordFinder};
 
 use crate::terms::Terms;
 
