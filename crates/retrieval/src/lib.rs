@@ -6,10 +6,12 @@
 //! | [`context`] | quotes them in one text of limited size for a language model |
 //! | [`answer`] | prompts, conversations and citations of answers |
 //! | [`evaluation`] | measures of rankings, and how certain these are |
+//! | [`highlight`] | marks the words of a query, and chooses the part of a text that shows them |
 //! | [`similarity`] | how much texts have in common |
 
 pub mod answer;
 pub mod context;
 pub mod evaluation;
 pub mod fusion;
+pub mod highlight;
 pub mod similarity;
