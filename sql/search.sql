@@ -8,6 +8,82 @@ CREATE FUNCTION rag_internal.uri_file_name(uri text) RETURNS text
 COMMENT ON FUNCTION rag_internal.uri_file_name(text) IS
     'name of the file of a uri: what follows the last / or #, without percent-encoding';
 
+-- Words of a query in a text. The third argument is not the collection, because most texts are in
+-- tables of users.
+CREATE FUNCTION @extschema@.rag_highlight(content text, query text, text_config text DEFAULT NULL,
+    collection text DEFAULT NULL, index regclass DEFAULT NULL, settings jsonb DEFAULT NULL)
+    RETURNS text
+    AS 'MODULE_PATHNAME', 'rag_highlight_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED COST 20000;
+
+-- The columns of rag_search that cost something of their own. 1,000 rows of both must cost less
+-- than jit_above_cost.
+CREATE FUNCTION rag_internal.chunk_snippet(content text, language text, query text, collection text,
+    settings jsonb, query_embedding rag_types.vector) RETURNS text
+    AS 'MODULE_PATHNAME', 'chunk_snippet_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED COST 1000;
+COMMENT ON FUNCTION rag_internal.chunk_snippet(text, text, text, text, jsonb, rag_types.vector) IS
+    'column snippet of rag_search: the part of a chunk that shows why it was found';
+CREATE FUNCTION rag_internal.chunk_matches(content text, language text, query text, collection text,
+    settings jsonb, query_embedding rag_types.vector) RETURNS int4range[]
+    AS 'MODULE_PATHNAME', 'chunk_matches_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED COST 1000;
+COMMENT ON FUNCTION rag_internal.chunk_matches(text, text, text, text, jsonb, rag_types.vector) IS
+    'column matches of rag_search: where words of the query are in a chunk';
+CREATE FUNCTION rag_internal.search_chunks(query text, collections text[], top_k integer, mode text,
+    filter jsonb, rerank text, settings jsonb, query_embedding rag_types.vector)
+RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
+    chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
+    chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
+    vector_rank integer, keyword_rank integer, citation text,
+    start_line integer, end_line integer, page integer, heading_path text[],
+    document_type text, category text, tags text[],
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text)
+    AS 'MODULE_PATHNAME', 'search_chunks_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED COST 100000;
+COMMENT ON FUNCTION rag_internal.search_chunks(
+    text, text[], integer, text, jsonb, text, jsonb, rag_types.vector) IS
+    'the columns of rag_search except for snippet and matches';
+
+-- The planner replaces a call by the query of the function, and leaves out columns that are not
+-- used. That needs functions without SET and STRICT, so each name has its schema.
+CREATE FUNCTION @extschema@.rag_search(query text, collection text DEFAULT 'default',
+    top_k integer DEFAULT NULL, mode text DEFAULT NULL, filter jsonb DEFAULT NULL,
+    rerank text DEFAULT NULL, settings jsonb DEFAULT NULL,
+    query_embedding rag_types.vector DEFAULT NULL)
+RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
+    chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
+    chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
+    vector_rank integer, keyword_rank integer, citation text,
+    start_line integer, end_line integer, page integer, heading_path text[],
+    document_type text, category text, tags text[],
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
+    snippet text, matches int4range[])
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
+    SELECT s.*,
+        rag_internal.chunk_snippet(s.content,
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8),
+        rag_internal.chunk_matches(s.content,
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8)
+    FROM rag_internal.search_chunks($1, ARRAY[$2], $3, $4, $5, $6, $7, $8) AS s
+$$;
+CREATE FUNCTION @extschema@.rag_search(query text, collection text[],
+    top_k integer DEFAULT NULL, mode text DEFAULT NULL, filter jsonb DEFAULT NULL,
+    rerank text DEFAULT NULL, settings jsonb DEFAULT NULL,
+    query_embedding rag_types.vector DEFAULT NULL)
+RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
+    chunk_index integer, start_index integer, source text, document_id uuid, knowledge_id bigint,
+    chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
+    vector_rank integer, keyword_rank integer, citation text,
+    start_line integer, end_line integer, page integer, heading_path text[],
+    document_type text, category text, tags text[],
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
+    snippet text, matches int4range[])
+LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
+    SELECT s.*,
+        rag_internal.chunk_snippet(s.content,
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8),
+        rag_internal.chunk_matches(s.content,
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8)
+    FROM rag_internal.search_chunks($1, $2, $3, $4, $5, $6, $7, $8) AS s
+$$;
+
 -- rag_search(query, 5) explains that the second argument is not top_k
 CREATE FUNCTION @extschema@.rag_search(query text, integer)
 RETURNS TABLE (rank integer, score double precision, content text, title text, uri text,
@@ -16,7 +92,8 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
     document_type text, category text, tags text[],
-    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text)
+    indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
+    snippet text, matches int4range[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',

@@ -1,11 +1,19 @@
 //! `rag_find`.
 
 use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
-use rag_retrieval::context::{fitted, fitted_end, snippet};
-use rag_words::query::ParsedQuery;
+use rag_contract::HighlightSettings;
+use rag_language::KEY;
+use rag_retrieval::context::{fitted, fitted_end};
+use serde_json::Value;
 
 use super::search::{SearchArguments, notify_degraded};
-use crate::{error::Error, search::search_all};
+use crate::{
+    error::Error,
+    search::{
+        highlight::{SnippetKey, Snippets, with_snippets},
+        search_all,
+    },
+};
 
 /// The widths of the columns, in columns of a terminal: a row of psql has 98 of them.
 const TITLE_WIDTH: usize = 22;
@@ -70,16 +78,25 @@ fn found(
     if let Some(why) = &found.degraded {
         notify_degraded(&requests[0], found.mode, why);
     }
-    // words that are excluded are not looked for
-    let query = ParsedQuery::parse(query.unwrap_or_default())
-        .subject()
-        .into_owned();
-    Ok(TableIterator::new(found.hits.into_iter().map(move |hit| {
-        (
+    let mut rows = vec![];
+    for hit in found.hits {
+        let key = SnippetKey {
+            collection: Some(hit.collection.clone()),
+            query: query.map(str::to_owned),
+            settings: None,
+        };
+        let new = || {
+            let collection = super::readable(Some(&hit.collection))?;
+            Snippets::new(collection, query, HighlightSettings::default(), None)
+        };
+        let language = hit.metadata.0.get(KEY).and_then(Value::as_str);
+        let line = |snippets: &mut Snippets| snippets.line(&hit.content, language, SNIPPET_WIDTH);
+        rows.push((
             hit.rank,
             fitted(hit.title_or_name(), TITLE_WIDTH),
-            snippet(&hit.content, &query, SNIPPET_WIDTH),
+            with_snippets(key, new, line)?,
             fitted_end(&hit.location(), LOCATION_WIDTH),
-        )
-    })))
+        ));
+    }
+    Ok(TableIterator::new(rows))
 }

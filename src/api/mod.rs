@@ -9,6 +9,7 @@
 //! | [`source`], [`run`], [`schedule`], [`drift`] | sources, their runs, schedules and drift |
 //! | [`retriever`], [`storage`] | retrievers, and storage on other servers |
 //! | [`search`], [`find`] | `rag_search`, and `rag_find` for people |
+//! | [`highlight`] | words of queries in texts |
 //! | [`facets`], [`duplicates`] | counts beside a search; chunks with nearly equal texts |
 //! | [`explain_search`], [`search_stats`] | explanation and statistics of searches |
 //! | [`context`], [`answer`], [`rerank`] | what follows a search: contexts, answers, reranking |
@@ -37,6 +38,7 @@ mod explain_search;
 mod extract;
 mod facets;
 mod find;
+mod highlight;
 mod index;
 mod knowledge;
 mod language;

@@ -15,164 +15,64 @@ use crate::{
     types::vector::Vector,
 };
 
-#[pg_extern(stable, parallel_restricted, cost = 100000)]
+/// The columns of `rag_search` that the search itself has. `sql/search.sql` declares both.
+#[pg_extern(sql = false, stable, parallel_restricted)]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
-fn rag_search(
+fn search_chunks(
     query: Option<&str>,
-    collection: pgrx::default!(Option<&str>, "'default'"),
-    top_k: pgrx::default!(Option<i32>, "NULL"),
-    mode: pgrx::default!(Option<&str>, "NULL"),
-    filter: pgrx::default!(Option<JsonbText>, "NULL"),
-    rerank: pgrx::default!(Option<&str>, "NULL"),
-    settings: pgrx::default!(Option<JsonbText>, "NULL"),
-    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(rank, i32),
-            name!(score, f64),
-            name!(content, String),
-            name!(title, Option<String>),
-            name!(uri, String),
-            name!(chunk_index, i32),
-            name!(start_index, i32),
-            name!(source, Option<String>),
-            name!(document_id, Uuid),
-            name!(knowledge_id, Option<i64>),
-            name!(chunk_id, Uuid),
-            name!(metadata, JsonB),
-            name!(vector_score, Option<f64>),
-            name!(keyword_score, Option<f64>),
-            name!(vector_rank, Option<i32>),
-            name!(keyword_rank, Option<i32>),
-            name!(citation, String),
-            name!(start_line, i32),
-            name!(end_line, i32),
-            name!(page, Option<i32>),
-            name!(heading_path, Option<Vec<String>>),
-            name!(document_type, String),
-            name!(category, Option<String>),
-            name!(tags, Option<Vec<String>>),
-            name!(indexed_at, TimestampWithTimeZone),
-            name!(fetched_at, TimestampWithTimeZone),
-            name!(also_at, Vec<String>),
-            name!(collection, String),
-        ),
-    >,
-    ErrorReport,
-> {
-    let arguments = SearchArguments {
-        query,
-        top_k,
-        mode,
-        filter,
-        settings,
-        query_embedding,
-        ..SearchArguments::default()
-    };
-    Ok(found(arguments.into_requests(&[collection])?, rerank)?)
-}
-
-#[pg_extern(name = "rag_search", stable, parallel_restricted, cost = 100000)]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)] // the function's signature in SQL
-fn rag_search_several(
-    query: Option<&str>,
-    collection: Option<Vec<Option<String>>>,
-    top_k: pgrx::default!(Option<i32>, "NULL"),
-    mode: pgrx::default!(Option<&str>, "NULL"),
-    filter: pgrx::default!(Option<JsonbText>, "NULL"),
-    rerank: pgrx::default!(Option<&str>, "NULL"),
-    settings: pgrx::default!(Option<JsonbText>, "NULL"),
-    query_embedding: pgrx::default!(Option<Vector<'_>>, "NULL"),
-) -> Result<
-    TableIterator<
-        'static,
-        (
-            name!(rank, i32),
-            name!(score, f64),
-            name!(content, String),
-            name!(title, Option<String>),
-            name!(uri, String),
-            name!(chunk_index, i32),
-            name!(start_index, i32),
-            name!(source, Option<String>),
-            name!(document_id, Uuid),
-            name!(knowledge_id, Option<i64>),
-            name!(chunk_id, Uuid),
-            name!(metadata, JsonB),
-            name!(vector_score, Option<f64>),
-            name!(keyword_score, Option<f64>),
-            name!(vector_rank, Option<i32>),
-            name!(keyword_rank, Option<i32>),
-            name!(citation, String),
-            name!(start_line, i32),
-            name!(end_line, i32),
-            name!(page, Option<i32>),
-            name!(heading_path, Option<Vec<String>>),
-            name!(document_type, String),
-            name!(category, Option<String>),
-            name!(tags, Option<Vec<String>>),
-            name!(indexed_at, TimestampWithTimeZone),
-            name!(fetched_at, TimestampWithTimeZone),
-            name!(also_at, Vec<String>),
-            name!(collection, String),
-        ),
-    >,
-    ErrorReport,
-> {
-    let arguments = SearchArguments {
-        query,
-        top_k,
-        mode,
-        filter,
-        settings,
-        query_embedding,
-        ..SearchArguments::default()
-    };
-    Ok(found(
-        arguments.into_requests(&super::elements(&collection))?,
-        rerank,
-    )?)
-}
-
-/// A row of `rag_search`.
-type FoundRow = (
-    i32,
-    f64,
-    String,
-    Option<String>,
-    String,
-    i32,
-    i32,
-    Option<String>,
-    Uuid,
-    Option<i64>,
-    Uuid,
-    JsonB,
-    Option<f64>,
-    Option<f64>,
-    Option<i32>,
-    Option<i32>,
-    String,
-    i32,
-    i32,
-    Option<i32>,
-    Option<Vec<String>>,
-    String,
-    Option<String>,
-    Option<Vec<String>>,
-    TimestampWithTimeZone,
-    TimestampWithTimeZone,
-    Vec<String>,
-    String,
-);
-
-/// Searches, and returns the rows of what was found.
-fn found(
-    mut requests: Vec<SearchRequest>,
+    collections: Option<Vec<Option<String>>>,
+    top_k: Option<i32>,
+    mode: Option<&str>,
+    filter: Option<JsonbText>,
     rerank: Option<&str>,
-) -> Result<TableIterator<'static, FoundRow>, Error> {
+    settings: Option<JsonbText>,
+    query_embedding: Option<Vector<'_>>,
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(rank, i32),
+            name!(score, f64),
+            name!(content, String),
+            name!(title, Option<String>),
+            name!(uri, String),
+            name!(chunk_index, i32),
+            name!(start_index, i32),
+            name!(source, Option<String>),
+            name!(document_id, Uuid),
+            name!(knowledge_id, Option<i64>),
+            name!(chunk_id, Uuid),
+            name!(metadata, JsonB),
+            name!(vector_score, Option<f64>),
+            name!(keyword_score, Option<f64>),
+            name!(vector_rank, Option<i32>),
+            name!(keyword_rank, Option<i32>),
+            name!(citation, String),
+            name!(start_line, i32),
+            name!(end_line, i32),
+            name!(page, Option<i32>),
+            name!(heading_path, Option<Vec<String>>),
+            name!(document_type, String),
+            name!(category, Option<String>),
+            name!(tags, Option<Vec<String>>),
+            name!(indexed_at, TimestampWithTimeZone),
+            name!(fetched_at, TimestampWithTimeZone),
+            name!(also_at, Vec<String>),
+            name!(collection, String),
+        ),
+    >,
+    ErrorReport,
+> {
+    let arguments = SearchArguments {
+        query,
+        top_k,
+        mode,
+        filter,
+        settings,
+        query_embedding,
+        ..SearchArguments::default()
+    };
+    let mut requests = arguments.into_requests(&super::elements(&collections))?;
     if let Some(model) = rerank {
         for request in &mut requests {
             request.rerank = Some(model.to_owned());

@@ -63,7 +63,7 @@ pub fn splitting(chunk_size: i32, chunk_overlap: i32, unit: &str) -> Result<Spli
 ///
 /// # Errors
 /// It does not exist.
-fn qualified_text_config(name: &str) -> Result<String, Error> {
+pub fn qualified_text_config(name: &str) -> Result<String, Error> {
     if name == AUTO_NAME {
         return Ok(AUTO.to_owned());
     }

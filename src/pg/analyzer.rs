@@ -1,13 +1,12 @@
 //! How texts become terms.
 
+use std::ops::Range;
+
 use pgrx::pg_sys;
 use rag_pages::memory::OutOfMemory;
 use rag_words::{Analysis, Purpose, Splitter, Weight, fold_accents};
 
-use super::{
-    text_search::each_lexeme,
-    words::{Words, has_default_parser},
-};
+use super::{dictionaries::has_default_parser, text_search::each_lexeme, words::Words};
 
 /// How texts become terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +33,24 @@ pub struct Occurrence<'a> {
     pub places: u32,
     /// See [`rag_words::Token::is_needed`].
     pub is_needed: bool,
+    /// Where it begins and ends in the text, in bytes. Only [`Words::each_place`] tells that.
+    pub start: usize,
+    pub end: usize,
+}
+
+impl<'a> Occurrence<'a> {
+    /// Returns a lexeme of PostgreSQL's parser.
+    pub fn of_parser(term: &'a [u8], position: u32, place: Range<usize>) -> Self {
+        Self {
+            term,
+            weight: Weight::Whole,
+            position: Some(position),
+            places: 1,
+            is_needed: true,
+            start: place.start,
+            end: place.end,
+        }
+    }
 }
 
 impl Analyzer {
@@ -109,15 +126,7 @@ impl Analyzer {
         if self.has_parts() || self.folds_accents || self.counts_positions {
             return Words::new(self).each_occurrence(text, purpose, f);
         }
-        let each = |term: &[u8], position| {
-            f(Occurrence {
-                term,
-                weight: Weight::Whole,
-                position: Some(position),
-                places: 1,
-                is_needed: true,
-            })
-        };
+        let each = |term: &[u8], position| f(Occurrence::of_parser(term, position, 0..0));
         each_lexeme(self.config, text, each).map(drop)
     }
 }

@@ -22,6 +22,11 @@ use crate::error::Error;
 pub struct JsonbText(Vec<u8>);
 
 impl JsonbText {
+    /// Returns the value as a text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// # Errors
     /// A number is too large, or the value is nested too deeply.
     pub fn parse(&self) -> serde_json::Result<Value> {

@@ -8,6 +8,7 @@
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
 //! | [`custom_scan`] | plans of the extension's own |
 //! | [`cursor`] | cursors with the snapshot of the client's statement |
+//! | [`dictionaries`], [`headline`] | dictionaries of text search, and where their lexemes are |
 //! | [`executor`] | functions of the executor that run nodes of a plan |
 //! | [`hooks`] | hooks of the server |
 //! | [`json`] | `jsonb` arguments |
@@ -38,11 +39,13 @@ pub mod calls;
 pub mod compat;
 pub mod cursor;
 pub mod custom_scan;
+pub mod dictionaries;
 pub mod disk_space;
 pub mod executor;
 pub mod explain;
 pub mod extension;
 pub mod guc;
+pub mod headline;
 pub mod hooks;
 pub mod install;
 pub mod json;

@@ -18,7 +18,7 @@ use crate::error::Error;
 const PIECE_BYTES: usize = 1 << 20;
 
 /// PostgreSQL counts no further (MAXENTRYPOS).
-const MAX_POSITION: u32 = (1 << 14) - 1;
+pub(super) const MAX_POSITION: u32 = (1 << 14) - 1;
 
 /// `pg_ts_config`, whose header pgrx leaves out.
 const CONFIG_RELATION: pg_sys::Oid = pg_sys::Oid::from_u32(3602);
@@ -239,10 +239,10 @@ fn parse(config: pg_sys::Oid, text: &[u8], memory: &OwnedContext) -> pg_sys::Par
 }
 
 /// While this exists, the client gets no NOTICE.
-struct QuietNotices(c_int);
+pub(super) struct QuietNotices(c_int);
 
 impl QuietNotices {
-    fn begin() -> Self {
+    pub(super) fn begin() -> Self {
         // SAFETY: a setting of the session, which `drop` restores.
         unsafe {
             let before = pg_sys::client_min_messages;

@@ -4,18 +4,24 @@
 //! parser than PostgreSQL's, they are those of the parser.
 #![allow(unsafe_code)] // the text search functions of the server
 
+#[path = "words_parsed.rs"]
+mod parsed;
+
 use std::{
     collections::HashMap,
-    ffi::{CStr, c_char, c_int},
+    ffi::{c_char, c_int},
+    ops::Range,
 };
 
 use pgrx::pg_sys;
 use rag_pages::memory::{OutOfMemory, Reserve, append, push, with_room};
-use rag_words::{Kind, Purpose, Splitter, Token, Weight, fold_accents};
+use rag_words::{Purpose, Splitter, Token, Weight, fold_accents};
 
 use super::{
+    dictionaries::{Stop, ask, raw, token_type},
+    headline,
     memory::{OwnedContext, with_error_reserve},
-    text_search::{each_lexeme, each_piece},
+    text_search::each_piece,
 };
 
 pub use super::analyzer::{Analyzer, Occurrence};
@@ -27,9 +33,6 @@ const MAX_WORD_BYTES: usize = 2047;
 const KNOWN_BYTES: usize = 8 << 20;
 /// What an entry takes besides its word and its lexemes, about.
 const ENTRY_BYTES: usize = 96;
-
-/// `pg_catalog.default`, whose types of words [`token_type`] knows.
-const DEFAULT_PARSER: u32 = 3722;
 
 /// Does what [`Analyzer::each_occurrence`] does, for a configuration that does not change
 /// meanwhile. Dictionaries are asked once for each word.
@@ -48,6 +51,9 @@ pub struct Words {
     found: Vec<FoundWord>,
     /// Number of positions of the pieces before, and of the piece at hand.
     positions: (u32, u32),
+    /// Number of bytes of the pieces before.
+    bytes: usize,
+    tells_places: bool,
     /// Key of a word: its type, and its bytes.
     key: Vec<u8>,
     /// A dictionary wants several words at once.
@@ -70,6 +76,8 @@ struct FoundWord {
     position: u32,
     places: u32,
     is_needed: bool,
+    /// Where it is in the piece, if that is wanted.
+    place: Range<usize>,
 }
 
 /// What is known of a word.
@@ -79,18 +87,6 @@ enum Found {
     Lexemes(Lexemes),
     /// The number of a token that is a term itself.
     Token(usize),
-}
-
-/// Why a piece was not read to its end.
-enum Stop {
-    Phrases,
-    OutOfMemory,
-}
-
-impl From<OutOfMemory> for Stop {
-    fn from(_: OutOfMemory) -> Self {
-        Self::OutOfMemory
-    }
 }
 
 impl Words {
@@ -104,6 +100,8 @@ impl Words {
             known_bytes: 0,
             found: vec![],
             positions: (0, 0),
+            bytes: 0,
+            tells_places: false,
             key: vec![],
             has_phrases: false,
         }
@@ -119,19 +117,47 @@ impl Words {
         purpose: Purpose,
         mut f: impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
-        self.positions = (0, 0);
+        self.each(text, |words, piece, memory| {
+            match words.read(piece, purpose, memory)? {
+                true => words.found(&mut f),
+                false => words.parsed(piece, purpose, &mut f),
+            }
+        })
+    }
+
+    /// Calls `f` with each term of a text that is wanted, and perhaps with others, and tells where
+    /// it is.
+    ///
+    /// # Errors
+    /// Those of `f`, or memory runs out.
+    pub fn each_place(
+        &mut self,
+        text: &[u8],
+        is_wanted: &mut dyn FnMut(&[u8]) -> bool,
+        mut f: impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        self.tells_places = true;
+        let purpose = Purpose::Text;
+        self.each(text, |words, piece, memory| {
+            match words.read(piece, purpose, memory)? {
+                true => words.found(&mut f),
+                false => words.parsed_places(piece, memory, is_wanted, &mut f),
+            }
+        })
+    }
+
+    /// Calls `f` with each piece of a text.
+    fn each(
+        &mut self,
+        text: &[u8],
+        mut f: impl FnMut(&mut Self, &[u8], &OwnedContext) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        (self.positions, self.bytes) = ((0, 0), 0);
         each_piece(text, |piece, memory| {
             self.positions = (self.positions.0 + self.positions.1, 0);
-            if !self.has_phrases {
-                match self.read(piece, purpose, memory) {
-                    Ok(()) => return self.found(&mut f),
-                    Err(Stop::OutOfMemory) => return Err(OutOfMemory),
-                    // Which words a text has must not depend on the texts before it. The words
-                    // of the parser are the same either way.
-                    Err(Stop::Phrases) => self.has_phrases = !self.is_split(),
-                }
-            }
-            self.parsed(piece, purpose, &mut f)
+            f(self, piece, memory)?;
+            self.bytes += piece.len();
+            Ok(())
         })
     }
 
@@ -142,6 +168,8 @@ impl Words {
         self.found.iter().try_for_each(|word| {
             let mut f = |term: &[u8]| {
                 f(Occurrence {
+                    start: self.bytes + word.place.start,
+                    end: self.bytes + word.place.end,
                     term,
                     weight: word.weight,
                     position: Some(self.positions.0 + word.position),
@@ -162,66 +190,66 @@ impl Words {
         })
     }
 
-    /// Calls `f` with the lexemes that PostgreSQL's parser and dictionaries make of a piece, and
-    /// those of the compounds in it.
-    fn parsed(
-        &mut self,
-        piece: &[u8],
-        purpose: Purpose,
-        f: &mut impl FnMut(Occurrence<'_>) -> Result<(), OutOfMemory>,
-    ) -> Result<(), OutOfMemory> {
-        let (config, folds) = (self.analyzer.config, self.analyzer.folds_accents);
-        let before = self.positions.0;
-        let mut lexemes_of = |text: &[u8], weight, is_counted: bool| {
-            each_lexeme(config, text, |lexeme, position| {
-                let folded = match std::str::from_utf8(lexeme) {
-                    Ok(lexeme) if folds => Some(fold_accents(lexeme)),
-                    _ => None,
-                };
-                f(Occurrence {
-                    term: folded.as_deref().map_or(lexeme, str::as_bytes),
-                    weight,
-                    position: is_counted.then_some(before + position),
-                    places: 1,
-                    is_needed: is_counted,
-                })
-            })
-        };
-        self.positions.1 = lexemes_of(piece, Weight::Whole, true)?;
-        if !self.is_split() {
-            return Ok(());
-        }
-        self.split(piece, purpose)?;
-        let compounds = self.splitter.iter().filter(|token| token.is_compound);
-        compounds
-            .filter(|token| !token.is_stem)
-            .try_for_each(|token| {
-                // the parser counts compounds otherwise
-                lexemes_of(token.text.as_bytes(), token.weight, false).map(drop)
-            })
-    }
-
     fn is_split(&self) -> bool {
         self.analyzer.is_split()
     }
 
-    fn split(&mut self, piece: &[u8], purpose: Purpose) -> Result<(), OutOfMemory> {
-        let text = String::from_utf8_lossy(piece);
-        self.splitter.split(&text, self.analyzer.analysis, purpose)
+    fn split(&mut self, text: &str, purpose: Purpose) -> Result<(), OutOfMemory> {
+        let analysis = self.analyzer.analysis;
+        match self.tells_places {
+            true => self.splitter.split_aligned(text, analysis, purpose),
+            false => self.splitter.split(text, analysis, purpose),
+        }
     }
 
-    /// Finds the words of a piece of a text. Allocates in `memory`.
-    fn read(&mut self, piece: &[u8], purpose: Purpose, memory: &OwnedContext) -> Result<(), Stop> {
+    /// Returns where a token is in the text that was split, if that is wanted.
+    fn place(&self, splitter: &Splitter, text: &str, token: &Token<'_>) -> Range<usize> {
+        match self.tells_places {
+            true => splitter.place(text, token),
+            false => 0..0,
+        }
+    }
+
+    /// Finds the words of a piece of a text. Returns false if a dictionary wants several words at
+    /// once. Allocates in `memory`.
+    fn read(
+        &mut self,
+        piece: &[u8],
+        purpose: Purpose,
+        memory: &OwnedContext,
+    ) -> Result<bool, OutOfMemory> {
+        if self.has_phrases {
+            return Ok(false);
+        }
+        match self.read_words(piece, purpose, memory) {
+            Ok(()) => Ok(true),
+            Err(Stop::OutOfMemory) => Err(OutOfMemory),
+            Err(Stop::Phrases) => {
+                // Which words a text has must not depend on the texts before it. The words of the
+                // parser are the same either way.
+                self.has_phrases = !self.is_split();
+                Ok(false)
+            }
+        }
+    }
+
+    fn read_words(
+        &mut self,
+        piece: &[u8],
+        purpose: Purpose,
+        memory: &OwnedContext,
+    ) -> Result<(), Stop> {
         self.found.clear();
         self.lexemes.truncate(self.known_lexemes);
         if !self.is_split() {
             // SAFETY: what `parse` owns is in `self`, which an ERROR leaves whole.
             return unsafe { with_error_reserve(memory, || self.parse(piece)) };
         }
-        self.split(piece, purpose)?;
+        let text = String::from_utf8_lossy(piece);
+        self.split(&text, purpose)?;
         let splitter = std::mem::take(&mut self.splitter);
         // SAFETY: as above.
-        let done = unsafe { with_error_reserve(memory, || self.look_up(&splitter)) };
+        let done = unsafe { with_error_reserve(memory, || self.look_up(&splitter, &text)) };
         self.positions.1 = splitter.positions();
         self.splitter = splitter;
         done
@@ -231,14 +259,25 @@ impl Words {
     ///
     /// # Safety
     /// See [`with_error_reserve`].
-    unsafe fn look_up(&mut self, splitter: &Splitter) -> Result<(), Stop> {
+    unsafe fn look_up(&mut self, splitter: &Splitter, text: &str) -> Result<(), Stop> {
         // SAFETY: the entry of the cache lives as long as the session.
         let config = unsafe { &*raw::lookup_ts_config_cache(self.analyzer.config) };
         for (number, token) in splitter.iter().enumerate() {
-            match token_type(token.kind) {
-                None => self.add(Found::Token(number), token)?,
+            let found = match token_type(token.kind) {
+                None => Some(Found::Token(number)),
                 // SAFETY: the caller's promise.
                 Some(kind) => unsafe { self.look_up_token(config, kind, token)? },
+            };
+            if let Some(found) = found {
+                let word = FoundWord {
+                    found,
+                    weight: token.weight,
+                    position: token.position,
+                    places: token.places,
+                    is_needed: token.is_needed,
+                    place: self.place(splitter, text, &token),
+                };
+                push(&mut self.found, word)?;
             }
         }
         Ok(())
@@ -251,7 +290,7 @@ impl Words {
         config: &pg_sys::TSConfigCacheEntry,
         kind: c_int,
         token: Token<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Found>, Stop> {
         let mut lexemes = Lexemes::default();
         if kind < config.lenmap {
             // SAFETY: the map has `lenmap` entries.
@@ -261,21 +300,8 @@ impl Words {
         }
         let found = &self.lexemes[lexemes.start..lexemes.end];
         let is_same = found.strip_suffix(&[0]) == Some(token.text.as_bytes());
-        if !token.is_stem || !(is_same || found.is_empty()) {
-            self.add(Found::Lexemes(lexemes), token)?;
-        }
-        Ok(())
-    }
-
-    fn add(&mut self, found: Found, token: Token<'_>) -> Result<(), OutOfMemory> {
-        let word = FoundWord {
-            found,
-            weight: token.weight,
-            position: token.position,
-            places: token.places,
-            is_needed: token.is_needed,
-        };
-        push(&mut self.found, word)
+        let is_left_out = token.is_stem && (is_same || found.is_empty());
+        Ok((!is_left_out).then_some(Found::Lexemes(lexemes)))
     }
 
     /// Does what `parsetext` does.
@@ -295,6 +321,7 @@ impl Words {
                 piece.as_ptr().into(),
                 (piece.len() as i32).into(),
             );
+            let mut at = 0;
             loop {
                 let mut word: *const c_char = std::ptr::null();
                 let mut bytes: c_int = 0;
@@ -319,14 +346,15 @@ impl Words {
                     if lexemes.is_unknown {
                         continue;
                     }
-                    let word = FoundWord {
+                    let found = FoundWord {
                         found: Found::Lexemes(lexemes),
                         weight: Weight::Whole,
                         position: self.positions.1,
                         places: 1,
                         is_needed: true,
+                        place: headline::place_in(piece, word, &mut at),
                     };
-                    push(&mut self.found, word)?;
+                    push(&mut self.found, found)?;
                     self.positions.1 += 1;
                 }
             }
@@ -351,7 +379,7 @@ impl Words {
         }
         let start = self.lexemes.len();
         // SAFETY: the caller's promise.
-        let is_unknown = !unsafe { self.ask(word, dictionaries)? };
+        let is_unknown = !unsafe { ask(word, dictionaries, &mut self.lexemes)? };
         if self.analyzer.folds_accents {
             self.fold(start)?;
         }
@@ -389,100 +417,5 @@ impl Words {
         let folded = fold_accents(&lexemes).into_owned();
         self.lexemes.truncate(start);
         append(&mut self.lexemes, folded.as_bytes())
-    }
-
-    /// Appends the lexemes that the dictionaries make of a word. Returns false if none knows it.
-    ///
-    /// # Safety
-    /// See [`with_error_reserve`].
-    unsafe fn ask(
-        &mut self,
-        word: &[u8],
-        dictionaries: &pg_sys::ListDictionary,
-    ) -> Result<bool, Stop> {
-        let mut word = word;
-        // SAFETY: dictionaries read the word, and return lexemes in the current memory context.
-        unsafe {
-            for i in 0..dictionaries.len as usize {
-                let dictionary = raw::lookup_ts_dictionary_cache(*dictionaries.dictIds.add(i));
-                let mut state = pg_sys::DictSubState::default();
-                let answer = raw::FunctionCall4Coll(
-                    &raw mut (*dictionary).lexize,
-                    pg_sys::InvalidOid,
-                    (*dictionary).dictData.into(),
-                    word.as_ptr().into(),
-                    (word.len() as i32).into(),
-                    (&raw mut state).into(),
-                );
-                if state.getnext {
-                    return Err(Stop::Phrases);
-                }
-                let mut lexeme = answer.cast_mut_ptr::<pg_sys::TSLexeme>();
-                if lexeme.is_null() {
-                    continue; // the dictionary does not know the word
-                }
-                if u32::from((*lexeme).flags) & pg_sys::TSL_FILTER != 0 {
-                    word = CStr::from_ptr((*lexeme).lexeme).to_bytes();
-                    continue;
-                }
-                while !(*lexeme).lexeme.is_null() {
-                    let text = CStr::from_ptr((*lexeme).lexeme);
-                    append(&mut self.lexemes, text.to_bytes_with_nul())?;
-                    lexeme = lexeme.add(1);
-                }
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-}
-
-/// Returns the number that PostgreSQL's default parser has for words of a kind, or `None` for those
-/// that no dictionary is asked for.
-fn token_type(kind: Kind) -> Option<c_int> {
-    match kind {
-        Kind::Ascii => Some(1),    // asciiword
-        Kind::Letters => Some(2),  // word
-        Kind::Mixed => Some(3),    // numword
-        Kind::Version => Some(8),  // version
-        Kind::Decimal => Some(20), // float
-        Kind::Integer => Some(22), // uint
-        Kind::Term => None,
-    }
-}
-
-pub fn has_default_parser(config: pg_sys::Oid) -> bool {
-    // SAFETY: the entry of the cache lives as long as the session.
-    let parser = unsafe { (*pg_sys::lookup_ts_config_cache(config)).prsId };
-    parser.to_u32() == DEFAULT_PARSER
-}
-
-/// Functions that are called without pgrx's guard, within [`with_error_reserve`].
-mod raw {
-    use pgrx::pg_sys::{Datum, FmgrInfo, Oid};
-
-    use super::pg_sys;
-
-    unsafe extern "C-unwind" {
-        pub fn lookup_ts_config_cache(config: Oid) -> *mut pg_sys::TSConfigCacheEntry;
-        pub fn lookup_ts_parser_cache(parser: Oid) -> *mut pg_sys::TSParserCacheEntry;
-        pub fn lookup_ts_dictionary_cache(dictionary: Oid) -> *mut pg_sys::TSDictionaryCacheEntry;
-        pub fn FunctionCall1Coll(f: *mut FmgrInfo, collation: Oid, a: Datum) -> Datum;
-        pub fn FunctionCall2Coll(f: *mut FmgrInfo, collation: Oid, a: Datum, b: Datum) -> Datum;
-        pub fn FunctionCall3Coll(
-            f: *mut FmgrInfo,
-            collation: Oid,
-            a: Datum,
-            b: Datum,
-            c: Datum,
-        ) -> Datum;
-        pub fn FunctionCall4Coll(
-            f: *mut FmgrInfo,
-            collation: Oid,
-            a: Datum,
-            b: Datum,
-            c: Datum,
-            d: Datum,
-        ) -> Datum;
     }
 }

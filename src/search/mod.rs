@@ -20,6 +20,7 @@
 //! | [`distinct`] | results with equal texts become one |
 //! | [`several`] | searches of several collections |
 //! | [`hits`], [`citation`] | the rows of the results, and how people cite them |
+//! | [`highlight`] | words of the query in results |
 //! | [`notice`], [`diagnosis`] | what the caller is told besides, and why nothing was found |
 //! | [`trace`], [`explain`] | what a search does, and how that is shown |
 //! | [`rerank`], [`context`] | what follows a search: a reranker, a context for a language model |
@@ -39,6 +40,7 @@ pub mod explain;
 pub mod facets;
 mod file_name;
 mod find;
+pub mod highlight;
 mod hits;
 mod method;
 mod notice;

@@ -11,6 +11,7 @@
 
 pub mod dify;
 mod found;
+mod highlight;
 mod knowledge;
 mod request;
 mod retrieve;
@@ -18,6 +19,7 @@ mod settings;
 
 pub use dify::{DifyError, DifyRequest};
 pub use found::FoundChunk;
+pub use highlight::HighlightSettings;
 pub use knowledge::{DEFAULT_COLLECTION, KnowledgeRequest};
 pub use request::unreadable;
 pub use retrieve::{KnowledgeBases, RetrieveRequest, RetrieverRef, SearchHints};

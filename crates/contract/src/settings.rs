@@ -9,7 +9,7 @@ use rag_definition::{
 use serde_json::{Value, json};
 
 use crate::{
-    FoundChunk,
+    FoundChunk, HighlightSettings,
     request::{Result, parse},
 };
 
@@ -39,6 +39,8 @@ pub struct RetrievalSettings {
     pub min_similarity: Option<f64>,
     /// The model that sorts what is found.
     pub rerank: Option<String>,
+    /// How words of the query are marked in the results.
+    pub highlight: HighlightSettings,
 }
 
 impl RetrievalSettings {
@@ -66,7 +68,7 @@ impl RetrievalSettings {
     /// # Errors
     /// A field is unknown, of another type, or out of range.
     pub fn parse(settings: &Value) -> Result<Self> {
-        const FIELDS: [&str; 13] = [
+        const FIELDS: [&str; 14] = [
             "mode",
             "top_k",
             "offset",
@@ -80,10 +82,13 @@ impl RetrievalSettings {
             "distinct_text",
             "distinct_similarity",
             "rerank",
+            "highlight",
         ];
         parse(settings, &FIELDS, |fields| {
             let fusion = fields.word("fusion", &Fusion::ALL.map(Fusion::name), "a fusion");
+            let highlight = fields.object_or_empty("highlight", &HighlightSettings::FIELDS);
             Some(Self {
+                highlight: HighlightSettings::read(&highlight),
                 mode: mode(fields, "mode"),
                 offset: up_to(fields, "offset", MAX_TOP_K),
                 weights: weights(fields),

@@ -46,13 +46,13 @@ pub fn read(analyzer: Analyzer, text: &[u8], used: Option<&[pg_sys::Oid]>) -> Re
 }
 
 /// Reads a query with clauses.
-struct Reader<'a> {
+pub struct Reader<'a> {
     analyzer: Analyzer,
     used: Option<&'a [pg_sys::Oid]>,
     /// The configuration of the query's own language, of those in use.
-    own: pg_sys::Oid,
+    pub own: pg_sys::Oid,
     /// The analyzers of all configurations in use.
-    analyzers: Vec<Analyzer>,
+    pub analyzers: Vec<Analyzer>,
     query: Query,
 }
 
@@ -65,7 +65,7 @@ pub struct NeededWord {
 }
 
 impl<'a> Reader<'a> {
-    fn new(
+    pub fn new(
         analyzer: Analyzer,
         parsed: &ParsedQuery<'_>,
         used: Option<&'a [pg_sys::Oid]>,
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the pattern of each node, or `None` for one that is searched for as words.
-    fn patterns<'n>(
+    pub fn patterns<'n>(
         &self,
         nodes: impl Iterator<Item = &'n Node<'n>>,
     ) -> Result<Vec<Option<Pattern>>, Error> {
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         Ok(terms.query())
     }
 
-    fn add(&self, terms: &mut Counted, text: &str) -> Result<(), Error> {
+    pub fn add(&self, terms: &mut Counted, text: &str) -> Result<(), Error> {
         let added = match self.used {
             Some(used) => {
                 languages::add_query_terms(terms, self.analyzer, text.as_bytes(), used, self.own)?

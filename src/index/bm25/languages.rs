@@ -55,6 +55,11 @@ fn split_mark(text: &[u8]) -> (&'static str, &[u8]) {
     language.unwrap_or((SIMPLE, text))
 }
 
+/// Returns true if a text begins with a mark.
+pub fn has_mark(text: &str) -> bool {
+    split_mark(text.as_bytes()).1.len() < text.len()
+}
+
 /// Returns the OID of a configuration in `pg_catalog`, or that of `simple` if this version of
 /// PostgreSQL lacks it; and its name.
 fn config_of(name: &'static str) -> Result<(&'static str, pg_sys::Oid), Error> {
@@ -82,6 +87,24 @@ pub fn analyzer_of(analyzer: Analyzer, text: &[u8]) -> Result<(Analyzer, &[u8]),
     let (name, text) = split_mark(text);
     let (_, config) = config_of(name)?;
     Ok((analyzer.with_config(config), text))
+}
+
+/// Returns what makes words of a text in a language, if each text has a configuration of its own.
+///
+/// # Errors
+/// The configuration `simple` was dropped.
+pub fn in_language(analyzer: Analyzer, language: &str) -> Result<Analyzer, Error> {
+    let (_, config) = config_of(config_name(language))?;
+    Ok(analyzer.with_config(config))
+}
+
+/// Returns all configurations that texts may have.
+///
+/// # Errors
+/// The configuration `simple` was dropped.
+pub fn all() -> Result<Vec<pg_sys::Oid>, Error> {
+    let markers = markers()?;
+    used(&markers, &vec![1; markers.len()])
 }
 
 /// Returns the configuration of the language that a query is in.

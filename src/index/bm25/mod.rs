@@ -21,6 +21,7 @@
 //! | [`filtered`] | a plan that restricts a scan to the rows that another index has for a filter |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
+//! | [`highlight`] | the words of a query in texts |
 //! | [`info`], [`search`] | the functions that users call for an index |
 
 mod asked;
@@ -34,6 +35,7 @@ mod config;
 mod cost;
 pub mod descending;
 pub mod filtered;
+pub mod highlight;
 pub mod info;
 mod insert;
 pub mod languages;

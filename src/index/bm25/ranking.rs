@@ -62,7 +62,7 @@ pub struct Ranking {
     /// The statistics are not those of the index, because the role must not see all of its rows.
     pub is_neutral: bool,
     /// The configurations of the texts, if each has its own.
-    used: Option<Vec<pg_sys::Oid>>,
+    pub used: Option<Vec<pg_sys::Oid>>,
     scorer: Scorer,
 }
 
@@ -352,8 +352,7 @@ fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     let options = Bm25Options::of(root)?;
     let analyzer = options.rules.analyzer()?;
     let used = if languages::is_auto(analyzer) {
-        let markers = languages::markers()?;
-        Some(languages::used(&markers, &vec![1; markers.len()])?)
+        Some(languages::all()?)
     } else {
         None
     };
@@ -363,7 +362,7 @@ fn neutral(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
     } else {
         ScoreRules::of(&*cache::open(root)?)?
     };
-    Ok(Ranking::neutral(rules, analyzer, query))
+    Ok(Ranking::neutral(rules, analyzer, query).with_used(used.as_deref()))
 }
 
 /// Returns the ranking of a query over texts, by the rules of an index that cannot be read. `each`

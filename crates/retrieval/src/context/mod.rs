@@ -10,11 +10,11 @@
 //! it is a hash of everything that is quoted, and occurs in none of it.
 
 mod join;
+mod line;
 mod pack;
 mod quote;
-mod snippet;
 
 pub use join::{GAP, JoinedText};
 pub use pack::{FoundChunks, Packing, pack};
 pub use quote::{QuotedChunk, QuotedDocument, QuotedPiece, plain, render, render_pieces};
-pub use snippet::{fitted, fitted_end, snippet};
+pub use line::{columns, columns_of, fitted, fitted_end, one_line};
