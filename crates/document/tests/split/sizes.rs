@@ -285,7 +285,8 @@ fn two_megabytes_of_anything_are_split_in_about_linear_time() {
             tokens.calls.get(),
             tokens.bytes.get()
         );
-        assert!(elapsed.as_secs() < 5, "{name} took {elapsed:?}");
+        // with the square of the length it would take hours
+        assert!(elapsed.as_secs() < 60, "{name} took {elapsed:?}");
         assert!(
             tokens.bytes.get() < 3 * text.len(),
             "{name}: counted {} bytes",

@@ -73,6 +73,9 @@ mod tests {
     #[test]
     fn a_line_has_single_blanks() {
         assert_eq!(fitted("  short \n text ", 20), "short text");
-        assert_eq!(fitted("The canteen opens at noon.", 20), "The canteen opens a…");
+        assert_eq!(
+            fitted("The canteen opens at noon.", 20),
+            "The canteen opens a…"
+        );
     }
 }

@@ -15,6 +15,6 @@ mod pack;
 mod quote;
 
 pub use join::{GAP, JoinedText};
+pub use line::{columns, columns_of, fitted, fitted_end, one_line};
 pub use pack::{FoundChunks, Packing, pack};
 pub use quote::{QuotedChunk, QuotedDocument, QuotedPiece, plain, render, render_pieces};
-pub use line::{columns, columns_of, fitted, fitted_end, one_line};
