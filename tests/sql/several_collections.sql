@@ -19,8 +19,8 @@ FROM rag_search('loud pump', ARRAY['one', 'two', 'empty'], 3);
 SELECT rank, collection, uri, vector_rank, keyword_rank
 FROM rag_search('E-117 pump', collection => ARRAY['two', 'one', 'two'], top_k => 3);
 
--- Scores and ranks are those of one collection. Where scores are equal, ids decide on the order, and
--- these are others.
+-- Scores and ranks are those of one collection. Where scores are equal, ids decide on the order,
+-- and these are others.
 CREATE FUNCTION differences(q text, k int, m text, s jsonb, f jsonb DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
     WITH several AS (
@@ -54,8 +54,8 @@ FROM unnest(ARRAY['loud pump', 'E-117']) q;
 
 -- Every row has the documents of its own collection around it, and a document its number of chunks.
 SELECT rag_create_collection('long', chunk_size => 60, chunk_overlap => 0);
-SELECT success FROM rag_add_document('The lid opens. The pump stops here and the filter is removed. '
-    || 'The pump starts again when the lid is closed and locked. Nothing else is done here.', 'l',
+SELECT success FROM rag_add_document('The lid opens. The pump stops here and the filter is '
+    || 'removed. The pump starts again when the lid is closed and locked. Nothing else is done here.', 'l',
     collection => 'long');
 SELECT rank, collection, uri, content FROM rag_search('the pump starts again', ARRAY['long', 'two'],
     3, settings => '{"neighbours": 1, "per_document": 1}');

@@ -10,7 +10,7 @@
 //! | [`collected`] | what a transaction has inserted, and writes later |
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
 //! | [`asked`] | from what somebody typed to a query |
-//! | [`query`], [`ranking`], [`partitions`] | the type of queries, and their statistics |
+//! | [`query`], [`ranking`], [`remembered`], [`partitions`] | the type of queries, and their statistics |
 //! | [`spelling`] | words of a query that no row has |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
@@ -47,6 +47,7 @@ pub mod partitions;
 mod predicate;
 mod query;
 pub mod ranking;
+mod remembered;
 mod rules;
 mod scan;
 pub mod search;

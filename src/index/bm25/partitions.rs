@@ -10,9 +10,9 @@ use super::{
     asked, cache, languages,
     options::Bm25Options,
     ranking::{
-        Purpose, Ranking, ScoreRules, of_index, open_index, read_statistics, remember_for,
-        require_privilege,
+        Purpose, Ranking, ScoreRules, of_index, open_index, read_statistics, require_privilege,
     },
+    remembered::remember_for,
 };
 use crate::{
     error::Error,

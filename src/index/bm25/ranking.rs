@@ -10,7 +10,7 @@
 //! with statistics that are the same for all words ([`NEUTRAL_LENGTH`]). Searches of collections
 //! use the statistics of all rows, because they do not return such scores.
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::{Condition, NumberedPhrase, Parameters, Query, QueryRef, Scorer, Statistics, Terms};
@@ -19,6 +19,7 @@ use super::{
     Bm25, asked, cache, index_error, languages,
     options::Bm25Options,
     partitions,
+    remembered::{remember, remembered},
     rules::TextRules,
     tokens::{self, ManyTexts},
 };
@@ -29,12 +30,7 @@ use crate::{
         AccessMethod,
         relation::{Index, LockedIndex, relation_name, table_of},
     },
-    pg::{
-        extension, lookup, roles,
-        transaction::{StatementStamp, statement_stamp},
-        wait::check_for_interrupts,
-        words::Analyzer,
-    },
+    pg::{extension, lookup, roles, wait::check_for_interrupts, words::Analyzer},
 };
 
 /// Average number of words of a row where the statistics must not tell of hidden rows.
@@ -48,10 +44,6 @@ pub enum Purpose {
     /// A search that does not return scores, or whose caller may see all rows.
     Search,
 }
-
-/// Maximum number of rankings that a statement remembers: more than the collections that a search
-/// may name.
-const MAX_RANKINGS: usize = 256;
 
 /// A query with the statistics of its index.
 pub struct Ranking {
@@ -234,87 +226,6 @@ fn has_phrase(numbered: &NumberedPhrase, document: &Terms) -> bool {
     found.unwrap_or_else(|_| {
         Error::out_of_memory("Memory ran out while a phrase was being looked for.").raise()
     })
-}
-
-/// A query of the current statement.
-#[derive(PartialEq, Eq)]
-struct RankingKey {
-    /// Another role may lack the privilege.
-    role: pg_sys::Oid,
-    purpose: Purpose,
-    index: pg_sys::Oid,
-    text: Vec<u8>,
-}
-
-/// The rankings of a statement.
-struct StatementRankings {
-    stamp: Option<StatementStamp>,
-    /// The latest is the last.
-    rankings: Vec<(RankingKey, Rc<Ranking>)>,
-}
-
-thread_local! {
-    static STATEMENT: RefCell<StatementRankings> = const {
-        RefCell::new(StatementRankings {
-            stamp: None,
-            rankings: vec![],
-        })
-    };
-}
-
-/// Returns the ranking that the current statement has of a query.
-pub fn remembered(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Option<Rc<Ranking>> {
-    let (now, role) = (statement_stamp(), roles::current());
-    STATEMENT.with_borrow_mut(|StatementRankings { stamp, rankings }| {
-        if now.is_none() || *stamp != now {
-            *stamp = now;
-            rankings.clear();
-        }
-        let is_asked = |(key, _): &&(RankingKey, _)| {
-            key.index == index && key.text == text && key.role == role && key.purpose == purpose
-        };
-        rankings
-            .iter()
-            .rev()
-            .find(is_asked)
-            .map(|(_, known)| Rc::clone(known))
-    })
-}
-
-/// Keeps a ranking for the current statement. [`remembered`] was asked for it before.
-pub fn remember(
-    purpose: Purpose,
-    index: pg_sys::Oid,
-    text: &[u8],
-    ranking: Ranking,
-) -> Rc<Ranking> {
-    let ranking = Rc::new(ranking);
-    keep(purpose, index, text, &ranking);
-    ranking
-}
-
-/// Keeps the ranking of several indexes for the current statement.
-pub fn remember_for(purpose: Purpose, indexes: &[pg_sys::Oid], text: &[u8], ranking: Rc<Ranking>) {
-    for index in indexes {
-        // what is known of an earlier statement is forgotten, and of this one is replaced
-        remembered(purpose, *index, text);
-        keep(purpose, *index, text, &ranking);
-    }
-}
-
-fn keep(purpose: Purpose, index: pg_sys::Oid, text: &[u8], ranking: &Rc<Ranking>) {
-    STATEMENT.with_borrow_mut(|StatementRankings { rankings, .. }| {
-        if rankings.len() == MAX_RANKINGS {
-            rankings.remove(0);
-        }
-        let key = RankingKey {
-            role: roles::current(),
-            purpose,
-            index,
-            text: text.to_vec(),
-        };
-        rankings.push((key, Rc::clone(ranking)));
-    });
 }
 
 /// Returns the ranking of a query by an index, which may be partitioned.

@@ -23,9 +23,8 @@ use super::{
     languages::is_auto,
     opclass::Strategy,
     query::Bm25Query,
-    ranking::{
-        Purpose, Ranking, ScoreRules, hides_rows, ranking, remember, remembered, require_privilege,
-    },
+    ranking::{Purpose, Ranking, ScoreRules, hides_rows, ranking, require_privilege},
+    remembered::{remember, remembered},
 };
 use crate::{
     error::Error,

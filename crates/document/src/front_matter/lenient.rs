@@ -49,8 +49,8 @@ pub fn looks_like_yaml(block: &str) -> bool {
     first.is_some_and(|line| key(line).is_some())
 }
 
-/// Returns the key and the value of a line that has both. A value that begins a longer text, a list,
-/// a mapping or an alias is not meant as it is written.
+/// Returns the key and the value of a line that has both. A value that begins a longer text, a
+/// list, a mapping or an alias is not meant as it is written.
 fn entry(line: &str) -> Option<(&str, &str)> {
     let key = key(line)?;
     let value = line[key.len() + 1..].trim();

@@ -100,7 +100,7 @@ pub fn restore(markdown: &str) -> String {
 /// A line with hidden signs.
 struct Line {
     signs: Vec<char>,
-    /// Whether each sign is one of prose that was hidden.
+    /// True if the sign is one of prose that was hidden.
     is_prose: Vec<bool>,
     /// Index of the first sign that is neither white space nor markup of lists and quotes.
     begin: usize,

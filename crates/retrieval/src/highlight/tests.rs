@@ -39,8 +39,8 @@ fn shown(text: &str, wanted: &[&str], limit: usize) -> String {
         .replace("</mark>", "]")
 }
 
-const TEXT: &str = "# Keys\n\nThe canteen opens at noon. Tokens are signed with a key that is replaced \
-    every 90 days, whatever happens. The key is rotated by the security team, e.g. on Monday.";
+const TEXT: &str = "# Keys\n\nThe canteen opens at noon. Tokens are signed with a key that is \
+    replaced every 90 days, whatever happens. The key is rotated by the security team, e.g. on Monday.";
 
 #[test]
 fn a_fragment_has_most_words_and_begins_with_a_sentence() {

@@ -1,5 +1,5 @@
-//! Makes what was typed into the fields of a form, and notes that are shown on a page, a part of its
-//! text.
+//! Makes what was typed into the fields of a form, and notes that are shown on a page, a part of
+//! its text.
 //!
 //! A page is flattened: PDFium draws fields and notes onto it as a viewer shows them, in their
 //! places. A field without a drawing, which a viewer would make, gives its value.
