@@ -69,8 +69,8 @@ fi
 # other statements or, as rag_rebuild_collection() does, commit. They qualify all names.
 source_phase='is_being_dropped boolean,active_phase text,active_trigger text'
 source_phase="$source_phase,suspended boolean,will_retry boolean,last_phase text"
-search='query text,collection text,top_k integer,mode text,filter jsonb,rerank text'
-search="$search,settings jsonb,query_embedding rag_types.vector"
+search='top_k integer,mode text,filter jsonb,rerank text,settings jsonb'
+search="$search,query_embedding rag_types.vector"
 sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
 found=$("$build/pgspot/bin/pgspot" \
     --proc-without-search-path 'rag_internal.has_condition(conditions jsonb,type text)' \
@@ -78,7 +78,8 @@ found=$("$build/pgspot/bin/pgspot" \
     --proc-without-search-path "rag_internal.source_phase($source_phase)" \
     --proc-without-search-path 'rag_internal.source_hash(source text)' \
     --proc-without-search-path 'extschema.rag_rebuild_collection(name text)' \
-    --proc-without-search-path "extschema.rag_search($search)" \
+    --proc-without-search-path "extschema.rag_search(query text,collection text,$search)" \
+    --proc-without-search-path "extschema.rag_search(query text,collection text[],$search)" \
     "$build/pgspot/checked.sql") || true
 case $found in
     *"Errors: 0 Warnings: 0"*) ;;

@@ -55,7 +55,8 @@ FROM unnest(ARRAY['loud pump', 'E-117']) q;
 -- Every row has the documents of its own collection around it, and a document its number of chunks.
 SELECT rag_create_collection('long', chunk_size => 60, chunk_overlap => 0);
 SELECT success FROM rag_add_document('The lid opens. The pump stops here and the filter is '
-    || 'removed. The pump starts again when the lid is closed and locked. Nothing else is done here.', 'l',
+    || 'removed. The pump starts again when the lid is closed and locked. Nothing else is done.',
+    'l',
     collection => 'long');
 SELECT rank, collection, uri, content FROM rag_search('the pump starts again', ARRAY['long', 'two'],
     3, settings => '{"neighbours": 1, "per_document": 1}');

@@ -40,7 +40,8 @@ fn shown(text: &str, wanted: &[&str], limit: usize) -> String {
 }
 
 const TEXT: &str = "# Keys\n\nThe canteen opens at noon. Tokens are signed with a key that is \
-    replaced every 90 days, whatever happens. The key is rotated by the security team, e.g. on Monday.";
+    replaced every 90 days, whatever happens. The key is rotated by the security team, e.g. on \
+    Monday.";
 
 #[test]
 fn a_fragment_has_most_words_and_begins_with_a_sentence() {
