@@ -12,7 +12,10 @@ SELECT rag_grant_collection('red', 'regress_rename', 'read');
 SELECT rag_create_source('docs', 'folder', :'spec', collection => 'red', schedule => '@daily');
 SELECT rag_create_source('notes', 'table', '{"relation": "notes", "idColumns": "id",
     "contentColumns": "body", "sync": "trigger"}', collection => 'red');
+-- without notices of progress, which a slow machine shows
+SET client_min_messages = warning;
 SELECT rag_sync('docs') > 0 AS docs, rag_sync('notes') > 0 AS notes;
+RESET client_min_messages;
 SELECT success FROM rag_add_document('Added by hand.', 'hand', collection => 'red');
 SELECT knowledge_id FROM rag_create_knowledge(1, 'Labels', :'files' || '/labels', 'folder',
     collection => 'red');
