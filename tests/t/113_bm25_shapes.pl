@@ -53,8 +53,8 @@ sql("CREATE TEXT SEARCH DICTIONARY phrases (TEMPLATE = thesaurus, DictFile = the
 	CREATE TEXT SEARCH DICTIONARY compounds (TEMPLATE = ispell, DictFile = ispell_sample,
 		AffFile = ispell_sample);
 	CREATE TEXT SEARCH DICTIONARY synonyms (TEMPLATE = synonym, Synonyms = synonym_sample);
-	INSERT INTO search VALUES (20, 'supernovae stars'), (21, 'booking tickets'), (22, 'sn'),
-		(23, 'footballklubber'), (24, 'klubber'), (25, 'booked'), (26, 'postgres'), (27, 'Hotel');
+	INSERT INTO search VALUES (30, 'supernovae stars'), (31, 'booking tickets'), (32, 'sn'),
+		(33, 'footballklubber'), (34, 'klubber'), (35, 'booked'), (36, 'postgres'), (37, 'Hotel');
 	CREATE TABLE phrase (id int PRIMARY KEY, body text);
 	INSERT INTO phrase SELECT i, sentence(5) || CASE i % 6 WHEN 0 THEN ' Supernovae stars shine'
 		WHEN 1 THEN ' booking of tickets' WHEN 2 THEN ' Footballklubber booking sky'

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_data_of_pictures_are_removed_and_lines_kept() {
         let data = "iVBORw0KGgo/AAAANSUhEUg+".repeat(10);
-        let lines = vec![data.as_str(); 3].join("\n  ");
+        let lines = [data.as_str(); 3].join("\n  ");
         for (text, expected) in [
             (
                 format!("a ![x](data:image/png;base64,{data}) b"),

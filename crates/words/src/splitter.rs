@@ -37,7 +37,7 @@ impl Splitter {
         analysis: Analysis,
         purpose: Purpose,
     ) -> Result<(), OutOfMemory> {
-        self.split_normalized(&*normalized(text)?, analysis, purpose)
+        self.split_normalized(&normalized(text)?, analysis, purpose)
     }
 
     /// Does what [`split`](Self::split) does. [`place`](Self::place) then tells where tokens are.

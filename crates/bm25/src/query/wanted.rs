@@ -207,10 +207,8 @@ impl<'w> Finder<'w> {
                 push(&mut self.found, word(*number))?;
             }
         }
-        let phrases = self.phrases.iter_mut();
-        phrases
-            .map(|phrase| phrase.add(term))
-            .collect::<Result<(), _>>()
+        let mut phrases = self.phrases.iter_mut();
+        phrases.try_for_each(|phrase| phrase.add(term))
     }
 
     fn finish(self, check: &dyn Fn()) -> Result<Vec<FoundWord>, IndexError> {

@@ -149,12 +149,7 @@ fn is_link_to_place(node: &Rc<Node>) -> bool {
 fn has_link_to_place(root: &Rc<Node>) -> bool {
     let children = root.children.borrow();
     children.iter().any(|child| {
-        is_link_to_place(child)
-            || child
-                .children
-                .borrow()
-                .iter()
-                .any(|grandchild| is_link_to_place(grandchild))
+        is_link_to_place(child) || child.children.borrow().iter().any(is_link_to_place)
     })
 }
 
