@@ -223,7 +223,7 @@ fn an_invalid_job_and_a_failed_job_have_different_exit_codes() {
 fn bomb() -> Vec<u8> {
     // A flushed piece of a deflate stream is independent: repeated, it unpacks to as many times the
     // zeros.
-    let mut packer = flate2::Compress::new(flate2::Compression::fast(), false);
+    let mut packer = flate2::Compress::new(flate2::Compression::best(), false);
     let mut piece = Vec::with_capacity(1 << 16);
     packer
         .compress_vec(&vec![0; 1 << 20], &mut piece, flate2::FlushCompress::Full)
