@@ -67,8 +67,11 @@ cmp_ok(with_more_and_more($node, "SELECT * FROM rag_check_index('t_v')", 50_000,
 	'>=', 0, 'rag_check_index without enough memory');
 $node->safe_psql('postgres',
 	"UPDATE t SET v = '[0.1,0.2,0.3]' WHERE id % 3 = 0; DELETE FROM t WHERE id % 4 = 0");
-cmp_ok(with_more_and_more($node, 'VACUUM (PARALLEL 0) t', 200_000, 'a vacuum'),
-	'>=', 0, 'vacuum without enough memory');
+# What a vacuum that fails leaves is freed by the next one, so the last one must not fail. It needs
+# 8 to 10 MB.
+cmp_ok(
+	with_more_and_more($node, 'VACUUM (PARALLEL 0) t', 200_000, 'a vacuum', tries => 100),
+	'<', 100, 'vacuum without enough memory');
 same_cluster($witness, 'scans and vacuums without enough memory');
 is($node->safe_psql('postgres', "SELECT * FROM rag_check_index('t_v')"),
 	'', 'the index is correct after scans and vacuums without enough memory');
