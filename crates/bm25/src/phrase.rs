@@ -54,29 +54,33 @@ impl WordPositions<'_> {
         let position = u32::try_from(moved + self.offset);
         position.is_ok_and(|position| self.positions.binary_search(&position).is_ok())
     }
-
-    /// Returns the number of the first position that is moved by so far at least.
-    fn first_from(&self, moved: i64) -> usize {
-        let is_before = |position: &u32| i64::from(*position) - self.offset < moved;
-        self.positions.partition_point(is_before)
-    }
 }
 
-/// Returns true if a document has a word of each place, all moved by the same number of positions.
-fn has_exactly(places: &[(u32, &[WordPositions<'_>])], check: impl Fn()) -> bool {
+/// The offset of a place in the phrase, and the words that may be there.
+type PlaceWords<'p, 'a> = (u32, &'p [WordPositions<'a>]);
+
+/// Calls `f` with each number of positions by which a word of each place is moved. A number may come
+/// several times.
+fn each_exact(
+    places: &[PlaceWords<'_, '_>],
+    check: impl Fn(),
+    f: impl FnMut(i64) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let positions = |words: &[WordPositions<'_>]| -> usize {
         words.iter().map(|word| word.positions.len()).sum()
     };
     let rarest = places.iter().min_by_key(|(_, words)| positions(words));
     let words = rarest.into_iter().flat_map(|(_, words)| words.iter());
     let moved = words.flat_map(|word| (0..).map_while(|number| word.moved(number)));
-    moved.enumerate().any(|(tried, moved)| {
+    let checked = moved.enumerate().map(|(tried, moved)| {
         if tried.is_multiple_of(CHECKED) {
             check();
         }
-        let mut places = places.iter();
-        places.all(|(_, words)| words.iter().any(|word| word.has(moved)))
-    })
+        moved
+    });
+    let has = |(_, words): &PlaceWords<'_, '_>, moved| words.iter().any(|word| word.has(moved));
+    let mut found = checked.filter(|moved| places.iter().all(|place| has(place, *moved)));
+    found.try_for_each(f)
 }
 
 /// Looks for words that are moved by nearly the same.
@@ -108,6 +112,9 @@ impl<'a> Sloppy<'a> {
     /// Tries the words of each place as the one that is moved least. Calls `f` where the others are
     /// near enough, with the first of each place and how far words may be moved.
     fn each(&mut self, check: impl Fn(), mut f: impl FnMut(&[usize], i64) -> ControlFlow<()>) {
+        if self.places.is_empty() {
+            return;
+        }
         for tried in 0_usize.. {
             if tried.is_multiple_of(CHECKED) {
                 check();
@@ -347,40 +354,56 @@ impl Phrase {
                 return Ok(false);
             }
         }
+        let positions = |term: usize| {
+            let (start, end) = of_terms[term].unwrap_or_default();
+            &all[start..end]
+        };
+        self.with_places(positions, |places| has_places(places, self.slop, check))
+            .map_err(IndexError::of_memory)
+    }
+
+    /// Calls `f` with the words of all places. `positions` returns those of a term, by its number.
+    fn with_places<'a, R>(
+        &self,
+        positions: impl Fn(usize) -> &'a [u32],
+        f: impl FnOnce(&[PlaceWords<'_, 'a>]) -> Result<R, OutOfMemory>,
+    ) -> Result<R, OutOfMemory> {
         let (mut words, mut ends) = (vec![], vec![]);
         for place in &self.places {
             for alternative in &place.alternatives {
-                let (start, end) = of_terms[alternative.term].unwrap_or_default();
                 let word = WordPositions {
                     offset: i64::from(place.offset) - i64::from(alternative.shift),
-                    positions: Cow::Borrowed(&all[start..end]),
+                    positions: Cow::Borrowed(positions(alternative.term)),
                 };
-                push(&mut words, word).map_err(IndexError::of_memory)?;
+                push(&mut words, word)?;
             }
-            push(&mut ends, words.len()).map_err(IndexError::of_memory)?;
+            push(&mut ends, words.len())?;
         }
         let mut start = 0;
         let places = self.places.iter().zip(ends).map(|(place, end)| {
             let from = std::mem::replace(&mut start, end);
             (place.offset, &words[from..end])
         });
-        let places = memory::collect(places).map_err(IndexError::of_memory)?;
-        has_places(&places, self.slop, check).map_err(IndexError::of_memory)
+        f(&memory::collect(places)?)
     }
 }
 
 /// Returns true if a document has words of places, which have these offsets.
 fn has_places(
-    places: &[(u32, &[WordPositions<'_>])],
+    places: &[PlaceWords<'_, '_>],
     slop: u32,
     check: impl Fn(),
 ) -> Result<bool, OutOfMemory> {
     if slop == 0 || places.len() > MAX_NEAR {
-        return Ok(has_exactly(places, check));
+        return Ok(each_exact(places, check, |_| ControlFlow::Break(())).is_break());
     }
+    Ok(Sloppy::new(&merged_places(places)?, slop).any(check))
+}
+
+/// Returns the words of each place as one word.
+fn merged_places<'a>(places: &[PlaceWords<'_, 'a>]) -> Result<Vec<WordPositions<'a>>, OutOfMemory> {
     let merged = places.iter().map(|(offset, words)| merged(words, *offset));
-    let merged = merged.collect::<Result<Vec<_>, _>>()?;
-    Ok(!merged.is_empty() && Sloppy::new(&merged, slop).any(check))
+    merged.collect()
 }
 
 /// Returns the words of a place as one word, which is at the offset of the place.

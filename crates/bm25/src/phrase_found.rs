@@ -1,13 +1,13 @@
 //! Where in a document a phrase is.
 
-use std::{borrow::Cow, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use rag_pages::{
     IndexError,
     memory::{self, OutOfMemory},
 };
 
-use super::{Alternative, CHECKED, MAX_NEAR, Phrase, Sloppy, WordPositions, merged};
+use super::{Alternative, MAX_NEAR, Phrase, PlaceWords, Sloppy, each_exact, merged_places};
 use crate::terms::Terms;
 
 impl Phrase {
@@ -29,16 +29,7 @@ impl Phrase {
             .iter()
             .map(|positions| memory::filled(positions.len(), false));
         let mut found = found.collect::<Result<Vec<_>, _>>()?;
-        let places = self.places.iter().map(|place| {
-            let words = place.alternatives.iter().map(|alternative| WordPositions {
-                offset: i64::from(place.offset) - i64::from(alternative.shift),
-                positions: Cow::Borrowed(of_terms[alternative.term]),
-            });
-            merged(&memory::collect(words)?, place.offset)
-        });
-        let places = places.collect::<Result<Vec<_>, _>>()?;
-        each_found(&places, self.slop, check, |place, number| {
-            let position = places[place].positions[number];
+        let mut mark = |place: usize, position: u32| {
             for Alternative { term, shift } in &self.places[place].alternatives {
                 let own = position.checked_sub(*shift);
                 let own = own.and_then(|own| of_terms[*term].binary_search(&own).ok());
@@ -46,46 +37,47 @@ impl Phrase {
                     found[*term][own] = true;
                 }
             }
-        });
+        };
+        self.with_places(
+            |term| of_terms[term],
+            |places| each_found(places, self.slop, check, &mut mark),
+        )?;
         Ok(found)
     }
 }
 
-/// Calls `f` with each place, by its number, and the number of each of its positions at which a
-/// document has the phrase. A pair may come more than once.
+/// Calls `f` with each place, by its number, and each of its positions at which a document has the
+/// phrase. A pair may come more than once.
 pub(super) fn each_found(
-    places: &[WordPositions<'_>],
+    places: &[PlaceWords<'_, '_>],
     slop: u32,
     check: impl Fn(),
-    mut f: impl FnMut(usize, usize),
-) {
-    let Some(rarest) = places.iter().min_by_key(|place| place.positions.len()) else {
-        return;
-    };
-    if slop > 0 && places.len() <= MAX_NEAR {
-        let mut next = vec![0; places.len()];
-        Sloppy::new(places, slop).each(check, |first, most| {
-            for (number, place) in places.iter().enumerate() {
-                let from = &mut next[number];
-                *from = first[number].max(*from);
-                while place.moved(*from).is_some_and(|moved| moved <= most) {
-                    f(number, *from);
-                    *from += 1;
+    mut f: impl FnMut(usize, u32),
+) -> Result<(), OutOfMemory> {
+    if slop == 0 || places.len() > MAX_NEAR {
+        let all = each_exact(places, check, |moved| {
+            for (number, (offset, _)) in places.iter().enumerate() {
+                if let Ok(position) = u32::try_from(moved + i64::from(*offset)) {
+                    f(number, position);
                 }
             }
             ControlFlow::Continue(())
         });
-        return;
+        debug_assert!(all.is_continue());
+        return Ok(());
     }
-    let moved = (0..).map_while(|number| rarest.moved(number));
-    for (tried, moved) in moved.enumerate() {
-        if tried.is_multiple_of(CHECKED) {
-            check();
-        }
-        if places.iter().all(|place| place.has(moved)) {
-            for (number, place) in places.iter().enumerate() {
-                f(number, place.first_from(moved));
+    let merged = merged_places(places)?;
+    let mut next = vec![0; merged.len()];
+    Sloppy::new(&merged, slop).each(check, |first, most| {
+        for (number, place) in merged.iter().enumerate() {
+            let from = &mut next[number];
+            *from = first[number].max(*from);
+            while place.moved(*from).is_some_and(|moved| moved <= most) {
+                f(number, place.positions[*from]);
+                *from += 1;
             }
         }
-    }
+        ControlFlow::Continue(())
+    });
+    Ok(())
 }

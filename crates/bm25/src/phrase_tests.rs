@@ -11,14 +11,27 @@ fn matches(places: &[(u32, &[u32])], slop: u32) -> bool {
 }
 
 fn matches_with(places: &[(u32, &[u32])], slop: u32, check: impl Fn()) -> bool {
+    let words = words_of(places);
+    has_places(&with_offsets(places, &words), slop, check).unwrap()
+}
+
+/// Returns a word for each place.
+fn words_of<'a>(places: &[(u32, &'a [u32])]) -> Vec<WordPositions<'a>> {
     let words = places.iter().map(|&(offset, positions)| WordPositions {
         offset: offset.into(),
         positions: positions.into(),
     });
-    let words: Vec<_> = words.collect();
+    words.collect()
+}
+
+fn with_offsets<'p, 'a>(
+    places: &[(u32, &[u32])],
+    words: &'p [WordPositions<'a>],
+) -> Vec<PlaceWords<'p, 'a>> {
     let places = places.iter().zip(words.chunks(1));
-    let places = places.map(|((offset, _), words)| (*offset, words));
-    has_places(&places.collect::<Vec<_>>(), slop, check).unwrap()
+    places
+        .map(|((offset, _), words)| (*offset, words))
+        .collect()
 }
 
 /// Tries each choice of a position for each place.
@@ -192,19 +205,16 @@ fn a_long_search_for_a_phrase_may_be_interrupted() {
 
 /// Returns the positions of each place at which the phrase is, each in its own way.
 fn found(places: &[(u32, Vec<u32>)], slop: u32) -> BTreeSet<(usize, u32)> {
-    let of = places.iter().map(|(offset, positions)| WordPositions {
-        offset: (*offset).into(),
-        positions: positions.into(),
-    });
+    let places: Vec<_> = places
+        .iter()
+        .map(|(offset, positions)| (*offset, positions.as_slice()))
+        .collect();
+    let words = words_of(&places);
     let mut found = BTreeSet::new();
-    found::each_found(
-        &of.collect::<Vec<_>>(),
-        slop,
-        || (),
-        |place, number| {
-            found.insert((place, places[place].1[number]));
-        },
-    );
+    let add = |place, position| {
+        found.insert((place, position));
+    };
+    found::each_found(&with_offsets(&places, &words), slop, || (), add).unwrap();
     found
 }
 
