@@ -84,6 +84,7 @@ fn found(
             collection: Some(hit.collection.clone()),
             query: query.map(str::to_owned),
             settings: None,
+            embedding: None,
         };
         let new = || {
             let collection = super::readable(Some(&hit.collection))?;

@@ -2,9 +2,9 @@
 //! declares these functions.
 
 use pgrx::{Range, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
-use rag_contract::{HighlightSettings, unreadable};
+use rag_contract::HighlightSettings;
 
-use super::search::parse_settings;
+use super::search::{parse_settings, parsed_settings};
 use crate::{
     catalog::name::canonical,
     error::Error,
@@ -22,7 +22,7 @@ fn rag_highlight(
     index: Option<pg_sys::Oid>,
     settings: Option<JsonbText>,
 ) -> Result<Option<String>, ErrorReport> {
-    let settings = parse_highlight(settings)?;
+    let settings = parsed_settings(settings, HighlightSettings::parse)?;
     let rules = match (text_config, collection, index) {
         (None, None, None) => Rules::Default,
         (Some(config), None, None) => Rules::Config(config.to_owned()),
@@ -40,20 +40,6 @@ fn rag_highlight(
     };
     let words = with_marks(rules, query, |marks| marks.find_in(content))?;
     Ok(Some(highlighted(content, &words, &settings)?))
-}
-
-/// Reads the argument `settings` of `rag_highlight`.
-fn parse_highlight(settings: Option<JsonbText>) -> Result<HighlightSettings, Error> {
-    let Some(settings) = settings else {
-        return Ok(HighlightSettings::default());
-    };
-    let parsed = settings.parse().map_err(|error| unreadable(&error));
-    parsed
-        .and_then(|settings| HighlightSettings::parse(&settings))
-        .map_err(|problem| {
-            Error::invalid_parameter(format!("invalid settings: {problem}"))
-                .maybe_hint(problem.hint)
-        })
 }
 
 /// The column `snippet` of a result.
@@ -99,6 +85,7 @@ fn with_row<T>(
 ) -> Result<T, Error> {
     let embedding = query_embedding.map(|vector| vector.as_slice().to_vec());
     let key = SnippetKey {
+        embedding: embedding.clone(),
         collection: collection.map(str::to_owned),
         query: query.map(str::to_owned),
         settings: settings

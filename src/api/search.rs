@@ -5,8 +5,9 @@ use pgrx::{
     pg_extern, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
 };
 use rag_contract::{RetrievalSettings, unreadable};
-use rag_definition::retriever::RetrievalMode;
+use rag_definition::{FieldProblem, retriever::RetrievalMode};
 use rag_filter::Filter;
+use serde_json::Value;
 
 use crate::{
     error::Error,
@@ -173,17 +174,21 @@ impl SearchArguments<'_> {
 
 /// Reads the argument `settings`. All are those of the retriever if it is NULL.
 pub(super) fn parse_settings(settings: Option<JsonbText>) -> Result<RetrievalSettings, Error> {
+    parsed_settings(settings, RetrievalSettings::parse)
+}
+
+/// Reads an argument `settings`. All are the default if it is NULL.
+pub(super) fn parsed_settings<T: Default>(
+    settings: Option<JsonbText>,
+    parse: fn(&Value) -> Result<T, FieldProblem>,
+) -> Result<T, Error> {
     let Some(settings) = settings else {
-        return Ok(RetrievalSettings::default());
+        return Ok(T::default());
     };
-    let parsed = settings.parse();
-    parsed
-        .map_err(|error| unreadable(&error))
-        .and_then(|settings| RetrievalSettings::parse(&settings))
-        .map_err(|problem| {
-            Error::invalid_parameter(format!("invalid settings: {problem}"))
-                .maybe_hint(problem.hint)
-        })
+    let parsed = settings.parse().map_err(|error| unreadable(&error));
+    parsed.and_then(|value| parse(&value)).map_err(|problem| {
+        Error::invalid_parameter(format!("invalid settings: {problem}")).maybe_hint(problem.hint)
+    })
 }
 
 fn parse_mode(name: &str) -> Result<RetrievalMode, Error> {

@@ -312,11 +312,12 @@ impl Rules {
 }
 
 /// What tells the searches of a statement apart.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct SnippetKey {
     pub collection: Option<String>,
     pub query: Option<String>,
     pub settings: Option<Vec<u8>>,
+    pub embedding: Option<Vec<f32>>,
 }
 
 /// What the rows of a statement share, the latest at the end.

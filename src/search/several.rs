@@ -2,7 +2,7 @@
 //! is found is ranked together.
 //!
 //! ```text
-//! statistics of words ──▶ candidates of each collection ──▶ one ranking ──▶ hits of each collection
+//! statistics of words ──▶ candidates of each collection ──▶ one ranking ──▶ hits of each one
 //! ```
 //!
 //! Words have the statistics of all keyword indexes with the same rules, and the BM25 scores of all

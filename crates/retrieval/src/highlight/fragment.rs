@@ -18,12 +18,10 @@ pub fn fragment(
     limit: usize,
     measure: fn(char) -> usize,
 ) -> Range<usize> {
-    let cutter = Cutter::new(text, limit, measure);
-    if cutter.fits(&cutter.all) {
-        return cutter.all;
-    }
-    let core = best(text, words, limit, measure);
-    cutter.around(core.unwrap_or(cutter.all.start..cutter.all.start))
+    Cutter::new(text, limit, measure).cut(|cutter| {
+        let core = best(text, words, limit, measure);
+        core.unwrap_or(cutter.all.start..cutter.all.start)
+    })
 }
 
 /// Returns the part of a text, of at most `limit` columns, that has a part of it, or else begins
@@ -34,14 +32,10 @@ pub fn fragment_at(
     limit: usize,
     measure: fn(char) -> usize,
 ) -> Range<usize> {
-    let cutter = Cutter::new(text, limit, measure);
-    if cutter.fits(&cutter.all) {
-        return cutter.all;
-    }
-    match cutter.fits(&part) {
-        true => cutter.around(part),
-        false => cutter.around(part.start..part.start),
-    }
+    Cutter::new(text, limit, measure).cut(|cutter| match cutter.fits(&part) {
+        true => part,
+        false => part.start..part.start,
+    })
 }
 
 /// Returns the part from the first to the last of the words that count most together and have at
@@ -151,6 +145,17 @@ impl<'t> Cutter<'t> {
             limit,
             measure,
         }
+    }
+
+    /// Returns the whole text if it fits, or else a part around another one.
+    fn cut(&self, core: impl FnOnce(&Self) -> Range<usize>) -> Range<usize> {
+        if self.fits(&self.all) {
+            return self.all.clone();
+        }
+        let core = core(self);
+        // white space at the ends is no part
+        let within = |at: usize| at.clamp(self.all.start, self.all.end);
+        self.around(within(core.start)..within(core.end))
     }
 
     fn columns(&self, range: Range<usize>) -> usize {

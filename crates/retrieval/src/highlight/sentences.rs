@@ -1,4 +1,7 @@
 //! Where sentences of a text begin and end, roughly: by signs and lines, without a language.
+//!
+//! Unicode's rules (UAX 29) end a sentence with each line, after `J.` in `J. Smith`, and after a
+//! question in quotation marks: what is shown of a text would begin there.
 
 use std::ops::Range;
 

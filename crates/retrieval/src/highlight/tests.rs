@@ -106,6 +106,17 @@ fn sentences_are_divided_by_signs_and_lines() {
 }
 
 #[test]
+fn a_word_behind_the_text_is_no_part() {
+    let text = "the filter of the pump  \n";
+    let word = MarkedWord {
+        place: 24..25,
+        number: 0,
+        weight: 1.0,
+    };
+    assert!(!text[fragment(text, &[word], 5, |_| 1)].is_empty());
+}
+
+#[test]
 fn the_text_is_escaped_and_the_marks_are_not() {
     let text = "a <b> & \"leak\" 'x'";
     let words = words(text, &["leak", "b"]);
