@@ -42,7 +42,8 @@ COMMENT ON FUNCTION rag_internal.search_chunks(
     'the columns of rag_search except for snippet and matches';
 
 -- The planner replaces a call by the query of the function, and leaves out columns that are not
--- used. That needs functions without SET and STRICT, so each name has its schema.
+-- used. That needs functions without SET and STRICT, so each name has its schema. An expression for
+-- the embedding is computed for each row that needs it.
 CREATE FUNCTION @extschema@.rag_search(query text, collection text DEFAULT 'default',
     top_k integer DEFAULT NULL, mode text DEFAULT NULL, filter jsonb DEFAULT NULL,
     rerank text DEFAULT NULL, settings jsonb DEFAULT NULL,
@@ -58,9 +59,11 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
     SELECT s.*,
         rag_internal.chunk_snippet(s.content,
-            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8),
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7,
+            CASE WHEN $1 IS NULL THEN $8 END),
         rag_internal.chunk_matches(s.content,
-            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8)
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7,
+            CASE WHEN $1 IS NULL THEN $8 END)
     FROM rag_internal.search_chunks($1, ARRAY[$2], $3, $4, $5, $6, $7, $8) AS s
 $$;
 CREATE FUNCTION @extschema@.rag_search(query text, collection text[],
@@ -78,9 +81,11 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
     SELECT s.*,
         rag_internal.chunk_snippet(s.content,
-            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8),
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7,
+            CASE WHEN $1 IS NULL THEN $8 END),
         rag_internal.chunk_matches(s.content,
-            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7, $8)
+            pg_catalog.jsonb_extract_path_text(s.metadata, 'language'), $1, s.collection, $7,
+            CASE WHEN $1 IS NULL THEN $8 END)
     FROM rag_internal.search_chunks($1, $2, $3, $4, $5, $6, $7, $8) AS s
 $$;
 

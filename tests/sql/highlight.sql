@@ -183,6 +183,11 @@ SELECT snippet FROM rag_search('lorries need lubrication', 'tickets', 1, 'vector
 SELECT uri, snippet FROM rag_search(NULL, 'tickets', 1, 'vector',
     settings => '{"highlight": {"max_characters": 60}}',
     query_embedding => rag_embed('lorries need lubrication'));
+SELECT q, snippet FROM unnest(ARRAY['lorries need lubrication', 'where are the keys?']) q,
+    LATERAL (SELECT rag_embed(q) AS v OFFSET 0) e, LATERAL rag_search(NULL, 'tickets', 20, 'vector',
+        settings => '{"highlight": {"max_characters": 60, "nearest_sentences": 20}}',
+        query_embedding => e.v)
+    WHERE length(content) > 200 ORDER BY q, snippet;
 -- neighbours are part of the content
 SELECT bool_and(substr(content, lower(m) + 1, upper(m) - lower(m)) ~* '^leak') AS all_leaks
 FROM rag_search('leak', 'tickets', 3, settings => '{"neighbours": 2}'), unnest(matches) m;
