@@ -73,10 +73,7 @@ pub use self::{
     several::search_all,
 };
 use crate::{
-    catalog::{
-        chunks::as_reader,
-        collections::{Collection, StoredModel},
-    },
+    catalog::{chunks::as_reader, collections::StoredModel},
     cluster::search_stats::{Counted, SearchRecord},
     collection::{
         corruption::{IndexUse, search_with_fallback},
@@ -118,14 +115,7 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
     let result = match run(request, &trace) {
         // a rebuild has replaced the storage since the snapshot was taken
         Err(error) if error.is(Cause::Stale) && !snapshot_is_fixed() => {
-            with_latest_snapshot(|| {
-                let collection = Collection::get(request.collection.name.as_str())?;
-                let request = SearchRequest {
-                    collection,
-                    ..request.clone()
-                };
-                run(&request, &trace)
-            })?
+            with_latest_snapshot(|| run(&request.refreshed()?, &trace))?
         }
         result => result?,
     };
@@ -133,13 +123,7 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
         rows: result.hits.len(),
         top_k: request.top_k,
         is_degraded: result.degraded.is_some(),
-        times: [
-            started.elapsed(),
-            trace.time_of(Part::Embedding),
-            trace.time_of(Part::Vector),
-            trace.time_of(Part::Keyword),
-            trace.time_of(Part::Fusion) + trace.time_of(Part::Results),
-        ],
+        times: trace.times(started.elapsed()),
     });
     Ok((result, trace.take_notices()))
 }

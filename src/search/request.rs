@@ -110,6 +110,17 @@ impl SearchQuery {
 }
 
 impl SearchRequest {
+    /// Returns the request with the collection as it is now.
+    ///
+    /// # Errors
+    /// The collection does not exist any more.
+    pub fn refreshed(&self) -> Result<Self, Error> {
+        Ok(Self {
+            collection: Collection::get(self.collection.name.as_str())?,
+            ..self.clone()
+        })
+    }
+
     /// Completes `settings` by those of the collection's retriever.
     ///
     /// # Errors

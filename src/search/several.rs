@@ -23,15 +23,11 @@ use super::{
     hits::{Embeddings, join_neighbours, read_embeddings, read_hits},
     notice::Notice,
     search,
-    trace::{Part, Trace},
+    trace::Trace,
     usable,
 };
 use crate::{
-    catalog::{
-        access::sees_every_row,
-        chunks::as_reader,
-        collections::{Collection, StoredModel},
-    },
+    catalog::{access::sees_every_row, chunks::as_reader, collections::StoredModel},
     cluster::search_stats::{Counted, SearchRecord},
     collection::{corruption::search_with_fallback, keyword_index},
     error::{Cause, Error},
@@ -58,13 +54,7 @@ pub fn search_all(requests: &[SearchRequest]) -> Result<SearchResult, Error> {
         // a rebuild has replaced a storage since the snapshot was taken
         Err(error) if error.is(Cause::Stale) && !snapshot_is_fixed() => {
             with_latest_snapshot(|| {
-                let again = |request: &SearchRequest| {
-                    Ok(SearchRequest {
-                        collection: Collection::get(request.collection.name.as_str())?,
-                        ..request.clone()
-                    })
-                };
-                let requests = requests.iter().map(again);
+                let requests = requests.iter().map(SearchRequest::refreshed);
                 let requests = requests.collect::<Result<Vec<_>, Error>>()?;
                 Several::new(&requests, &traces).run()
             })?
@@ -78,22 +68,14 @@ pub fn search_all(requests: &[SearchRequest]) -> Result<SearchResult, Error> {
             rows: result.hits.iter().filter(of_collection).count(),
             top_k: 0, // the others may be better
             is_degraded: result.degraded.is_some(),
-            times: [
-                started.elapsed(),
-                trace.time_of(Part::Embedding),
-                trace.time_of(Part::Vector),
-                trace.time_of(Part::Keyword),
-                trace.time_of(Part::Fusion) + trace.time_of(Part::Results),
-            ],
+            times: trace.times(started.elapsed()),
         });
     }
-    let mut notices: Vec<Notice> = vec![];
-    for notice in traces.iter().flat_map(Trace::take_notices) {
-        if !notices.contains(&notice) {
-            notices.push(notice);
-        }
-    }
-    notices.into_iter().for_each(Notice::raise);
+    // what several collections have to tell is told once
+    let once = Trace::default();
+    let notices = traces.iter().flat_map(Trace::take_notices);
+    notices.for_each(|notice| once.tell(notice));
+    once.take_notices().into_iter().for_each(Notice::raise);
     Ok(result)
 }
 

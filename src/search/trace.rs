@@ -8,7 +8,7 @@ use std::{
 use rag_retrieval::fusion::{FoundWords, Method};
 
 use super::{notice::Notice, words::NoKeywords};
-use crate::pg::process::pages_read;
+use crate::{cluster::search_stats::TIMES, pg::process::pages_read};
 
 /// A part of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +195,19 @@ impl Trace {
         if !notices.contains(&notice) {
             notices.push(notice);
         }
+    }
+
+    /// Returns the times of a search that took `total`, as in [`SearchCounts::times`].
+    ///
+    /// [`SearchCounts::times`]: crate::cluster::search_stats::SearchCounts::times
+    pub fn times(&self, total: Duration) -> [Duration; TIMES] {
+        [
+            total,
+            self.time_of(Part::Embedding),
+            self.time_of(Part::Vector),
+            self.time_of(Part::Keyword),
+            self.time_of(Part::Fusion) + self.time_of(Part::Results),
+        ]
     }
 
     pub fn take_notices(&self) -> Vec<Notice> {
