@@ -93,12 +93,9 @@ fn steps(dir: &Path, settings: &Settings) -> Result<Vec<u8>, EngineError> {
             Err(e) => return Err(unreadable(&path, &e)),
         }
         content.extend(format!(" {:?} {}", step.activation, step.outputs).into_bytes());
-        content.extend(
-            step.is_normalized
-                .then_some(" normalized")
-                .unwrap_or_default()
-                .bytes(),
-        );
+        if step.is_normalized {
+            content.extend(b" normalized");
+        }
     }
     Ok(content)
 }
