@@ -125,7 +125,7 @@ impl Node {
             "m" => self.rows("mr", "; ", ", "),
             "eqArr" => self.parts("e").join("; ").replace('&', ""),
             "acc" => self.accented(),
-            "bar" => over(&self.part("e"), self.property("pos") == Some("top")),
+            "bar" => with_line(&self.part("e"), self.property("pos") == Some("top")),
             name if name.ends_with("Pr") => String::new(),
             _ => {
                 let mut line = self.text.clone();
@@ -202,9 +202,19 @@ impl Node {
     }
 }
 
-fn over(of: &str, is_above: bool) -> String {
+/// Returns a text with a line over or under each character, once: bars in each other would double
+/// the text.
+fn with_line(of: &str, is_above: bool) -> String {
     let line = if is_above { '\u{305}' } else { '\u{332}' };
-    of.chars().flat_map(|c| [c, line]).collect()
+    let mut text = String::with_capacity(of.len() * 2);
+    for c in of.chars().filter(|c| *c != line) {
+        text.push(c);
+        // A line below another mark is of the same character.
+        if !matches!(c, '\u{300}'..='\u{36F}') {
+            text.push(line);
+        }
+    }
+    text
 }
 
 /// Returns what a script is attached to.
@@ -325,5 +335,18 @@ mod tests {
         let deep = format!("{}[a]{}", "<m:e>".repeat(100_000), "</m:e>".repeat(100_000));
         assert_eq!(line(&deep), "a");
         assert_eq!(line(&format!("{deep}[b]")), "ab");
+    }
+
+    #[test]
+    fn bars_in_each_other_do_not_double_the_text() {
+        let bars = |begin: &str, count: usize| {
+            let (begin, end) = (begin.repeat(count), "</m:e></m:bar>".repeat(count));
+            line(&format!("{begin}[a][b]{end}"))
+        };
+        assert_eq!(bars("<m:bar><m:e>", 30), "a\u{332}b\u{332}");
+        let above = "<m:bar><m:barPr><m:pos m:val='top'/></m:barPr><m:e>";
+        assert_eq!(bars(above, 30), "a\u{305}b\u{305}");
+        let both = format!("{above}<m:bar><m:e>[a]</m:e></m:bar></m:e></m:bar>");
+        assert_eq!(line(&both), "a\u{305}\u{332}");
     }
 }
