@@ -221,6 +221,8 @@ fn begins_raw_html(line: &str) -> bool {
         })
 }
 
+/// Returns a table. Its head has a cell for each column, and other rows may be shorter: with all
+/// of them, one wide row among many would be larger than memory.
 fn table(rows: &[Vec<String>]) -> Option<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut text = String::new();
@@ -229,7 +231,8 @@ fn table(rows: &[Vec<String>]) -> Option<String> {
         .filter(|row| row.iter().any(|cell| !cell.trim().is_empty()));
     for (i, row) in rows.enumerate() {
         text.push_str(if i > 0 { "\n|" } else { "|" });
-        for column in 0..columns {
+        let width = if i == 0 { columns } else { row.len() };
+        for column in 0..width {
             let cell = row.get(column).map_or("", String::as_str);
             for word in cell.split_whitespace() {
                 text.push(' ');
@@ -333,6 +336,18 @@ mod tests {
             markdown(&blocks),
             "before\n\n  - deep\n    a) deeper\n1. one\n3. three\n\nafter"
         );
+    }
+
+    #[test]
+    fn a_wide_row_does_not_widen_the_others() {
+        let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect();
+        let table = Block::Table(vec![row(&["k"]), row(&["a", "b"]), row(&["c"])]);
+        let expected = "| k | |\n| --- | --- |\n| a | b |\n| c |";
+        assert_eq!(markdown(&[table]), expected);
+        // With all its cells, the table would have 20 GB.
+        let mut rows = vec![vec!["x".to_owned(); 100_000]];
+        rows.resize(100_000, vec!["y".to_owned()]);
+        assert_eq!(markdown(&[Block::Table(rows)]).lines().count(), 100_001);
     }
 
     #[test]
