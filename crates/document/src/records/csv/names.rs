@@ -1,6 +1,9 @@
 //! The names of the columns: where they are, and what is above them.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use crate::records::field_name;
 
@@ -120,12 +123,14 @@ fn is_year_above_numbers(rows: &[Row], column: usize) -> bool {
 /// Returns the names with a number behind the second and further ones that are the same.
 fn numbered(names: Vec<String>) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
+    // The last number behind a name, so that the numbers before it are not tried again.
+    let mut last: HashMap<&str, usize> = HashMap::new();
     let mut numbered = vec![];
     for name in &names {
         let mut own = name.clone();
-        let mut number = 1;
-        while !own.is_empty() && taken.contains(&own) && number <= names.len() {
-            number += 1;
+        let number = last.entry(name).or_insert(1);
+        while !own.is_empty() && taken.contains(&own) {
+            *number += 1;
             own = format!("{name} {number}");
         }
         taken.insert(own.clone());

@@ -288,3 +288,9 @@ fn hostile_files_are_read_in_time() {
         let _ = super::extract(file, "a.tsv", Some(b'\t'));
     }
 }
+
+#[test]
+fn many_columns_of_the_same_name_take_little_time() {
+    let file = format!("{}\n1,2", "a,b,".repeat(200_000));
+    assert_eq!(text(&file), "a: 1\nb: 2");
+}
