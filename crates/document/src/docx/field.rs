@@ -4,41 +4,43 @@ use quick_xml::{Reader, errors::Error, events::Event};
 
 use crate::xml::{attribute, is_on};
 
-/// The fields that are open, the innermost last. True while the instruction is being read.
+/// The fields that are open.
 #[derive(Debug, Default)]
 pub struct Fields {
+    /// The innermost last. True while the instruction is being read.
     open: Vec<bool>,
+    /// How many of them are in their instruction.
+    instructions: usize,
 }
 
 impl Fields {
     /// Reads one of the three signs of a field.
     pub fn mark(&mut self, sign: &str) {
         match sign {
-            "begin" => self.open.push(true),
+            "begin" => {
+                self.open.push(true);
+                self.instructions += 1;
+            }
             "separate" => {
                 if let Some(in_instruction) = self.open.last_mut() {
-                    *in_instruction = false;
+                    self.instructions -= usize::from(std::mem::take(in_instruction));
                 }
             }
-            "end" => {
-                self.open.pop();
-            }
+            "end" => self.instructions -= usize::from(self.open.pop() == Some(true)),
             _ => {}
         }
     }
 
     /// Returns true inside of a field that belongs to the instruction of another one.
     pub fn is_hidden(&self) -> bool {
-        let outer = self.open.len().saturating_sub(1);
-        self.open[..outer]
-            .iter()
-            .any(|in_instruction| *in_instruction)
+        let own = usize::from(self.open.last() == Some(&true));
+        self.instructions > own
     }
 
     /// Closes fields whose instruction does not end in its paragraph: they are damaged.
     pub fn end_paragraph(&mut self) {
-        if self.open.iter().any(|in_instruction| *in_instruction) {
-            self.open.clear();
+        if self.instructions > 0 {
+            *self = Self::default();
         }
     }
 }

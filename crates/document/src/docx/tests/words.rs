@@ -466,3 +466,10 @@ fn formulas_scripts_and_readings_are_in_the_line() {
         assert_eq!(text(&format!("<w:p>{inner}</w:p>")), expected);
     }
 }
+
+#[test]
+fn many_fields_in_each_other_take_little_time() {
+    let begin = "<w:fldChar w:fldCharType=\"begin\"/><w:fldChar w:fldCharType=\"separate\"/>";
+    let body = format!("<w:p>{}</w:p>", (begin.to_owned() + &r("x")).repeat(50_000));
+    assert_eq!(text(&body).len(), 50_000);
+}
