@@ -1,16 +1,20 @@
 //! Shortens data URIs: a picture in base64 is no text, and would be embedded and found as noise.
 //!
 //! `data:image/png;base64,iVBORw0...` becomes `data:image/png;base64,…`. Short ones stay, and line
-//! ends inside of one do too, so that lines keep their numbers.
+//! ends inside of one do too, so that lines keep their numbers. Where nothing refers to the data,
+//! as in records, any of them becomes `data:image/png`.
 
-const SCHEME: &str = "data:";
+use std::borrow::Cow;
+
+pub const SCHEME: &str = "data:";
+const BASE64: &str = ";base64,";
 /// Maximum length of the part before the data, in bytes.
 const MAX_HEAD: usize = 200;
 /// Minimum number of bytes of data that are removed.
 const MIN_BASE64: usize = 64;
 const MIN_ENCODED: usize = 200;
 /// What is left of the data.
-pub const LEFT: char = '…';
+const LEFT: char = '…';
 
 /// Returns a text without the data of its data URIs, or `None` if it has none.
 pub fn shortened(text: &str) -> Option<String> {
@@ -46,13 +50,15 @@ fn head(uri: &str) -> Option<usize> {
 
 /// Returns the length of the data that are removed, and the number of line ends in it.
 fn data_length(head: &str, data: &str) -> (usize, usize) {
-    if head.ends_with(";base64,") {
+    if head.ends_with(BASE64) {
         return base64_length(data.as_bytes());
     }
     if !head.ends_with(',') {
         return (0, 0);
     }
     let is_end = |c: char| c.is_whitespace() || "\"'()<>`".contains(c);
+    // Up to the next one: else each of many would be read to the end of the text.
+    let data = data.find(SCHEME).map_or(data, |next| &data[..next]);
     let length = data.find(is_end).unwrap_or(data.len());
     let is_encoded = length >= MIN_ENCODED && data[..length].contains('%');
     (if is_encoded { length } else { 0 }, 0)
@@ -97,6 +103,31 @@ fn run(data: &[u8]) -> usize {
     length
 }
 
+/// Returns a value with `data:image/png` in place of a whole data URI in base64: noise for people
+/// and for models.
+pub fn named(value: &str) -> Cow<'_, str> {
+    let mut rest = value;
+    let mut kept = String::new();
+    while let Some(at) = rest.find(BASE64) {
+        let (before, after) = (&rest[..at], &rest[at + BASE64.len()..]);
+        let begin = before.rfind(SCHEME).map_or("", |begin| &before[begin..]);
+        let is_uri =
+            !begin.is_empty() && begin.len() <= 100 && !begin.contains(char::is_whitespace);
+        let end = run(after.as_bytes());
+        let left = after[end..].strip_prefix(LEFT);
+        kept.push_str(before);
+        if !is_uri {
+            kept.push_str(&rest[at..at + BASE64.len() + end]);
+        }
+        rest = left.filter(|_| is_uri).unwrap_or(&after[end..]);
+    }
+    if kept.is_empty() {
+        return value.into();
+    }
+    kept.push_str(rest);
+    kept.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,10 +169,31 @@ mod tests {
             "data: all of it",
             "data:image/png;base64,AAAA",
             "metadata:,",
+            &"data:,".repeat(500_000),
             &format!("data:text/plain;base64,QQ== {words}"),
             &format!("data:,{words}"),
         ] {
             assert_eq!(shortened(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_in_values_are_only_named() {
+        for (value, expected) in [
+            ("data:image/png;base64,iVBORw0KGgo=", "data:image/png"),
+            (
+                "data:image/png;base64,… and more",
+                "data:image/png and more",
+            ),
+            (
+                "See ![chart](data:image/png;base64,AA+/==) and data:text/plain;charset=x;base64,QUJD.",
+                "See ![chart](data:image/png) and data:text/plain;charset=x.",
+            ),
+            ("no data: here;base64,QUJD", "no data: here;base64,QUJD"),
+            (";base64,", ";base64,"),
+            ("data:image/svg+xml,<svg/>", "data:image/svg+xml,<svg/>"),
+        ] {
+            assert_eq!(named(value), expected);
         }
     }
 }

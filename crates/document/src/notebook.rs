@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::{
     DocumentError, ExtractedDocument, Structure,
     blocks::{self, Block},
+    data_uri,
     markdown,
     package::malformed,
-    records::without_files,
     title,
 };
 
@@ -134,7 +134,7 @@ impl Cell {
     fn blocks(&self, language: &str) -> Vec<Block> {
         let source = self.source.text();
         match self.cell_type.as_str() {
-            "markdown" => vec![Block::Markdown(closed(without_files(source.trim()).into()))],
+            "markdown" => vec![Block::Markdown(closed(data_uri::named(source.trim()).into()))],
             "code" => {
                 let mut blocks = vec![Block::Code {
                     language: language.to_owned(),
@@ -169,7 +169,7 @@ impl Output {
             (false, false) => format!("{name}: {value}"),
         };
         let text = plain(&(text + &error));
-        let text = without_files(&text);
+        let text = data_uri::named(&text);
         if is_name_of_object(text.trim()) {
             return String::new();
         }

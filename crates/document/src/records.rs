@@ -20,11 +20,9 @@ pub mod csv;
 pub mod json;
 pub mod spreadsheet;
 
-use std::borrow::Cow;
-
 use rag_protocol::ingest::Stage;
 
-use crate::{ExtractedDocument, Structure, Syntax, title};
+use crate::{ExtractedDocument, Structure, Syntax, data_uri, title};
 
 /// Maximum ratio of text size to file size.
 const MAX_GROWTH: usize = 16;
@@ -98,7 +96,7 @@ impl Writer {
 
     /// Adds a value without its empty lines. Files inside of it are only named.
     fn value(&mut self, value: &str) -> Result<(), TooLong> {
-        let value = &*without_files(value);
+        let value = &*data_uri::named(value);
         if !value.contains(['\n', '\r']) {
             return self.push(value.trim());
         }
@@ -124,53 +122,8 @@ impl Writer {
     }
 }
 
-/// Returns a value with `data:image/png` in place of a whole data URI in base64: noise for people
-/// and for models.
-pub fn without_files(value: &str) -> Cow<'_, str> {
-    const BASE64: &str = ";base64,";
-    let mut rest = value;
-    let mut kept = String::new();
-    while let Some(at) = rest.find(BASE64) {
-        let (before, after) = (&rest[..at], &rest[at + BASE64.len()..]);
-        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '%');
-        let end = after.find(|c| !is_part(c)).unwrap_or(after.len());
-        kept.push_str(before);
-        let begin = before.rfind("data:").map_or("", |begin| &before[begin..]);
-        if begin.is_empty() || begin.len() > 100 || begin.contains(char::is_whitespace) {
-            kept.push_str(&rest[at..at + BASE64.len() + end]);
-        }
-        rest = &after[end..];
-    }
-    if kept.is_empty() {
-        return value.into();
-    }
-    kept.push_str(rest);
-    kept.into()
-}
-
 /// Returns the name in one line of at most [`MAX_NAME`] characters.
 fn field_name(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
     words.join(" ").chars().take(MAX_NAME).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_in_values_are_only_named() {
-        for (value, expected) in [
-            ("data:image/png;base64,iVBORw0KGgo=", "data:image/png"),
-            (
-                "See ![chart](data:image/png;base64,AA+/==) and data:text/plain;charset=x;base64,QUJD.",
-                "See ![chart](data:image/png) and data:text/plain;charset=x.",
-            ),
-            ("no data: here;base64,QUJD", "no data: here;base64,QUJD"),
-            (";base64,", ";base64,"),
-            ("data:image/svg+xml,<svg/>", "data:image/svg+xml,<svg/>"),
-        ] {
-            assert_eq!(without_files(value), expected);
-        }
-    }
 }

@@ -7,11 +7,11 @@ use std::{borrow::Cow, ops::Range};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-const DATA: &str = "data:";
+use crate::data_uri::SCHEME;
 
 /// Returns a text without pictures and links to data. Its lines have the same numbers.
 pub fn described(text: &str) -> Cow<'_, str> {
-    if !text.contains(DATA) {
+    if !text.contains(SCHEME) {
         return text.into();
     }
     let mut replaced = replacements(text);
@@ -73,8 +73,8 @@ fn replacements(text: &str) -> Vec<(Range<usize>, String)> {
 
 fn is_data(address: &str) -> bool {
     address
-        .get(..DATA.len())
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(DATA))
+        .get(..SCHEME.len())
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME))
 }
 
 /// Finds the `<img>` of a piece of HTML that begins at byte `begin`.

@@ -300,3 +300,29 @@ fn odd_but_valid_files_are_read() {
         );
     }
 }
+
+#[test]
+fn files_in_values_are_only_named() {
+    let data = format!("data:image/png;base64,{}", "iVBORw0KGgo/".repeat(20));
+    let text = |file: String, name: &str| {
+        let document_type = document_type(name, None, file.as_bytes()).unwrap();
+        extract(file.as_bytes(), document_type, name, None)
+            .unwrap()
+            .text
+    };
+    let expected = "name: Tea\nicon: data:image/png";
+    assert_eq!(
+        text(format!("name,icon\nTea,\"{data}\"\n"), "a.csv"),
+        expected
+    );
+    assert_eq!(
+        text(
+            format!("{{\"name\": \"Tea\", \"icon\": \"{data}\"}}"),
+            "a.json"
+        ),
+        expected
+    );
+    let cell = format!("{{\"cell_type\": \"markdown\", \"source\": \"![icon]({data})\"}}");
+    let notebook = format!("{{\"cells\": [{cell}]}}");
+    assert_eq!(text(notebook, "a.ipynb"), "![icon](data:image/png)");
+}
