@@ -18,7 +18,7 @@ use crate::{
     markdown,
     package::{Package, Relation},
     title,
-    xml::{attribute, push_entity, text_of},
+    xml::{self, attribute, text_of},
 };
 
 /// Maximum number of slides.
@@ -84,6 +84,7 @@ fn slide_ids(presentation: &str) -> Result<Vec<String>, Error> {
                 // It has an id of its own without a prefix.
                 let of_part = element
                     .attributes()
+                    .with_checks(false)
                     .flatten()
                     .find(|attribute| attribute.key.into_inner().ends_with(":id"));
                 ids.extend(of_part.map(|attribute| attribute.value.to_string()));
@@ -168,18 +169,15 @@ impl Slide {
         let mut reader = Reader::from_str(xml);
         reader.config_mut().expand_empty_elements = true;
         loop {
-            match reader.read_event()? {
-                Event::Start(element) => slide.start(&element, &mut reader)?,
+            match &reader.read_event()? {
+                Event::Start(element) => slide.start(element, &mut reader)?,
                 Event::End(element) => slide.end(element.local_name().into_inner()),
-                Event::Text(piece) if slide.in_text => slide.push(&piece.xml10_content()),
-                Event::CData(piece) if slide.in_text => slide.push(&piece),
-                Event::GeneralRef(entity) if slide.in_text => {
-                    let mut text = String::new();
-                    push_entity(&mut text, &entity);
-                    slide.push(&text);
-                }
                 Event::Eof => return Ok(slide),
-                _ => {}
+                event => {
+                    if let (true, Some(piece)) = (slide.in_text, xml::text(event)) {
+                        slide.push(&piece);
+                    }
+                }
             }
         }
     }

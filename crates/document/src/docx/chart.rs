@@ -6,13 +6,15 @@ use quick_xml::{Reader, events::Event};
 
 use crate::{
     blocks::Block,
-    xml::{attribute, push_entity},
+    xml::{self, attribute},
 };
 
 /// Maximum number of points of a series.
 const MAX_POINTS: usize = 1_000;
 /// Maximum number of series of a chart.
 const MAX_SERIES: usize = 50;
+/// Maximum number of elements in each other. Deeper ones are left out.
+const MAX_DEPTH: usize = 100;
 
 /// Texts by the number of their point.
 type Points = BTreeMap<usize, String>;
@@ -34,6 +36,12 @@ pub fn chart(xml: &str) -> Vec<Block> {
     while let Ok(event) = reader.read_event() {
         let text = match &event {
             Event::Eof => break,
+            Event::Start(element) if open.len() >= MAX_DEPTH => {
+                if reader.read_to_end(element.name()).is_err() {
+                    break;
+                }
+                continue;
+            }
             Event::Start(element) => {
                 let name = element.local_name().into_inner();
                 match name {
@@ -52,14 +60,10 @@ pub fn chart(xml: &str) -> Vec<Block> {
                 open.pop();
                 continue;
             }
-            Event::Text(piece) => piece.xml10_content().into_owned(),
-            Event::CData(piece) => piece.to_string(),
-            Event::GeneralRef(entity) => {
-                let mut text = String::new();
-                push_entity(&mut text, entity);
-                text
-            }
-            _ => continue,
+            event => match xml::text(event) {
+                Some(text) => text,
+                None => continue,
+            },
         };
         if !matches!(open.last().map(String::as_str), Some("t" | "v")) || point >= MAX_POINTS {
             continue;
@@ -113,11 +117,6 @@ pub fn diagram(xml: &str) -> Vec<Block> {
     let mut in_text = false;
     let mut reader = Reader::from_str(xml);
     while let Ok(event) = reader.read_event() {
-        let mut push = |piece: &str| {
-            if let (Some(words), true) = (&mut words, in_text) {
-                words.push_str(piece);
-            }
-        };
         match &event {
             Event::Eof => break,
             Event::Start(element) => match element.local_name().into_inner() {
@@ -125,13 +124,8 @@ pub fn diagram(xml: &str) -> Vec<Block> {
                 "t" => in_text = true,
                 _ => {}
             },
-            Event::Empty(element) if element.local_name().into_inner() == "br" => push(" "),
-            Event::Text(piece) => push(&piece.xml10_content()),
-            Event::CData(piece) => push(piece),
-            Event::GeneralRef(entity) => {
-                let mut text = String::new();
-                push_entity(&mut text, entity);
-                push(&text);
+            Event::Empty(element) if element.local_name().into_inner() == "br" => {
+                words.iter_mut().for_each(|words| words.push(' '));
             }
             Event::End(element) => match element.local_name().into_inner() {
                 // The text of a point is a "t" as well, around its paragraphs.
@@ -147,7 +141,11 @@ pub fn diagram(xml: &str) -> Vec<Block> {
                 }
                 _ => {}
             },
-            _ => {}
+            event => {
+                if let (true, Some(words), Some(piece)) = (in_text, &mut words, xml::text(event)) {
+                    words.push_str(&piece);
+                }
+            }
         }
     }
     blocks

@@ -3,7 +3,7 @@
 use quick_xml::{Reader, events::Event};
 
 use super::words::{grouped, is_bracketed};
-use crate::xml::{attribute, push_entity};
+use crate::xml::{attribute, text};
 
 /// Maximum depth of elements in each other. Deeper ones are read as plain text.
 const MAX_DEPTH: usize = 64;
@@ -46,13 +46,6 @@ pub fn read(reader: &mut Reader<&[u8]>) -> Result<String, quick_xml::Error> {
                     });
                 }
             }
-            Event::Text(piece) if in_text => add(&mut open, &piece.xml10_content()),
-            Event::CData(piece) if in_text => add(&mut open, piece),
-            Event::GeneralRef(entity) if in_text => {
-                let mut text = String::new();
-                push_entity(&mut text, entity);
-                add(&mut open, &text);
-            }
             Event::End(_) => {
                 in_text = false;
                 if too_deep > 0 {
@@ -67,7 +60,11 @@ pub fn read(reader: &mut Reader<&[u8]>) -> Result<String, quick_xml::Error> {
                     parent.inner.push(node);
                 }
             }
-            _ => {}
+            event => {
+                if let (true, Some(piece), Some(node)) = (in_text, text(event), open.last_mut()) {
+                    node.text.push_str(&piece);
+                }
+            }
         }
     }
     while open.len() > 1 {
@@ -78,12 +75,6 @@ pub fn read(reader: &mut Reader<&[u8]>) -> Result<String, quick_xml::Error> {
     let root = open.pop().unwrap_or_default();
     let line = root.line();
     Ok(line.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn add(open: &mut [Node], text: &str) {
-    if let Some(node) = open.last_mut() {
-        node.text.push_str(text);
-    }
 }
 
 impl Node {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     blocks::Block,
-    xml::{attribute, push_entity},
+    xml::{self, attribute},
 };
 
 /// Maximum number of paragraphs, cells and text boxes in each other.
@@ -113,27 +113,24 @@ impl<'a> Story<'a> {
         reader.config_mut().expand_empty_elements = true;
         let mut open = 0usize;
         loop {
-            match reader.read_event()? {
+            match &reader.read_event()? {
                 Event::Start(element) => {
-                    open += usize::from(!self.start(&element, &mut reader)?);
+                    open += usize::from(!self.start(element, &mut reader)?);
                 }
                 Event::End(element) => {
                     open = open.saturating_sub(1);
                     self.end(element.local_name().into_inner());
-                }
-                Event::Text(piece) if self.in_text => self.text(&piece.xml10_content()),
-                Event::CData(piece) if self.in_text => self.text(&piece),
-                Event::GeneralRef(entity) if self.in_text => {
-                    let mut text = String::new();
-                    push_entity(&mut text, &entity);
-                    self.text(&text);
                 }
                 Event::Eof if open > 0 => {
                     let missing = IllFormedError::MissingEndTag("w:document".into());
                     return Err(missing.into());
                 }
                 Event::Eof => break,
-                _ => {}
+                event => {
+                    if let (true, Some(piece)) = (self.in_text, xml::text(event)) {
+                        self.text(&piece);
+                    }
+                }
             }
         }
         while self.frames.len() > 1 {
