@@ -16,13 +16,11 @@
 
 use std::collections::HashMap;
 
-use rag_protocol::ingest::{Stage, Title};
-
 use crate::{
     DocumentError, ExtractedDocument,
     blocks::{self, Block},
-    decode, html, markdown,
-    package::{Package, Relation, resolved},
+    decode, html,
+    package::{Package, Relation, resolved, target},
     title, xml,
 };
 
@@ -62,21 +60,10 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
     let declared = package
         .text(core)?
         .and_then(|core| xml::text_of(&core, "title"));
-    let text = blocks::markdown(&blocks);
-    let structure = markdown::structure(&text);
-    let title: Option<Title> = declared
-        .as_deref()
-        .and_then(title::own)
-        .or_else(|| markdown::heading(&structure));
-    let title = title.unwrap_or_else(|| title::from_name(name));
-    let mut extracted = ExtractedDocument::new(text, title, structure);
+    let title = declared.as_deref().and_then(title::own);
+    let mut extracted = ExtractedDocument::in_markdown(blocks::markdown(&blocks), title, name);
     tell(&losses, &mut extracted);
     Ok(extracted)
-}
-
-fn target<'a>(relations: &'a [Relation], kind: &str) -> Option<&'a str> {
-    let found = relations.iter().find(|relation| relation.kind == kind)?;
-    Some(&found.target)
 }
 
 /// Returns the name and the text of the main part: what the file says, else where it mostly is.
@@ -165,31 +152,21 @@ fn imported(bytes: &[u8], name: &str) -> Option<Vec<Block>> {
 }
 
 fn tell(losses: &Losses, extracted: &mut ExtractedDocument) {
-    let counted = |count: usize, one: &str, many: &str| match count {
-        1 => format!("1 {one} was"),
-        count => format!("{count} {many} were"),
-    };
-    let mut warn = |count, one, many, what: &str| {
-        if count > 0 {
-            let sentence = format!("{} {what}", counted(count, one, many));
-            extracted.warn(Stage::Extract, sentence);
-        }
-    };
     let Losses {
         hidden,
         signs,
         objects,
         imports,
     } = *losses;
-    warn(hidden, "hidden text", "hidden texts", "removed");
-    warn(
+    extracted.lost(hidden, "hidden text", "hidden texts", "removed");
+    extracted.lost(
         signs,
         "sign of a symbol font",
         "signs of symbol fonts",
         "replaced with U+FFFD",
     );
-    warn(objects, "embedded file", "embedded files", "left out");
-    warn(imports, "imported file", "imported files", "left out");
+    extracted.lost(objects, "embedded file", "embedded files", "left out");
+    extracted.lost(imports, "imported file", "imported files", "left out");
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use quick_xml::{Reader, events::Event};
 use rag_protocol::ingest::Stage;
 
 use crate::{
-    DocumentError, ExtractedDocument, decode, html, markdown,
+    DocumentError, ExtractedDocument, decode, html,
     package::{Package, resolved},
     title,
     xml::{attribute, text_of},
@@ -58,13 +58,8 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
         return Err(DocumentError::new(Stage::Extract, "the book is encrypted")
             .hint("Replace the file with a copy without protection."));
     }
-    let structure = markdown::structure(&text);
-    let title = text_of(&opf, "title")
-        .as_deref()
-        .and_then(title::own)
-        .or_else(|| markdown::heading(&structure))
-        .unwrap_or_else(|| title::from_name(name));
-    let mut extracted = ExtractedDocument::new(text, title, structure);
+    let title = text_of(&opf, "title").as_deref().and_then(title::own);
+    let mut extracted = ExtractedDocument::in_markdown(text, title, name);
     if unread > 0 {
         let pages = match unread {
             1 => "1 page of the book".to_owned(),

@@ -98,21 +98,19 @@ fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
             .metadata
             .insert(LINK_TARGETS.into(), targets.into());
     }
-    if hidden > 0 {
-        let elements = if hidden == 1 {
-            "1 hidden element with text was".into()
-        } else {
-            format!("{hidden} hidden elements with text were")
-        };
-        extracted.warn(Stage::Extract, format!("{elements} removed"));
-    }
+    extracted.lost(
+        hidden,
+        "hidden element with text",
+        "hidden elements with text",
+        "removed",
+    );
     if let Some(first) = left_out.first() {
-        let parts = if left_out.len() == 1 {
-            "1 part beside the page's content was".into()
-        } else {
-            format!("{} parts beside the page's content were", left_out.len())
-        };
-        extracted.warn(Stage::Extract, format!("{parts} left out: \"{first}\""));
+        extracted.lost(
+            left_out.len(),
+            "part beside the page's content",
+            "parts beside the page's content",
+            &format!("left out: \"{first}\""),
+        );
     }
     Ok(extracted)
 }

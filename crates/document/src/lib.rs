@@ -140,8 +140,27 @@ impl ExtractedDocument {
         }
     }
 
+    /// A document in Markdown without metadata and warnings. Its title is the one that it gives
+    /// itself, else that of its first heading, else its file's name.
+    fn in_markdown(text: String, title: Option<Title>, name: &str) -> Self {
+        let structure = markdown::structure(&text);
+        let title = title
+            .or_else(|| markdown::heading(&structure))
+            .unwrap_or_else(|| title::from_name(name));
+        Self::new(text, title, structure)
+    }
+
     fn warn(&mut self, stage: Stage, message: String) {
         self.warnings.push(Warning { stage, message });
+    }
+
+    /// Warns of what is not in the text: "2 hidden slides were left out".
+    fn lost(&mut self, count: usize, one: &str, many: &str, what: &str) {
+        match count {
+            0 => {}
+            1 => self.warn(Stage::Extract, format!("1 {one} was {what}")),
+            count => self.warn(Stage::Extract, format!("{count} {many} were {what}")),
+        }
     }
 }
 
@@ -356,17 +375,11 @@ impl ExtractedDocument {
     }
 
     fn invisible(&mut self, count: usize) {
-        if count == 0 {
-            return;
-        }
-        let characters = if count == 1 {
-            "1 invisible character was".into()
-        } else {
-            format!("{count} invisible characters were")
-        };
-        self.warn(
-            Stage::Extract,
-            format!("{characters} removed (tags, bidirectional or zero-width controls)"),
+        self.lost(
+            count,
+            "invisible character",
+            "invisible characters",
+            "removed (tags, bidirectional or zero-width controls)",
         );
     }
 

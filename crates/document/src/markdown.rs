@@ -34,16 +34,12 @@ pub fn extract(file: &str, name: &str) -> ExtractedDocument {
     let is_whole = body == file;
     let begin = file.len() - body.trim_start_matches(['\r', '\n']).len();
     let text = pictures::described(&file[begin..]).into_owned();
-    let structure = structure(&text);
-    let title = declared
-        .or_else(|| heading(&structure))
-        .unwrap_or_else(|| title::from_name(name));
     let before = &file[..begin];
     let lines_before = u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX);
     let mut extracted = ExtractedDocument {
         metadata,
         lines_before,
-        ..ExtractedDocument::new(text, title, structure)
+        ..ExtractedDocument::in_markdown(text, declared, name)
     };
     if let (true, Some(Value::String(why))) =
         (is_whole, extracted.metadata.get("front_matter_error"))

@@ -12,8 +12,7 @@ use serde_json::Value;
 use crate::{
     DocumentError, ExtractedDocument, Structure,
     blocks::{self, Block},
-    data_uri,
-    markdown,
+    data_uri, markdown,
     package::malformed,
     title,
 };
@@ -107,13 +106,9 @@ pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentErro
         .flat_map(|cell| cell.blocks(&language))
         .collect();
     let text = blocks::markdown(&blocks);
-    let structure = markdown::structure(&text);
-    let declared = notebook.metadata.title.as_ref().and_then(Value::as_str);
-    let title = declared
-        .and_then(title::own)
-        .or_else(|| markdown::heading(&structure))
-        .unwrap_or_else(|| title::from_name(name));
-    Ok(ExtractedDocument::new(text, title, structure))
+    let title = notebook.metadata.title.as_ref().and_then(Value::as_str);
+    let title = title.and_then(title::own);
+    Ok(ExtractedDocument::in_markdown(text, title, name))
 }
 
 impl Metadata {
@@ -134,7 +129,9 @@ impl Cell {
     fn blocks(&self, language: &str) -> Vec<Block> {
         let source = self.source.text();
         match self.cell_type.as_str() {
-            "markdown" => vec![Block::Markdown(closed(data_uri::named(source.trim()).into()))],
+            "markdown" => vec![Block::Markdown(closed(
+                data_uri::named(source.trim()).into(),
+            ))],
             "code" => {
                 let mut blocks = vec![Block::Code {
                     language: language.to_owned(),

@@ -43,6 +43,12 @@ pub struct Relation {
     pub target: String,
 }
 
+/// Returns the name of the first part of a kind that others refer to.
+pub fn target<'a>(relations: &'a [Relation], kind: &str) -> Option<&'a str> {
+    let found = relations.iter().find(|relation| relation.kind == kind)?;
+    Some(&found.target)
+}
+
 /// Returns the error of a file that does not have the format that it should.
 pub fn malformed(format: &str, why: &dyn std::fmt::Display) -> DocumentError {
     let why: String = why

@@ -7,7 +7,7 @@
 
 use rag_protocol::ingest::Stage;
 
-use crate::{DocumentError, ExtractedDocument, blocks, markdown, package::malformed, title};
+use crate::{DocumentError, ExtractedDocument, blocks, package::malformed, title};
 
 mod flow;
 mod font;
@@ -33,28 +33,19 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
     }
     let read = reader::read(bytes).map_err(|why| malformed("RTF document", &why))?;
     let text = blocks::markdown(&read.blocks);
-    let structure = markdown::structure(&text);
-    let title = title::own(&read.title)
-        .or_else(|| markdown::heading(&structure))
-        .unwrap_or_else(|| title::from_name(name));
-    let mut extracted = ExtractedDocument::new(text, title, structure);
+    let mut extracted = ExtractedDocument::in_markdown(text, title::own(&read.title), name);
     let Losses {
         hidden,
         signs,
         is_cut,
     } = read.losses;
-    if hidden > 0 {
-        let texts = if hidden == 1 {
-            "1 hidden text was".into()
-        } else {
-            format!("{hidden} hidden texts were")
-        };
-        extracted.warn(Stage::Extract, format!("{texts} removed"));
-    }
-    if signs > 0 {
-        let message = format!("{signs} signs of symbol fonts were replaced with U+FFFD");
-        extracted.warn(Stage::Extract, message);
-    }
+    extracted.lost(hidden, "hidden text", "hidden texts", "removed");
+    extracted.lost(
+        signs,
+        "sign of a symbol font",
+        "signs of symbol fonts",
+        "replaced with U+FFFD",
+    );
     if is_cut {
         let message = "the file ends inside of a group: its end may be missing".into();
         extracted.warn(Stage::Extract, message);

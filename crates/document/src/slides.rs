@@ -4,19 +4,19 @@
 //! then tables, charts and diagrams where they are, then the notes for the speaker. Numbers of
 //! slides, dates and footers are left out. So are hidden slides, which are counted.
 
+use std::collections::HashMap;
+
 use quick_xml::{
     Reader,
     errors::Error,
     events::{BytesStart, Event},
 };
-use rag_protocol::ingest::Stage;
 
 use crate::{
     DocumentError, ExtractedDocument,
     blocks::{self, Block},
     docx::{Script, Shape, Table, Words, chart, formula},
-    markdown,
-    package::{Package, Relation},
+    package::{Package, target},
     title,
     xml::{self, attribute, text_of},
 };
@@ -34,42 +34,29 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
     };
     let relations = package.relations(&main)?;
     let ids = slide_ids(&presentation).map_err(|e| package.malformed(&e))?;
+    let places: HashMap<String, String> = relations
+        .into_iter()
+        .rev()
+        .map(|relation| (relation.id, relation.target))
+        .collect();
     let mut blocks = vec![];
     let mut hidden = 0;
-    for id in ids.iter().take(MAX_SLIDES) {
-        let Some(slide) = relations.iter().find(|relation| relation.id == *id) else {
-            continue;
-        };
-        match read_slide(&mut package, &slide.target)? {
+    for place in ids.iter().take(MAX_SLIDES).filter_map(|id| places.get(id)) {
+        match read_slide(&mut package, place)? {
             Some(slide) => blocks.extend(slide),
             None => hidden += 1,
         }
     }
     let core = package.text("docProps/core.xml")?;
     let declared = core.and_then(|core| text_of(&core, "title"));
-    let text = blocks::markdown(&blocks);
-    let structure = markdown::structure(&text);
     let title = declared
         .as_deref()
         // What the program writes where nobody gave a title.
         .filter(|title| *title != "PowerPoint Presentation")
-        .and_then(title::own)
-        .or_else(|| markdown::heading(&structure))
-        .unwrap_or_else(|| title::from_name(name));
-    let mut extracted = ExtractedDocument::new(text, title, structure);
-    if hidden > 0 {
-        let slides = match hidden {
-            1 => "1 hidden slide was".to_owned(),
-            count => format!("{count} hidden slides were"),
-        };
-        extracted.warn(Stage::Extract, format!("{slides} left out"));
-    }
+        .and_then(title::own);
+    let mut extracted = ExtractedDocument::in_markdown(blocks::markdown(&blocks), title, name);
+    extracted.lost(hidden, "hidden slide", "hidden slides", "left out");
     Ok(extracted)
-}
-
-fn target<'a>(relations: &'a [Relation], kind: &str) -> Option<&'a str> {
-    let found = relations.iter().find(|relation| relation.kind == kind)?;
-    Some(&found.target)
 }
 
 /// Returns the ids of the references to the slides, in order.

@@ -1,3 +1,5 @@
+use rag_protocol::ingest::{Stage, Title};
+
 use super::*;
 use crate::package::{MAX_PART, tests::packed};
 

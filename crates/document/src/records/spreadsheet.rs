@@ -45,13 +45,7 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
     if let Some(title) = declared.as_deref().and_then(title::own) {
         extracted.title = title;
     }
-    if sheets.hidden > 0 {
-        let sheets = match sheets.hidden {
-            1 => "1 hidden sheet was".to_owned(),
-            count => format!("{count} hidden sheets were"),
-        };
-        extracted.warn(Stage::Extract, format!("{sheets} left out"));
-    }
+    extracted.lost(sheets.hidden, "hidden sheet", "hidden sheets", "left out");
     Ok(extracted)
 }
 
