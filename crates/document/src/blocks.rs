@@ -35,6 +35,20 @@ pub enum Block {
     Markdown(String),
 }
 
+impl Block {
+    /// Returns true for a block of words that has none. A file may have millions of them.
+    pub fn is_blank(&self) -> bool {
+        match self {
+            Self::Heading { text, .. }
+            | Self::Item { text, .. }
+            | Self::Text(text)
+            | Self::Code { text, .. }
+            | Self::Markdown(text) => text.trim().is_empty(),
+            Self::Table(_) => false,
+        }
+    }
+}
+
 /// Returns the blocks as Markdown.
 pub fn markdown(blocks: &[Block]) -> String {
     let mut text = String::new();

@@ -285,6 +285,9 @@ impl Slide {
             },
             _ => Block::Text(text),
         };
+        if block.is_blank() {
+            return;
+        }
         match &mut self.cell {
             Some((blocks, _)) => blocks.push(block),
             None => self.pieces.push(Piece::Block(block)),

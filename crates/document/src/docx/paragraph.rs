@@ -116,8 +116,10 @@ impl Paragraph {
                 },
             },
         };
-        let mut blocks = vec![block];
-        blocks.extend(self.below);
+        let mut blocks = self.below;
+        if !block.is_blank() {
+            blocks.insert(0, block);
+        }
         blocks
     }
 }

@@ -57,14 +57,14 @@ impl Flow {
             None => Block::Text(text),
         };
         let boxes = std::mem::take(&mut self.boxes);
+        let blocks = Some(block).filter(|block| !block.is_blank());
+        let blocks = blocks.into_iter().chain(boxes);
         if self.paragraph.in_table {
-            self.cell.push(block);
-            self.cell.extend(boxes);
+            self.cell.extend(blocks);
             return;
         }
         self.end_table();
-        self.blocks.push(block);
-        self.blocks.extend(boxes);
+        self.blocks.extend(blocks);
         self.blocks.append(&mut self.notes);
     }
 
