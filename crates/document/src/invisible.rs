@@ -15,7 +15,7 @@
 //! before.
 
 /// Returns a text without its invisible characters, and the number of those that were removed,
-/// without soft hyphens. Returns `None` if there are none of both.
+/// without soft hyphens. Returns `None` if the text has neither.
 pub fn removed(text: &str) -> Option<(String, usize)> {
     if !text.chars().any(is_suspicious) {
         return None;

@@ -6,7 +6,7 @@
 //!                             └ overrides of levels, starts
 //! ```
 //!
-//! Lists with the same abstract list count on, unless one of them starts anew.
+//! Lists with the same abstract list count on, unless one of them starts again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +37,7 @@ struct Level {
     start: Option<u32>,
     format: Option<String>,
     text: String,
-    /// The level, from 1, after which this one begins anew; 0 for never.
+    /// The level, from 1, after which this one starts again; 0 for never.
     restart: Option<usize>,
     /// Numbers of outer levels are decimal.
     is_legal: bool,

@@ -18,7 +18,7 @@ const PROSE: [&str; 10] = [
 const WORDS: usize = 3;
 
 /// Returns a block of YAML with quotes around the values that need them, or `None` if none does.
-/// `is_yaml` tells for a line if it is YAML.
+/// `is_yaml` tells whether a line is YAML.
 pub fn quoted(block: &str, is_yaml: impl Fn(&str) -> bool) -> Option<String> {
     let mut lines = block.lines().peekable();
     let mut changed = false;

@@ -49,7 +49,7 @@ const HEADINGS: [&str; 6] = ["h1", "h2", "h3", "h4", "h5", "h6"];
 pub struct Content {
     /// The part of the tree with the content.
     pub root: Rc<Node>,
-    /// The begin of each part with sentences that is not in it.
+    /// The first words of each part with sentences that is not in it.
     pub left_out: Vec<String>,
 }
 

@@ -83,7 +83,7 @@ fn numbers_count_as_word_does() {
 }
 
 #[test]
-fn lists_continue_or_begin_anew() {
+fn lists_continue_or_start_again() {
     let start = "<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"5\"/></w:lvlOverride>";
     let replaced = format!(
         "<w:lvlOverride w:ilvl=\"0\">{}</w:lvlOverride>",

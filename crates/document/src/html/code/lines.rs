@@ -68,7 +68,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads the begin of a node. Returns the step at its end if it has one, or `None` if what is
+    /// Reads the start of a node. Returns the step at its end if it has one, or `None` if what is
     /// below the node is not text.
     fn read(&mut self, node: &Rc<Node>) -> Option<Option<Step>> {
         if let NodeData::Text { contents } = &node.data {
