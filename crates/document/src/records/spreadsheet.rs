@@ -6,11 +6,14 @@
 
 use std::{
     borrow::Cow,
+    fmt::Display,
     io::Cursor,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use calamine::{Data, DataRef, ExcelDateTime, Reader, SheetType, SheetVisible, Xls, Xlsb, Xlsx};
+use calamine::{
+    Cell, Data, DataRef, ExcelDateTime, Reader, SheetType, SheetVisible, Xls, Xlsb, Xlsx,
+};
 use rag_protocol::ingest::Stage;
 
 use super::{TooLong, Writer, csv, records};
@@ -24,6 +27,9 @@ use crate::{
 const FORMAT: &str = "workbook";
 /// Number of rows by which the names are found.
 const HEAD: usize = 32;
+
+/// Maximum number of columns: that of Excel.
+const MAX_COLUMNS: u32 = 1 << 14;
 
 /// The cells of a row that are not empty, by their column from 0.
 type Row = Vec<(usize, String)>;
@@ -66,6 +72,8 @@ fn read(bytes: &[u8]) -> Result<Sheets, DocumentError> {
 struct Sheets {
     writer: Writer,
     hidden: usize,
+    /// The name of each sheet is written above its rows.
+    are_named: bool,
 }
 
 impl Default for Sheets {
@@ -73,26 +81,27 @@ impl Default for Sheets {
         Self {
             writer: Writer::unrelated(),
             hidden: 0,
+            are_named: false,
         }
     }
 }
 
 impl Sheets {
-    /// Returns the names of the sheets to read, and whether each is written above its rows.
-    fn choose(&mut self, all: &[calamine::Sheet]) -> (Vec<String>, bool) {
+    /// Returns the names of the sheets to read.
+    fn choose(&mut self, all: &[calamine::Sheet]) -> Vec<String> {
         let sheets = all.iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
         let (shown, hidden): (Vec<_>, Vec<_>) =
             sheets.partition(|sheet| sheet.visible == SheetVisible::Visible);
         self.hidden = hidden.len();
         let names: Vec<String> = shown.iter().map(|sheet| sheet.name.clone()).collect();
-        let is_named = names.len() > 1;
-        (names, is_named)
+        self.are_named = names.len() > 1;
+        names
     }
 
     /// Adds the rows of a sheet.
     fn add(
         &mut self,
-        name: Option<&str>,
+        name: &str,
         mut next: impl FnMut() -> Result<Option<Row>, DocumentError>,
     ) -> Result<(), DocumentError> {
         let mut head: Vec<Row> = vec![];
@@ -114,7 +123,7 @@ impl Sheets {
         let first = above + usize::from(names.is_some());
         let names = names.unwrap_or_default();
         self.writer.end_record();
-        if let Some(name) = name {
+        if self.are_named {
             csv::write_remark(&[name.into()], &mut self.writer).map_err(too_long)?;
         }
         for row in &whole[..above] {
@@ -152,63 +161,56 @@ fn too_long(_: TooLong) -> DocumentError {
         .hint("Split the workbook, or export its sheets as CSV.")
 }
 
+fn damaged(why: impl Display) -> DocumentError {
+    malformed(FORMAT, &why)
+}
+
 fn read_xlsx(mut book: Xlsx<Cursor<&[u8]>>, sheets: &mut Sheets) -> Result<(), DocumentError> {
-    let (names, is_named) = sheets.choose(book.sheets_metadata());
-    for name in names {
-        let reader = book.worksheet_cells_reader(&name);
-        let mut cells = reader.map_err(|e| malformed(FORMAT, &e))?;
-        let next = rows(|| {
-            let cell = cells.next_cell().map_err(|e| malformed(FORMAT, &e))?;
-            Ok(cell.map(|cell| (cell.get_position(), of_ref(cell.get_value()))))
-        });
-        sheets.add(Some(&*name).filter(|_| is_named), next)?;
+    for name in sheets.choose(book.sheets_metadata()) {
+        let mut cells = book.worksheet_cells_reader(&name).map_err(damaged)?;
+        sheets.add(&name, rows(|| cells.next_cell()))?;
     }
     Ok(())
 }
 
 fn read_xlsb(source: Cursor<&[u8]>, sheets: &mut Sheets) -> Result<(), DocumentError> {
-    let mut book = Xlsb::new(source).map_err(|e| malformed(FORMAT, &e))?;
-    let (names, is_named) = sheets.choose(book.sheets_metadata());
-    for name in names {
-        let reader = book.worksheet_cells_reader(&name);
-        let mut cells = reader.map_err(|e| malformed(FORMAT, &e))?;
-        let next = rows(|| {
-            let cell = cells.next_cell().map_err(|e| malformed(FORMAT, &e))?;
-            Ok(cell.map(|cell| (cell.get_position(), of_ref(cell.get_value()))))
-        });
-        sheets.add(Some(&*name).filter(|_| is_named), next)?;
+    let mut book = Xlsb::new(source).map_err(damaged)?;
+    for name in sheets.choose(book.sheets_metadata()) {
+        let mut cells = book.worksheet_cells_reader(&name).map_err(damaged)?;
+        sheets.add(&name, rows(|| cells.next_cell()))?;
     }
     Ok(())
 }
 
 fn read_xls(source: Cursor<&[u8]>, sheets: &mut Sheets) -> Result<(), DocumentError> {
-    let mut book = Xls::new(source).map_err(|e| malformed(FORMAT, &e))?;
-    let (names, is_named) = sheets.choose(book.sheets_metadata());
-    for name in names {
-        let range = book.worksheet_range(&name);
-        let range = range.map_err(|e| malformed(FORMAT, &e))?;
+    let mut book = Xls::new(source).map_err(damaged)?;
+    for name in sheets.choose(book.sheets_metadata()) {
+        let range = book.worksheet_range(&name).map_err(damaged)?;
         let mut lines = range.rows();
         let next = || {
             // An empty row is no record.
             let cells = lines.next();
             Ok(cells.map(|cells| {
-                let cells = cells.iter().map(of_data).enumerate();
+                let cells = cells.iter().cloned().map(shown).enumerate();
                 cells.filter(|(_, value)| !value.is_empty()).collect()
             }))
         };
-        sheets.add(Some(&*name).filter(|_| is_named), next)?;
+        sheets.add(&name, next)?;
     }
     Ok(())
 }
 
-/// A cell by its row and column.
-type Place = (u32, u32);
-
 /// Puts the cells of a sheet together to rows.
-fn rows(
-    mut next: impl FnMut() -> Result<Option<(Place, String)>, DocumentError>,
+fn rows<'a, E: Display>(
+    mut next: impl FnMut() -> Result<Option<Cell<DataRef<'a>>>, E>,
 ) -> impl FnMut() -> Result<Option<Row>, DocumentError> {
-    let mut ahead: Option<(Place, String)> = None;
+    let mut next = move || {
+        let cell = next().map_err(damaged)?;
+        Ok::<_, DocumentError>(
+            cell.map(|cell| (cell.get_position(), shown(cell.get_value().clone().into()))),
+        )
+    };
+    let mut ahead = None;
     let mut is_over = false;
     move || {
         let mut row: Row = vec![];
@@ -222,7 +224,7 @@ fn rows(
                 is_over = true;
                 break;
             };
-            if value.trim().is_empty() {
+            if value.trim().is_empty() || column >= MAX_COLUMNS {
                 continue;
             }
             if at.is_some_and(|at| at != line) {
@@ -240,35 +242,16 @@ fn rows(
     }
 }
 
-fn of_ref(value: &DataRef) -> String {
-    match value {
-        DataRef::Int(number) => number.to_string(),
-        DataRef::Float(number) => written(*number),
-        DataRef::String(text) | DataRef::DateTimeIso(text) | DataRef::DurationIso(text) => {
-            text.clone()
-        }
-        DataRef::SharedString(text) => (*text).to_owned(),
-        DataRef::Bool(is_true) => truth(*is_true),
-        DataRef::DateTime(time) => time_of(time),
-        DataRef::Error(error) => error.to_string(),
-        DataRef::Empty => String::new(),
-    }
-}
-
-fn of_data(value: &Data) -> String {
+fn shown(value: Data) -> String {
     match value {
         Data::Int(number) => number.to_string(),
-        Data::Float(number) => written(*number),
-        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
-        Data::Bool(is_true) => truth(*is_true),
-        Data::DateTime(time) => time_of(time),
+        Data::Float(number) => written(number),
+        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text,
+        Data::Bool(is_true) => if is_true { "TRUE" } else { "FALSE" }.to_owned(),
+        Data::DateTime(time) => time_of(&time),
         Data::Error(error) => error.to_string(),
         _ => String::new(),
     }
-}
-
-fn truth(is_true: bool) -> String {
-    if is_true { "TRUE" } else { "FALSE" }.to_owned()
 }
 
 /// Writes a number with the 15 digits that Excel shows.

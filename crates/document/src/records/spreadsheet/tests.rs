@@ -149,3 +149,9 @@ fn damaged_workbooks_are_errors() {
         t=\"s\"><v>99</v></c></row>";
     let _ = extract(&workbook(&[("Sheet1", "visible", odd)]), "a.xlsx");
 }
+
+#[test]
+fn cells_beyond_the_last_column_are_left_out() {
+    let rows = row(&[cell("A1", "", "1"), cell("ZZZZZ1", "", "2")]);
+    assert_eq!(text(&rows), "column 1: 1");
+}
