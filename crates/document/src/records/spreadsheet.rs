@@ -23,6 +23,8 @@ use crate::{
     title, xml,
 };
 
+mod xls;
+
 /// What the file is, for messages.
 const FORMAT: &str = "workbook";
 /// Number of rows by which the names are found.
@@ -183,6 +185,7 @@ fn read_xlsb(source: Cursor<&[u8]>, sheets: &mut Sheets) -> Result<(), DocumentE
 }
 
 fn read_xls(source: Cursor<&[u8]>, sheets: &mut Sheets) -> Result<(), DocumentError> {
+    xls::check(source.get_ref()).map_err(damaged)?;
     let mut book = Xls::new(source).map_err(damaged)?;
     for name in sheets.choose(book.sheets_metadata()) {
         let range = book.worksheet_range(&name).map_err(damaged)?;
