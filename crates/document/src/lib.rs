@@ -52,6 +52,7 @@ mod data_uri;
 mod decode;
 mod docx;
 mod epub;
+mod formula;
 mod front_matter;
 mod html;
 mod invisible;

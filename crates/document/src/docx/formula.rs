@@ -2,8 +2,10 @@
 
 use quick_xml::{Reader, events::Event};
 
-use super::words::{grouped, is_bracketed};
-use crate::xml::{attribute, text};
+use crate::{
+    formula::{base, fraction, grouped, root, with_scripts},
+    xml::{attribute, text},
+};
 
 /// Maximum depth of elements in each other. Deeper ones are read as plain text.
 const MAX_DEPTH: usize = 64;
@@ -103,11 +105,9 @@ impl Node {
         match self.name.as_str() {
             "t" => self.text.clone(),
             "f" => self.fraction(),
-            "sSup" => format!("{}^{}", base(&self.part("e")), grouped(&self.part("sup"))),
-            "sSub" => format!("{}_{}", base(&self.part("e")), grouped(&self.part("sub"))),
-            "sSubSup" => self.with_scripts(&base(&self.part("e"))),
+            "sSup" | "sSub" | "sSubSup" => self.with_scripts(&base(&self.part("e"))),
             "sPre" => format!("{}{}", self.with_scripts(""), self.part("e")),
-            "rad" => self.root(),
+            "rad" => root(&self.part("e"), &self.part("deg")),
             "nary" => self.operator(),
             "d" => self.in_brackets(),
             "func" => format!("{} {}", self.part("fName"), self.part("e")),
@@ -132,22 +132,7 @@ impl Node {
         let (above, below) = (self.part("num"), self.part("den"));
         match self.property("type") {
             Some("noBar") => format!("({above} choose {below})"),
-            _ => format!("{}/{}", operand(&above), divisor(&below)),
-        }
-    }
-
-    fn root(&self) -> String {
-        let of = self.part("e");
-        let of = if is_bracketed(&of) {
-            of
-        } else {
-            format!("({of})")
-        };
-        match self.part("deg").trim() {
-            "" | "2" => format!("√{of}"),
-            "3" => format!("∛{of}"),
-            "4" => format!("∜{of}"),
-            degree => format!("root_{}{of}", grouped(degree)),
+            _ => fraction(&above, &below),
         }
     }
 
@@ -158,15 +143,7 @@ impl Node {
     }
 
     fn with_scripts(&self, base: &str) -> String {
-        let mut line = base.to_owned();
-        for (name, sign) in [("sub", '_'), ("sup", '^')] {
-            let script = self.part(name);
-            if !script.trim().is_empty() {
-                line.push(sign);
-                line.push_str(&grouped(&script));
-            }
-        }
-        line
+        with_scripts(base, &self.part("sub"), &self.part("sup"))
     }
 
     fn in_brackets(&self) -> String {
@@ -206,39 +183,6 @@ fn with_line(of: &str, is_above: bool) -> String {
         }
     }
     text
-}
-
-/// Returns what a script is attached to.
-fn base(text: &str) -> String {
-    if has_operator(text) && !is_bracketed(text) {
-        format!("({text})")
-    } else {
-        text.to_owned()
-    }
-}
-
-fn operand(text: &str) -> String {
-    base(text)
-}
-
-/// Returns what something is divided by: a product needs brackets too.
-fn divisor(text: &str) -> String {
-    let is_number = text
-        .chars()
-        .all(|c| c.is_ascii_digit() || c == '.' || c == ',');
-    let is_name = text.chars().all(char::is_alphabetic);
-    if text.is_empty() || is_number || is_name || is_bracketed(text) {
-        text.to_owned()
-    } else {
-        format!("({text})")
-    }
-}
-
-fn has_operator(text: &str) -> bool {
-    text.trim()
-        .chars()
-        .skip(1)
-        .any(|c| c.is_whitespace() || "+-−±∓=<>≤≥≠≈·⋅×∗*/,;∑∏∫→".contains(c))
 }
 
 #[cfg(test)]

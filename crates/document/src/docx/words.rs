@@ -1,5 +1,7 @@
 //! Words of a paragraph. Superscripts and subscripts are written in a line, 10^6 and x_2.
 
+use crate::formula::grouped;
+
 /// Where characters stand.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
@@ -80,41 +82,6 @@ fn is_end_of_word(base: Option<char>, words: &str) -> bool {
         "lle" | "me" | "mme" | "mlle" => true,
         _ => false,
     }
-}
-
-/// Returns an exponent or an index, in brackets if it is more than a name or a number.
-pub fn grouped(words: &str) -> String {
-    let unsigned = words
-        .strip_prefix(['-', '+', '−', '±'])
-        .filter(|rest| !rest.is_empty())
-        .unwrap_or(words);
-    let is_one = unsigned
-        .chars()
-        .all(|c| c.is_alphanumeric() || matches!(c, '.' | ',' | '∞' | '∗' | '*' | '′'))
-        && !unsigned.starts_with(',');
-    if is_one && !unsigned.is_empty() && !unsigned.contains(',') || is_bracketed(words) {
-        words.to_owned()
-    } else {
-        format!("({words})")
-    }
-}
-
-/// Returns true if the text is in one pair of brackets.
-pub fn is_bracketed(text: &str) -> bool {
-    let mut depth = 0usize;
-    for (at, c) in text.char_indices() {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return text.starts_with(['(', '[', '{']) && at + c.len_utf8() == text.len();
-                }
-            }
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | KaTeX, MediaWiki, LaTeXML | the annotation of its MathML |
 //! | MathJax 2 | the script with the TeX |
-//! | MathJax 3, plain MathML | the MathML: `(a + b)/2`, `sqrt(x)`, `x_1^2` |
+//! | MathJax 3, plain MathML | the MathML: `(a + b)/2`, `√(x)`, `x_1^2` |
 //! | generators for MathJax in the browser | the text, without `\(` and `\)` |
 //!
 //! This precedes the removal of hidden elements: most of these write each formula twice, once for
@@ -20,6 +20,7 @@ use super::{
     code::parent,
     escape, html_tag, text_below,
 };
+use crate::formula::{base, fraction, root, with_scripts};
 
 /// Classes and tags of the elements around a formula in all of its forms.
 const CONTAINERS: [&str; 8] = [
@@ -202,14 +203,12 @@ fn linear(node: &Rc<Node>, depth: usize) -> String {
     match tag {
         "annotation" | "annotation-xml" | "mphantom" => String::new(),
         "mspace" => " ".into(),
-        "mfrac" => format!("{}/{}", group(part(0)), group(part(1))),
-        "msqrt" => format!("sqrt({})", row(&parts)),
-        "mroot" => format!("root({}, {})", part(0), part(1)),
-        "msup" | "mover" => format!("{}^{}", part(0), group(part(1))),
-        "msub" | "munder" => format!("{}_{}", part(0), group(part(1))),
-        "msubsup" | "munderover" => {
-            format!("{}_{}^{}", part(0), group(part(1)), group(part(2)))
-        }
+        "mfrac" => fraction(part(0), part(1)),
+        "msqrt" => root(&row(&parts), ""),
+        "mroot" => root(part(0), part(1)),
+        "msup" | "mover" => with_scripts(&base(part(0)), "", part(1)),
+        "msub" | "munder" => with_scripts(&base(part(0)), part(1), ""),
+        "msubsup" | "munderover" => with_scripts(&base(part(0)), part(1), part(2)),
         "mtable" => joined(&parts, "; "),
         "mtr" => joined(&parts, ", "),
         "mfenced" => format!("({})", joined(&parts, ", ")),
@@ -235,17 +234,6 @@ fn row(parts: &[(Rc<Node>, String)]) -> String {
         }
     }
     text
-}
-
-fn group(text: &str) -> String {
-    let is_one = text
-        .chars()
-        .all(|c| c.is_alphanumeric() || c == '.' || c == '′');
-    if is_one || text.chars().count() == 1 {
-        text.to_owned()
-    } else {
-        format!("({text})")
-    }
 }
 
 #[cfg(test)]
@@ -293,8 +281,16 @@ mod tests {
                 "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>",
                 "(a + b)/2",
             ),
-            ("<msqrt><mn>2</mn><mi>g</mi><mi>h</mi></msqrt>", "sqrt(2gh)"),
-            ("<mroot><mi>x</mi><mn>3</mn></mroot>", "root(x, 3)"),
+            ("<msqrt><mn>2</mn><mi>g</mi><mi>h</mi></msqrt>", "√(2gh)"),
+            ("<mroot><mi>x</mi><mn>3</mn></mroot>", "∛(x)"),
+            (
+                "<mfrac><mi>a</mi><mrow><mn>2</mn><mi>c</mi></mrow></mfrac>",
+                "a/(2c)",
+            ),
+            (
+                "<msup><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></msup>",
+                "(a + b)^2",
+            ),
             (
                 "<munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi>\
                     </munderover><msub><mi>x</mi><mi>i</mi></msub>",
