@@ -154,7 +154,7 @@ pub struct Document {
     /// The address of the document: `file:///srv/docs/keys.md`,
     /// `https://host/repo.git#docs/keys.md`.
     pub uri: String,
-    /// BLAKE3 hex of the fetched bytes.
+    /// BLAKE3 hex of the fetched bytes, and of other addresses of the document if it has any.
     pub raw_hash: String,
     /// Number of fetched bytes.
     pub bytes: u64,

@@ -61,6 +61,9 @@ macro_rules! define_readers {
 
 source_kinds!(define_readers);
 
+/// The metadata key with other addresses of a document. If it changes, the document does.
+pub const ALIAS_URIS: &str = "alias_uris";
+
 /// One file that a source has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceItem {

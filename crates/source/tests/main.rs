@@ -23,4 +23,5 @@ mod throttling;
 mod tls;
 mod web;
 mod website;
+mod website_addresses;
 mod website_pages;

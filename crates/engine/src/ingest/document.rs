@@ -11,7 +11,7 @@ use rag_protocol::{
     ingest::{Document, Event, Failure, FailureCause, KnownVersion, Splitting, Stage, Warning},
     skipped::SkippedFiles,
 };
-use rag_source::{FetchedContent, SourceItem};
+use rag_source::{ALIAS_URIS, FetchedContent, SourceItem};
 use serde_json::{Map, Value};
 
 use crate::extraction::{self, Extractors};
@@ -39,7 +39,7 @@ pub enum Outcome {
 
 /// Metadata keys for the place that a document was fetched from. A document's own values under
 /// these keys must not be found by searches for them.
-const PROVENANCE: [&str; 7] = [
+const PROVENANCE: [&str; 8] = [
     "repository",
     "path",
     "commit",
@@ -47,6 +47,7 @@ const PROVENANCE: [&str; 7] = [
     "blob",
     "final_url",
     "last_modified",
+    ALIAS_URIS,
 ];
 /// Prefix of such a key for the document's own value.
 const DECLARED: &str = "declared_";
@@ -109,7 +110,7 @@ impl<T: TokenCounter> Reader<'_, T> {
         fetched: &FetchedContent,
     ) -> Result<Outcome, DocumentError> {
         let (bytes, validator) = (&fetched.bytes, &fetched.validator);
-        let raw_hash = blake3::hash(bytes).to_hex().to_string();
+        let raw_hash = raw_hash(fetched);
         if let Some(known) = self
             .known
             .get(&item.uri)
@@ -162,6 +163,16 @@ impl<T: TokenCounter> Reader<'_, T> {
     }
 }
 
+/// Returns the hash that tells versions apart: that of the bytes, and of other addresses.
+fn raw_hash(fetched: &FetchedContent) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&fetched.bytes);
+    if let Some(aliases) = fetched.metadata.get(ALIAS_URIS) {
+        hasher.update(aliases.to_string().as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
 /// Returns the name of an item. A web page has its address, which its links are relative to.
 fn name<'a>(
     item: &'a SourceItem,
@@ -199,6 +210,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn other_addresses_are_another_version() {
+        let fetched = |aliases: Option<Value>| FetchedContent {
+            bytes: b"text".to_vec(),
+            metadata: aliases
+                .map(|urls| (ALIAS_URIS.into(), urls))
+                .into_iter()
+                .collect(),
+            ..FetchedContent::default()
+        };
+        let plain = raw_hash(&fetched(None));
+        assert_eq!(plain, blake3::hash(b"text").to_hex().to_string());
+        let one = raw_hash(&fetched(Some(json!(["https://a.example/a/"]))));
+        let two = raw_hash(&fetched(Some(json!([
+            "https://a.example/a/",
+            "https://a.example/b"
+        ]))));
+        assert!(plain != one && one != two);
+    }
 
     #[test]
     fn the_fetch_determines_where_a_document_comes_from() {

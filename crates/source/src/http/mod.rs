@@ -65,7 +65,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// An idle connection is closed after this time. There may be many hosts, and each connection holds
 /// a descriptor.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_REDIRECTS: usize = 8;
+/// Maximum number of redirects of one request.
+pub const MAX_REDIRECTS: usize = 8;
 /// Maximum wait that a server may ask for before a retry. If it asks for more, it gets no more
 /// requests in this run: a waiting run would hold a worker, a process and a slot.
 pub const MAX_WAIT: Duration = Duration::from_secs(10);

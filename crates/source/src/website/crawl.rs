@@ -1,5 +1,7 @@
 //! The crawl of a site.
 
+mod sitemaps;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     fs, thread,
@@ -13,23 +15,23 @@ use texting_robots::Robot;
 use url::{Origin, Url};
 
 use super::{
-    CrawledPage, Website, normalized,
+    Website,
+    address::normalized,
+    found::{FoundPage, FoundPages, PageVersion},
     page::Page,
     site::{RobotsRules, Site, path},
-    sitemap, unwritable,
+    text::TextHash,
+    unwritable,
 };
 use crate::{
-    FetchedContent, Listing, Locator, SourceItem, fetch_failure,
-    fetcher::{self, FetchError, FetchRequest, Resource, Validator},
-    http::HttpResponse,
-    static_files,
+    Listing, fetch_failure,
+    fetcher::{self, FetchError, FetchRequest, Resource},
+    http::{HttpError, HttpResponse, MAX_REDIRECTS},
 };
 
 /// A longer `Crawl-delay` of a robots.txt is reduced to this.
 pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(10);
 const MAX_ROBOTS_BYTES: u64 = 2 << 20;
-const MAX_SITEMAP_BYTES: u64 = 50 << 20;
-const MAX_SITEMAPS: usize = 50;
 /// Maximum number of addresses that a crawl remembers.
 const MAX_ADDRESSES: usize = 500_000;
 /// Maximum size of all pages that a crawl keeps on disk.
@@ -53,10 +55,9 @@ pub struct Crawl<'a> {
     queue: VecDeque<(Url, u32)>,
     /// Addresses that are or were in the queue, and those of pages after redirects.
     seen: HashSet<String>,
-    /// The uris of the documents.
-    uris: HashSet<String>,
-    pages: Vec<CrawledPage>,
-    bytes: u64,
+    found: FoundPages,
+    /// Number of files that were written.
+    files: usize,
     requests: u64,
     listing: Listing,
 }
@@ -69,9 +70,8 @@ impl<'a> Crawl<'a> {
             robots: HashMap::new(),
             queue: VecDeque::new(),
             seen: HashSet::new(),
-            uris: HashSet::new(),
-            pages: vec![],
-            bytes: 0,
+            found: FoundPages::default(),
+            files: 0,
             requests: 0,
             listing: Listing {
                 items: vec![],
@@ -83,67 +83,34 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Crawls the site. Returns its pages, unsorted, with their contents.
-    pub fn run(mut self) -> Result<(Listing, Vec<CrawledPage>), EngineError> {
+    /// Crawls the site. Returns its pages, unsorted, and the listing without items.
+    pub fn run(mut self) -> Result<(Listing, Vec<FoundPage>), EngineError> {
         self.visit_all()?;
-        Ok((self.listing, self.pages))
+        let found = std::mem::take(&mut self.found);
+        let mut pages = found.finish(&self.website.known, &mut self.listing);
+        for page in &mut pages {
+            self.renew(page)?;
+        }
+        Ok((self.listing, pages))
     }
 
     fn visit_all(&mut self) -> Result<(), EngineError> {
-        let start = self.website.start.clone();
-        let rules = self
-            .load_rules(&start)
-            .map_err(|problem| problem.error(&robots_url(&start)))?;
-        if !rules.allow(&start) {
-            return Err(forbidden(&start));
-        }
-        self.robots.insert(start.origin(), rules);
-        self.seen.insert(start.as_str().into());
-        let first = self
-            .get(&start, 0)
-            .map_err(|problem| problem.error(&start))?;
-        let unusable = match first.status {
-            StatusCode::OK if first.is_accepted => None,
-            // all pages that were found from it would be removed
-            StatusCode::OK => Some(format!("its type is \"{}\"", first.essence())),
-            status => Some(fetcher::answered(status)),
-        };
-        if let Some(reason) = unusable {
-            let message = format!("could not fetch the first page, {start}: {reason}");
-            return Err(EngineError::new(ErrorKind::SourceUnavailable, message));
-        }
-        let site = Site::of(&first.url, self.website.spec.same_site);
-        let (found, is_new) = (
-            first.url.clone(),
-            !self.robots.contains_key(&first.url.origin()),
-        );
-        if is_new {
-            let rules = self
-                .load_rules(&found)
-                .map_err(|problem| problem.error(&robots_url(&found)))?;
-            self.robots.insert(found.origin(), rules);
-        }
-        if !self
-            .robots
-            .get(&found.origin())
-            .is_some_and(|rules| rules.allow(&found))
-        {
-            return Err(forbidden(&found));
-        }
-        self.site = Some(site);
-        self.take(first, 0)?;
+        let first = self.fetch_first()?;
+        let found = first.url.clone();
+        self.site = Some(Site::of(&found, self.website.spec.same_site));
+        self.take(first, 0, 0)?;
         if self.website.spec.sitemap && self.website.spec.depth > 0 {
             self.read_sitemaps(&found);
         }
         // bounds the time spent on a site whose pages cannot be fetched
         let most_requests = 4 * u64::from(self.website.spec.max_pages) + 100;
         while let Some((url, depth)) = self.queue.pop_front() {
-            if self.listing.items.len() >= self.website.spec.max_pages as usize
+            if self.found.len() >= self.website.spec.max_pages as usize
                 || self.requests >= most_requests
             {
                 break;
             }
-            if self.bytes >= MAX_BYTES {
+            if self.found.bytes >= MAX_BYTES {
                 let message = format!("the pages before it exceed the limit of {MAX_BYTES} bytes");
                 self.listing.failures.push(fetch_failure(
                     url.as_str(),
@@ -153,14 +120,56 @@ impl<'a> Crawl<'a> {
                 self.listing.complete = false;
                 break;
             }
-            self.visit(&url, depth)?;
+            self.visit(&url, depth, 0)?;
         }
         Ok(())
     }
 
-    fn visit(&mut self, url: &Url, depth: u32) -> Result<(), EngineError> {
-        // it was reached through a redirect or a canonical link
-        if self.uris.contains(url.as_str()) {
+    /// Fetches the first page, or the one that it redirects to. The site is where that one is.
+    fn fetch_first(&mut self) -> Result<Resource, EngineError> {
+        let mut address = self.website.start.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            self.demand(&address)?;
+            self.seen.insert(address.as_str().into());
+            let first = self
+                .get(&address, 0)
+                .map_err(|problem| problem.error(&address))?;
+            let unusable = match first.status {
+                StatusCode::OK if first.is_accepted => None,
+                // all pages that were found from it would be removed
+                StatusCode::OK => Some(format!("its type is \"{}\"", first.essence())),
+                status => Some(fetcher::answered(status)),
+            };
+            if let Some(reason) = unusable {
+                let message = format!("could not fetch the first page, {address}: {reason}");
+                return Err(EngineError::new(ErrorKind::SourceUnavailable, message));
+            }
+            self.demand(&first.url)?;
+            match page(&first).refresh {
+                None => return Ok(first),
+                Some(target) => address = normalized(target),
+            }
+        }
+        Err(FetchError::Http(HttpError::TooManyRedirects).error(&self.website.start))
+    }
+
+    /// Returns an error if robots.txt does not allow a page to be fetched.
+    fn demand(&mut self, url: &Url) -> Result<(), EngineError> {
+        let origin = url.origin();
+        if !self.robots.contains_key(&origin) {
+            let rules = self
+                .load_rules(url)
+                .map_err(|problem| problem.error(&robots_url(url)))?;
+            self.robots.insert(origin.clone(), rules);
+        }
+        let is_allowed = self.robots.get(&origin).is_some_and(|rules| rules.allow(url));
+        if is_allowed { Ok(()) } else { Err(forbidden(url)) }
+    }
+
+    /// Visits a page after a number of redirects that pages themselves declared.
+    fn visit(&mut self, url: &Url, depth: u32, redirects: usize) -> Result<(), EngineError> {
+        // it was reached through a redirect or a canonical link, or as another page's alias
+        if self.found.has(url) {
             return Ok(());
         }
         if !self.allows(url) {
@@ -168,7 +177,7 @@ impl<'a> Crawl<'a> {
             return Ok(());
         }
         match self.get(url, depth) {
-            Ok(resource) => self.take(resource, depth),
+            Ok(resource) => self.take(resource, depth, redirects),
             Err(problem) => {
                 self.fail(problem.failure(url.as_str()), depth);
                 Ok(())
@@ -249,8 +258,8 @@ impl<'a> Crawl<'a> {
             .website
             .known
             .get(url.as_str())
-            .filter(|_| self.is_leaf(depth) && depth > 0);
-        let known = known.and_then(|validator| Validator::parse(validator));
+            .filter(|_| self.is_leaf(depth) && depth > 0)
+            .and_then(PageVersion::conditions);
         let site = self.site.as_ref();
         let wants = |response: &HttpResponse| {
             let essence = fetcher::essence(response.header("content-type"));
@@ -258,7 +267,7 @@ impl<'a> Crawl<'a> {
         };
         let request = FetchRequest {
             url,
-            known: known.as_ref(),
+            known,
             max_bytes: self.website.max_bytes,
             accepts: &wants,
         };
@@ -271,28 +280,39 @@ impl<'a> Crawl<'a> {
     }
 
     /// Handles a response: as a document, for its links, or not at all.
-    fn take(&mut self, resource: Resource, depth: u32) -> Result<(), EngineError> {
+    fn take(
+        &mut self,
+        resource: Resource,
+        depth: u32,
+        redirects: usize,
+    ) -> Result<(), EngineError> {
         let url = normalized(resource.url.clone());
         self.seen.insert(url.as_str().into());
-        let is_second_way = self.uris.contains(url.as_str());
+        let is_second_way = self.found.has(&url);
         let belongs = self.site.as_ref().is_some_and(|site| site.has(&url)) && self.allows(&url);
         match resource.status {
             _ if is_second_way || !belongs => self.listing.skipped.others += 1,
             StatusCode::NOT_MODIFIED => {
-                let validator = self.website.known.get(url.as_str()).cloned();
-                self.add(
-                    &url,
-                    CrawledPage {
-                        file: None,
-                        content: FetchedContent {
-                            validator,
-                            ..FetchedContent::default()
-                        },
-                    },
-                    0,
-                );
+                let stored = self.website.known.get(url.as_str());
+                self.add(FoundPage {
+                    uri: url.clone(),
+                    is_known: true,
+                    is_canonical: false,
+                    file: None,
+                    size: 0,
+                    version: stored.cloned().unwrap_or_default(),
+                    media_type: None,
+                    metadata: Map::new(),
+                    aliases: vec![],
+                });
             }
-            StatusCode::OK if resource.is_accepted => return self.take_page(resource, &url, depth),
+            StatusCode::OK if resource.is_accepted => {
+                let page = page(&resource);
+                return match page.refresh {
+                    Some(target) => self.redirect(&url, &normalized(target), depth, redirects),
+                    None => self.take_page(resource, page, &url, depth),
+                };
+            }
             StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
                 self.listing.skipped.others += 1;
             }
@@ -304,16 +324,34 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    fn take_page(&mut self, resource: Resource, url: &Url, depth: u32) -> Result<(), EngineError> {
-        let is_html = matches!(
-            resource.essence().as_str(),
-            "text/html" | "application/xhtml+xml"
-        );
-        let page = if is_html {
-            Page::read(&resource.bytes, url, &resource.robots)
-        } else {
-            Page::of_headers(&resource.robots)
-        };
+    /// Goes where a page sends its readers.
+    fn redirect(
+        &mut self,
+        from: &Url,
+        target: &Url,
+        depth: u32,
+        redirects: usize,
+    ) -> Result<(), EngineError> {
+        if redirects == MAX_REDIRECTS {
+            let problem = FetchError::Http(HttpError::TooManyRedirects);
+            self.fail(problem.failure(from.as_str()), depth);
+            return Ok(());
+        }
+        let belongs = self.site.as_ref().is_some_and(|site| site.has(target));
+        if !belongs || self.found.has(target) {
+            self.listing.skipped.others += 1;
+            return Ok(());
+        }
+        self.visit(target, depth, redirects + 1)
+    }
+
+    fn take_page(
+        &mut self,
+        resource: Resource,
+        page: Page,
+        url: &Url,
+        depth: u32,
+    ) -> Result<(), EngineError> {
         if !self.is_leaf(depth) && !page.nofollow {
             for link in page.links {
                 self.enqueue(link, depth + 1);
@@ -323,53 +361,78 @@ impl<'a> Crawl<'a> {
             self.site.as_ref().is_some_and(|site| site.has(canonical))
                 && self.website.filter.selects(&path(canonical))
         });
-        let uri = match canonical {
-            Some(canonical) if self.allows(&canonical) => canonical,
-            _ => url.clone(),
+        let (uri, is_canonical) = match canonical {
+            Some(canonical) if self.allows(&canonical) => (canonical, true),
+            _ => (url.clone(), false),
         };
-        if page.noindex
-            || !self.website.filter.selects(&path(&uri))
-            || self.uris.contains(uri.as_str())
-        {
+        if page.noindex || !self.website.filter.selects(&path(&uri)) || self.found.has(&uri) {
             self.listing.skipped.others += 1;
             return Ok(());
         }
         self.seen.insert(uri.as_str().into());
-        let file = self.website.folder.join(self.pages.len().to_string());
-        fs::write(&file, &resource.bytes).map_err(|error| unwritable(&file, &error))?;
-        let mut metadata = Map::new();
-        if let Some(time) = resource.last_modified {
-            metadata.insert("last_modified".into(), time.into());
-        }
-        let size = resource.bytes.len() as u64;
-        let (validator, media_type) = (resource.validator.text(), resource.media_type);
-        self.add(
-            &uri,
-            CrawledPage {
-                file: Some(file),
-                content: FetchedContent {
-                    bytes: vec![],
-                    validator,
-                    media_type,
-                    metadata,
-                },
-            },
-            size,
-        );
+        let mut found = FoundPage {
+            is_known: self.website.known.contains_key(uri.as_str()),
+            uri,
+            is_canonical,
+            file: None,
+            size: 0,
+            version: PageVersion::default(),
+            media_type: None,
+            metadata: Map::new(),
+            aliases: vec![],
+        };
+        self.keep(resource, page.text, &mut found)?;
+        self.add(found);
         Ok(())
     }
 
-    fn add(&mut self, uri: &Url, page: CrawledPage, size: u64) {
-        self.uris.insert(uri.as_str().into());
-        self.bytes += size;
-        self.listing.items.push(SourceItem {
-            uri: uri.as_str().into(),
-            name: static_files::name(uri),
-            size,
-            validator: page.content.validator.clone(),
-            locator: Locator::Number(self.pages.len()),
+    /// Keeps the content of a page on disk.
+    fn keep(
+        &mut self,
+        resource: Resource,
+        text: Option<TextHash>,
+        page: &mut FoundPage,
+    ) -> Result<(), EngineError> {
+        let file = self.website.folder.join(self.files.to_string());
+        fs::write(&file, &resource.bytes).map_err(|error| unwritable(&file, &error))?;
+        self.files += 1;
+        page.file = Some(file);
+        page.size = resource.bytes.len() as u64;
+        page.version.response = resource.validator;
+        page.version.text = text;
+        page.media_type = resource.media_type;
+        if let Some(time) = resource.last_modified {
+            page.metadata.insert("last_modified".into(), time.into());
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, page: FoundPage) {
+        if !self.found.add(page) {
+            self.listing.skipped.others += 1;
+        }
+    }
+
+    /// Fetches a page that was not sent again, if it has got other aliases: its metadata has them.
+    /// If this fails, the next run tries again.
+    fn renew(&mut self, page: &mut FoundPage) -> Result<(), EngineError> {
+        let stored = self.website.known.get(page.uri.as_str());
+        if page.file.is_some() || stored.is_some_and(|version| *version == page.version) {
+            return Ok(());
+        }
+        let fetched = self.get(&page.uri, 0).ok().filter(|resource| {
+            resource.is_accepted && normalized(resource.url.clone()) == page.uri
         });
-        self.pages.push(page);
+        match fetched {
+            Some(resource) => {
+                let text = self::page(&resource).text;
+                self.keep(resource, text, page)
+            }
+            None => {
+                page.version = stored.cloned().unwrap_or_default();
+                Ok(())
+            }
+        }
     }
 
     fn enqueue(&mut self, url: Url, depth: u32) {
@@ -382,73 +445,20 @@ impl<'a> Crawl<'a> {
             self.queue.push_back((url, depth));
         }
     }
-
-    /// Queues the pages of the site's sitemaps.
-    fn read_sitemaps(&mut self, start: &Url) {
-        let mut declared: VecDeque<Url> = match self.robots.get(&start.origin()) {
-            Some(RobotsRules::Robot(robot)) => robot
-                .sitemaps
-                .iter()
-                .filter_map(|text| start.join(text).ok())
-                .collect(),
-            _ => VecDeque::new(),
-        };
-        let is_guess = declared.is_empty();
-        if is_guess {
-            declared.extend(start.join("/sitemap.xml").ok());
-        }
-        let mut read = HashSet::new();
-        while let Some(address) = declared.pop_front() {
-            let belongs = self.site.as_ref().is_some_and(|site| site.has(&address));
-            if read.len() >= MAX_SITEMAPS || !belongs || !read.insert(address.clone()) {
-                continue;
-            }
-            match self.read_sitemap(&address) {
-                Ok(sitemap) => {
-                    let links = |texts: Vec<String>| {
-                        texts
-                            .into_iter()
-                            .filter_map(|text| address.join(&text).ok())
-                    };
-                    declared.extend(links(sitemap.sitemaps));
-                    links(sitemap.pages).for_each(|page| self.enqueue(page, 1));
-                }
-                // many servers return a page for any address
-                Err(SitemapError::NoSitemap(_)) if is_guess && read.len() == 1 => {}
-                Err(SitemapError::NoSitemap(failure) | SitemapError::Failed(failure)) => {
-                    self.listing.failures.push(failure);
-                    self.listing.complete = false;
-                }
-                Err(SitemapError::Gone) => {}
-            }
-        }
-    }
-
-    fn read_sitemap(&mut self, address: &Url) -> Result<sitemap::Sitemap, SitemapError> {
-        self.pause(address);
-        let request = FetchRequest {
-            url: address,
-            known: None,
-            max_bytes: MAX_SITEMAP_BYTES,
-            accepts: &|_| true,
-        };
-        let failure = |message: String| fetch_failure(address.as_str(), message, None);
-        let resource = fetcher::fetch(&self.website.client, &request)
-            .map_err(|problem| SitemapError::Failed(problem.failure(address.as_str())))?;
-        match resource.status {
-            StatusCode::OK => sitemap::read(&resource.bytes, MAX_SITEMAP_BYTES, MAX_ADDRESSES)
-                .map_err(|message| SitemapError::NoSitemap(failure(message))),
-            status if status.is_client_error() => Err(SitemapError::Gone),
-            status => Err(SitemapError::Failed(failure(fetcher::answered(status)))),
-        }
-    }
 }
 
-/// Why a sitemap could not be read.
-enum SitemapError {
-    Gone,
-    NoSitemap(Failure),
-    Failed(Failure),
+/// Reads what a page tells crawlers.
+fn page(resource: &Resource) -> Page {
+    let media_type = resource.essence();
+    if matches!(
+        media_type.as_str(),
+        "text/html" | "application/xhtml+xml"
+    ) {
+        return Page::read(&resource.bytes, &resource.url, &resource.robots);
+    }
+    let mut page = Page::of_headers(&resource.robots);
+    page.text = Some(TextHash::of_file(&media_type, &resource.bytes));
+    page
 }
 
 fn robots_url(url: &Url) -> Url {

@@ -1,9 +1,9 @@
 //! The pages of a website.
 //!
 //! ```text
-//! list:   robots.txt ─▶ first page ─▶ links, sitemap ─▶ queue ─▶ page ─▶ robots, type, noindex,
-//!                                                         ▲        │     canonical ─▶ file on disk
-//!                                                         └─ links ┘
+//! list:   robots.txt ─▶ first page ─▶ links, sitemap ─▶ queue ─▶ page ─▶ robots, type, refresh,
+//!                                                         ▲        │     noindex, canonical, text
+//!                                                         └─ links ┘     ─▶ file on disk
 //!                                                breadth first, to `depth` and `maxPages`
 //! fetch:  file on disk ─▶ bytes
 //! ```
@@ -12,7 +12,10 @@
 //! it. Fetched pages are kept on disk: memory holds one page and the addresses of the others.
 //!
 //! * **uri**: the URL of the page after redirects, or of its `<link rel=canonical>` if that belongs
-//!   to the site, without the fragment. Each uri is one document, however it was reached.
+//!   to the site, without the fragment and without parameters that count visits ([`address`]). Each
+//!   uri is one document, however it was reached.
+//! * **redirects**: those of the server, and those that a page declares by a refresh ([`refresh`]).
+//! * **equal text**: pages with the same text are one document with aliases ([`found`]).
 //! * **robots**: the robots.txt of each host is obeyed for the agent `rag`, with its `Crawl-delay`
 //!   up to [`crawl::MAX_CRAWL_DELAY`]. Without a robots.txt everything is allowed; if it is
 //!   unavailable, nothing is. `noindex` and `nofollow` of pages and headers and `rel=nofollow` of
@@ -26,10 +29,14 @@
 //! * **unchanged pages**: pages whose links are not followed are requested with the validator of
 //!   the stored version (304). Others are fetched, and compared by their bytes.
 
+mod address;
 mod crawl;
+mod found;
 mod page;
+mod refresh;
 mod site;
 mod sitemap;
+mod text;
 
 use std::{
     collections::HashMap,
@@ -44,30 +51,32 @@ use rag_protocol::{
 };
 use url::Url;
 
-use self::crawl::Crawl;
-use crate::{
-    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem, SourceReader,
-    fetch_failure, filter::Filter, http::HttpClient,
+use self::{
+    address::normalized,
+    crawl::Crawl,
+    found::{FoundPage, PageVersion},
 };
+use crate::{
+    ALIAS_URIS, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem,
+    SourceReader, fetch_failure, fetcher::Validator, filter::Filter, http::HttpClient,
+    static_files,
+};
+
+/// Maximum number of other addresses that a document notes. The others are counted only.
+const MAX_ALIASES: usize = 20;
 
 struct Website {
     client: HttpClient,
     start: Url,
     spec: WebsiteSpec,
     filter: Filter,
-    /// The validators of the stored versions, by uri.
-    known: HashMap<String, String>,
+    /// The stored versions, by uri.
+    known: HashMap<String, PageVersion>,
     max_bytes: u64,
     /// Holds the pages until they are fetched.
     folder: PathBuf,
-    pages: Vec<CrawledPage>,
-}
-
-/// A page that was crawled and is not fetched yet.
-struct CrawledPage {
-    /// `None` if the stored version is current.
-    file: Option<PathBuf>,
-    content: FetchedContent,
+    /// Sorted by uri.
+    pages: Vec<FoundPage>,
 }
 
 impl OpenReader for WebsiteSpec {
@@ -90,7 +99,10 @@ impl Website {
         let known = job
             .known
             .iter()
-            .filter_map(|(uri, known)| Some((uri.clone(), known.validator.clone()?)))
+            .map(|(uri, known)| {
+                let version = PageVersion::parse(known.validator.as_deref());
+                (uri.clone(), version)
+            })
             .collect();
         let folder = job.work_dir.join("pages");
         match fs::remove_dir_all(&folder) {
@@ -116,9 +128,10 @@ impl Website {
 impl SourceReader for Website {
     fn list(&mut self) -> Result<Listing, EngineError> {
         self.pages.clear();
-        let (mut listing, pages) = Crawl::new(self).run()?;
+        let (mut listing, mut pages) = Crawl::new(self).run()?;
+        pages.sort_unstable_by(|a, b| a.uri.as_str().cmp(b.uri.as_str()));
+        listing.items = pages.iter().enumerate().map(item).collect();
         self.pages = pages;
-        listing.items.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
         listing.failures.sort_unstable_by(|a, b| a.uri.cmp(&b.uri));
         Ok(listing)
     }
@@ -149,9 +162,16 @@ impl SourceReader for Website {
         })?;
         // if this fails, the file is removed with the folder at the end of the run
         let _ = fs::remove_file(file);
+        let mut metadata = std::mem::take(&mut page.metadata);
+        if !page.aliases.is_empty() {
+            let aliases = page.aliases.iter().take(MAX_ALIASES).map(Url::as_str);
+            metadata.insert(ALIAS_URIS.into(), aliases.collect());
+        }
         Ok(FetchOutcome::Content(FetchedContent {
             bytes,
-            ..std::mem::take(&mut page.content)
+            validator: page.version.text(),
+            media_type: page.media_type.take(),
+            metadata,
         }))
     }
 
@@ -164,12 +184,17 @@ impl SourceReader for Website {
     }
 }
 
-fn normalized(mut url: Url) -> Url {
-    url.set_fragment(None);
-    if url.query() == Some("") {
-        url.set_query(None);
+/// Returns the item of a page with its number.
+fn item((number, page): (usize, &FoundPage)) -> SourceItem {
+    // the text alone is not all of a page
+    let tells_versions = page.version.response != Validator::default();
+    SourceItem {
+        uri: page.uri.as_str().into(),
+        name: static_files::name(&page.uri),
+        size: page.size,
+        validator: page.version.text().filter(|_| tells_versions),
+        locator: Locator::Number(number),
     }
-    url
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> EngineError {

@@ -1,8 +1,9 @@
-//! What a page tells crawlers: its links, its canonical address and its robots directives.
+//! What a page tells crawlers: its links, its canonical address, where it redirects to, its robots
+//! directives, and whether its text is that of another page.
 //!
 //! Only the tokens of the HTML are read and no tree is built: the time is linear for any nesting.
 
-use std::cell::RefCell;
+use std::{borrow::Cow, cell::RefCell};
 
 use html5ever::{
     Attribute, LocalName,
@@ -14,16 +15,27 @@ use html5ever::{
 };
 use url::Url;
 
+use super::{address::normalized, refresh::Refresh, text::{Text, TextHash}};
+
 /// Further links of a page are ignored.
 const MAX_LINKS: usize = 10_000;
 /// Longer addresses are ignored.
 const MAX_ADDRESS: usize = 4096;
+/// A page that a browser leaves within this number of seconds is not there to be read.
+const MAX_REFRESH_DELAY: u32 = 5;
+/// A refresh for browsers without scripts counts only on a page with so few letters: it tells where
+/// to go. A page with more text is there to be read, and sends these browsers elsewhere.
+const MAX_NOTICE: usize = 500;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// In the order of the page, without fragments; may contain duplicates.
     pub links: Vec<Url>,
     pub canonical: Option<Url>,
+    /// Where the page sends its readers before they can read it.
+    pub refresh: Option<Url>,
+    /// `None` for a page without text.
+    pub text: Option<TextHash>,
     /// The page must not become a document.
     pub noindex: bool,
     /// Its links must not be followed.
@@ -35,11 +47,11 @@ impl Page {
     pub fn read(html: &[u8], address: &Url, headers: &[String]) -> Self {
         let tokenizer = Tokenizer::new(Sink::default(), TokenizerOpts::default());
         let input = BufferQueue::default();
-        input.push_back(StrTendril::from_slice(&String::from_utf8_lossy(html)));
+        input.push_back(StrTendril::from_slice(&decoded(html)));
         let _ = tokenizer.feed(&input);
         tokenizer.end();
-        let found = tokenizer.sink.found.into_inner();
-        let base = found.base.and_then(|base| address.join(&base).ok());
+        let mut found = tokenizer.sink.found.into_inner();
+        let base = found.base.take().and_then(|base| address.join(&base).ok());
         let base = base.as_ref().unwrap_or(address);
         let resolve = |link: &String| {
             let mut url = base.join(link).ok()?;
@@ -51,6 +63,17 @@ impl Page {
             canonical: found.canonical.as_ref().and_then(resolve),
             ..Self::default()
         };
+        let refresh = found.refresh.take().and_then(|(refresh, target)| {
+            let target = resolve(&target).filter(|url| matches!(url.scheme(), "http" | "https"))?;
+            (normalized(target.clone()) != normalized(address.clone())).then_some((refresh, target))
+        });
+        match refresh {
+            Some((delay, target)) if found.leaves(delay) => page.refresh = Some(target),
+            // the page can be read, and its readers come to the other
+            Some((_, target)) => page.links.push(target),
+            None => {}
+        }
+        page.text = found.text.finish();
         for directives in headers
             .iter()
             .filter_map(|header| of_this_robot(header))
@@ -95,12 +118,54 @@ fn of_this_robot(header: &str) -> Option<&str> {
     }
 }
 
+/// Returns the text of the bytes for a reader of tags. The charset of a page that is not in UTF-8
+/// is of no concern: a character stands for each byte, so other bytes are another text.
+fn decoded(html: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(html) {
+        Ok(text) => text.into(),
+        Err(_) => html.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
 #[derive(Default)]
 struct Found {
     links: Vec<String>,
     base: Option<String>,
     canonical: Option<String>,
     robots: Vec<String>,
+    /// The first refresh: its delay in seconds, and its target.
+    refresh: Option<(Delay, String)>,
+    /// Title and text, and what stands for pictures.
+    text: Text,
+    /// The number of letters outside of the title.
+    letters: usize,
+    /// The element whose content is not markup.
+    raw: Option<LocalName>,
+    in_noscript: bool,
+}
+
+/// The time after which browsers leave a page.
+#[derive(Clone, Copy)]
+struct Delay {
+    seconds: u32,
+    /// Only those without scripts leave it.
+    in_noscript: bool,
+}
+
+impl Found {
+    /// Returns true if a page is not there to be read.
+    fn leaves(&self, delay: Delay) -> bool {
+        delay.seconds <= MAX_REFRESH_DELAY && (!delay.in_noscript || self.letters <= MAX_NOTICE)
+    }
+
+    fn add_text(&mut self, text: &str) {
+        match self.raw.as_deref() {
+            Some("script" | "style" | "iframe" | "noembed" | "noframes") => return,
+            Some("title") => {}
+            _ => self.letters += text.chars().filter(|c| !c.is_whitespace()).count(),
+        }
+        self.text.add(text);
+    }
 }
 
 #[derive(Default)]
@@ -116,24 +181,35 @@ impl TokenSink for Sink {
             Token::TagToken(tag) if tag.kind == TagKind::StartTag => {
                 self.take(&tag);
                 // their content is not markup
-                match &*tag.name {
+                let raw = match &*tag.name {
                     "script" => TokenSinkResult::RawData(RawKind::ScriptData),
                     "style" | "xmp" | "iframe" | "noembed" | "noframes" => {
                         TokenSinkResult::RawData(RawKind::Rawtext)
                     }
                     "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
                     "plaintext" => TokenSinkResult::Plaintext,
-                    _ => TokenSinkResult::Continue,
-                }
+                    _ => return TokenSinkResult::Continue,
+                };
+                self.found.borrow_mut().raw = Some(tag.name);
+                return raw;
             }
-            _ => TokenSinkResult::Continue,
+            Token::TagToken(tag) => {
+                let mut found = self.found.borrow_mut();
+                found.text.part();
+                found.raw = None;
+                found.in_noscript &= &*tag.name != "noscript";
+            }
+            Token::CharacterTokens(text) => self.found.borrow_mut().add_text(&text),
+            _ => {}
         }
+        TokenSinkResult::Continue
     }
 }
 
 impl Sink {
     fn take(&self, tag: &Tag) {
         let mut found = self.found.borrow_mut();
+        found.text.part();
         let get = |name: &str| attribute(&tag.attrs, name);
         let has = |name: &str, word: &str| {
             get(name).is_some_and(|value| {
@@ -154,11 +230,27 @@ impl Sink {
             "frame" if found.links.len() < MAX_LINKS => {
                 found.links.extend(address("src").map(Into::into))
             }
+            "noscript" => found.in_noscript = true,
+            "img" => found.text.add(get("alt").unwrap_or_default()),
             "base" if found.base.is_none() => found.base = address("href").map(Into::into),
             "link" if found.canonical.is_none() && has("rel", "canonical") => {
                 found.canonical = address("href")
                     .filter(|address| !address.is_empty())
                     .map(Into::into);
+            }
+            "meta"
+                if found.refresh.is_none()
+                    && get("http-equiv")
+                        .is_some_and(|name| name.trim().eq_ignore_ascii_case("refresh")) =>
+            {
+                let refresh = get("content")
+                    .and_then(Refresh::parse)
+                    .filter(|refresh| refresh.target.len() <= MAX_ADDRESS);
+                if let Some(refresh) = refresh {
+                    let (seconds, in_noscript) = (refresh.delay, found.in_noscript);
+                    let delay = Delay { seconds, in_noscript };
+                    found.refresh = Some((delay, refresh.target.into()));
+                }
             }
             "meta"
                 if get("name").is_some_and(|name| {
@@ -270,6 +362,95 @@ mod tests {
         assert_eq!(
             page.canonical.map(String::from),
             Some("https://a.example/docs/page".into())
+        );
+    }
+
+    fn refresh(html: &str) -> Option<String> {
+        read(html).refresh.map(String::from)
+    }
+
+    #[test]
+    fn a_page_that_is_left_at_once_redirects() {
+        let to = |content: &str| format!("<meta http-equiv=Refresh content='{content}'>");
+        for (html, expected) in [
+            (to("0; url=latest/"), Some("https://a.example/docs/latest/")),
+            (to("5;URL=/b#top"), Some("https://a.example/b")),
+            ("<base href=/x/>".to_owned() + &to("0;y"), Some("https://a.example/x/y")),
+            (to("0;url=https://e.example"), Some("https://e.example/")),
+            (to("x") + &to("0;url=b") + &to("0;url=c"), Some("https://a.example/docs/b")),
+            // the page itself again
+            (to("0"), None),
+            (to("0; url="), None),
+            (to("0; url=#top"), None),
+            (to("0; url=page.html?x=1&utm_source=self"), None),
+            // readers have time, or stay
+            (to("6; url=b"), None),
+            (to("0; url=javascript:x()"), None),
+            (to("0; url=app://open"), None),
+            (format!("<!-- {} -->", to("0; url=b")), None),
+            (format!("<script>'{}'</script>", to("0; url=b").replace('\'', "")), None),
+            (to(&format!("0; url={}", "b".repeat(5000))), None),
+        ] {
+            assert_eq!(refresh(&html).as_deref(), expected, "{html}");
+        }
+        assert_eq!(
+            links(&to("6; url=b")),
+            ["https://a.example/docs/b"],
+            "readers come to it later"
+        );
+    }
+
+    #[test]
+    fn a_page_for_browsers_with_scripts_is_read() {
+        let other = "<noscript><meta http-equiv=refresh content='0; url=plain'></noscript>";
+        let notice = format!("<title>Redirecting</title>{other}Redirecting to <a href=b>b</a>...");
+        assert_eq!(refresh(&notice).as_deref(), Some("https://a.example/docs/plain"));
+        let page = other.to_owned() + &"<p>Words to read. </p>".repeat(50);
+        assert_eq!(refresh(&page), None);
+        assert_eq!(links(&page), ["https://a.example/docs/plain"]);
+    }
+
+    #[test]
+    fn equal_texts_are_recognized() {
+        let text = |html: &str| read(html).text;
+        let page = text("<title>T</title><p>One two &amp; three.</p>");
+        assert!(page.is_some());
+        for same in [
+            "<!-- 1 --><title>T</title>\n<p class=x>One\ttwo\n &amp; three. </p>\n",
+            "<title>T</title><script nonce=1>let x = 2;</script><p>One two &#38; three.",
+            "<link rel=canonical href=/x><style>p{}</style><TITLE>T</TITLE><p>One two & three.",
+        ] {
+            assert_eq!(text(same), page, "{same}");
+        }
+        for other in [
+            "<title>U</title><p>One two &amp; three.</p>",
+            "<title>T</title><p>One two &amp; four.</p>",
+            "<title>T</title><p>Onetwo &amp; three.</p>",
+            "<title>T</title><p>One two &amp; three.</p><img alt=Cat>",
+        ] {
+            assert_ne!(text(other), page, "{other}");
+        }
+        for none in ["", " \n", "<p><img src=a.png></p><script>x</script>"] {
+            assert_eq!(text(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn texts_in_other_encodings_are_told_apart() {
+        let text = |bytes: &[u8]| {
+            Page::read(bytes, &Url::parse("https://a.example/").unwrap(), &[]).text
+        };
+        assert_ne!(text(b"<p>Gr\xf6\xdfe"), text(b"<p>Gr\xfc\xdfe"));
+        assert_ne!(text(b"\xff\xfe<\0p\0>\0a\0"), text(b"\xff\xfe<\0p\0>\0b\0"));
+        assert_eq!(
+            Page::read(
+                b"<p>\xf6<a href=b>",
+                &Url::parse("https://a.example/").unwrap(),
+                &[]
+            )
+            .links
+            .len(),
+            1
         );
     }
 
