@@ -205,18 +205,9 @@ pub fn words_of(body: &[u8]) -> Option<String> {
     words_in(&serde_json::from_slice(body).ok()?)
 }
 
-/// Returns the text of an error: `{"error": {"message": "..."}}`, `{"error": "..."}`, and the like.
+/// Returns the text of an error, in one line and shortened.
 fn words_in(body: &Value) -> Option<String> {
-    let places = [
-        "/error/message",
-        "/error/reason",
-        "/status/error",
-        "/error",
-        "/message",
-        "/detail",
-    ];
-    let mut found = places.iter().filter_map(|place| body.pointer(place));
-    let words = found.find_map(Value::as_str).or(body.as_str())?;
+    let words = said(body)?;
     let one_line: String = words
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
@@ -227,6 +218,44 @@ fn words_in(body: &Value) -> Option<String> {
         short.push_str("...");
     }
     (!short.is_empty()).then_some(short)
+}
+
+/// Returns what an error says: `{"error": {"message": "..."}}`, `{"error": "..."}`, a list of them,
+/// or FastAPI's `{"detail": [{"loc": ["body", "x"], "msg": "..."}]}`. Other keys may hold the
+/// request, and are not shown.
+fn said(error: &Value) -> Option<String> {
+    match error {
+        Value::String(words) => (!words.trim().is_empty()).then(|| words.clone()),
+        Value::Array(errors) => {
+            let all: Vec<String> = errors.iter().filter_map(said).collect();
+            (!all.is_empty()).then(|| all.join("; "))
+        }
+        Value::Object(keys) => {
+            let words = ["error", "message", "reason", "msg", "detail", "errors"]
+                .iter()
+                .find_map(|key| keys.get(*key).and_then(said))
+                .or_else(|| {
+                    keys.get("status")
+                        .filter(|it| it.is_object())
+                        .and_then(said)
+                })?;
+            Some(match keys.get("loc").and_then(place) {
+                Some(place) => format!("{place}: {words}"),
+                None => words,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns a place in a request: `body.messages.0` for `["body", "messages", 0]`.
+fn place(steps: &Value) -> Option<String> {
+    let steps = steps.as_array()?.iter().map(|step| match step {
+        Value::String(name) => name.clone(),
+        other => other.to_string(),
+    });
+    let place = steps.collect::<Vec<_>>().join(".");
+    (!place.is_empty()).then_some(place)
 }
 
 #[cfg(test)]
@@ -240,12 +269,38 @@ mod tests {
             r#"{"error": "no such model"}"#,
             r#"{"message": "no such model"}"#,
             r#"{"detail": "no such model"}"#,
+            r#"{"detail": [{"msg": "no such model", "input": "secret"}]}"#,
+            r#"{"detail": {"error": {"message": "no such model"}}}"#,
+            r#"{"errors": [{"reason": "no such model"}, {}, 1, null]}"#,
+            r#"{"error": true, "message": "no such model"}"#,
+            r#"{"status": {"error": "no such model"}, "time": 0.1}"#,
+            r#"{"status": "error", "error": "", "message": ["no such model"]}"#,
+            r#"[{"error": {"code": 404, "message": "no such model"}}]"#,
             r#""no such model""#,
         ] {
             assert_eq!(words_of(body.as_bytes()).as_deref(), Some("no such model"));
         }
         assert_eq!(words_of(b"<html>"), None);
-        assert_eq!(words_of(br#"{"error": {}}"#), None);
+        for none in [
+            r#"{"error": {}}"#,
+            r#"{"detail": []}"#,
+            r#"{"detail": [{"loc": ["body", "x"], "type": "missing"}]}"#,
+            r#"{"status": "error"}"#,
+            "422",
+        ] {
+            assert_eq!(words_of(none.as_bytes()), None, "{none}");
+        }
+        let fastapi = r#"{"detail": [
+            {"loc": ["body", "x"], "msg": "extra fields not permitted", "type": "extra"},
+            {"loc": ["body", "messages", 0, "content"], "msg": "field required"},
+            {"loc": [], "msg": "wrong"}, {"loc": "body", "msg": "worse"}]}"#;
+        assert_eq!(
+            words_of(fastapi.as_bytes()).as_deref(),
+            Some(
+                "body.x: extra fields not permitted; body.messages.0.content: field required; \
+                 wrong; worse"
+            )
+        );
         let long = format!("{{\"error\": \"{}\"}}", "x".repeat(400));
         assert_eq!(
             words_of(long.as_bytes()).map(|words| words.len()),
