@@ -91,6 +91,27 @@ fn body(call: &Call) -> Map<String, Value> {
     }
 }
 
+/// A part of a message.
+enum Part<'a> {
+    Text(&'a str),
+    /// What the model thinks before it answers.
+    Thought,
+    /// A picture, a call of a tool, ...
+    Other,
+}
+
+fn part_of(part: &Value) -> Part<'_> {
+    let text = |key: &str| part.get(key).and_then(Value::as_str);
+    match part.get("type").and_then(Value::as_str) {
+        Some("thinking" | "reasoning" | "redacted_thinking") => Part::Thought,
+        _ => part
+            .as_str()
+            .or_else(|| text("text"))
+            .or_else(|| text("refusal"))
+            .map_or(Part::Other, Part::Text),
+    }
+}
+
 /// An answer that is being read.
 struct Answer<'a> {
     call: &'a Call,
@@ -173,6 +194,30 @@ impl Answer<'_> {
         }
     }
 
+    /// Returns the text of the content of a message: a text, or a list of parts.
+    ///
+    /// # Errors
+    /// It has another form, or parts that are no texts alone.
+    fn text_of(&self, content: &Value) -> Result<String, EngineError> {
+        let parts = match content {
+            Value::Null => return Ok(String::new()),
+            Value::Array(parts) => parts.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let (mut text, mut others) = (String::new(), false);
+        for part in parts {
+            match part_of(part) {
+                Part::Text(part) => text.push_str(part),
+                Part::Thought => {}
+                Part::Other => others = true,
+            }
+        }
+        if text.is_empty() && others {
+            return Err(failure::no_answer(self.call, "Its content has no text."));
+        }
+        Ok(text)
+    }
+
     /// Reads one JSON value.
     fn read_whole(&mut self, mut lines: Lines<Body>, media_type: &str) -> Result<(), EngineError> {
         let mut text = vec![];
@@ -194,15 +239,18 @@ impl Answer<'_> {
         if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
             return Err(failure::reported(self.call, error));
         }
-        let text = |key: &str| {
-            let text = value
-                .pointer(place)
-                .and_then(|message| message[key].as_str());
-            text.filter(|text| !text.is_empty())
+        let message = value.pointer(place);
+        let text = |key: &str| match message.and_then(|message| message.get(key)) {
+            Some(content) => self.text_of(content),
+            None => Ok(String::new()),
         };
-        // a model may refuse instead of answering
-        if let Some(text) = text("content").or(text("refusal")) {
-            self.push(text)?;
+        let content = text("content")?;
+        if content.is_empty() {
+            // a model may refuse instead of answering
+            let refusal = text("refusal")?;
+            self.push(&refusal)?;
+        } else {
+            self.push(&content)?;
         }
         if let Some(reason) = value.pointer("/choices/0/finish_reason")
             && let Some(reason) = reason.as_str()
@@ -232,8 +280,9 @@ impl Answer<'_> {
             if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
                 return Err(failure::reported(self.call, error));
             }
-            if let Some(text) = value.pointer("/message/content").and_then(Value::as_str) {
-                self.push(text)?;
+            if let Some(content) = value.pointer("/message/content") {
+                let text = self.text_of(content)?;
+                self.push(&text)?;
             }
             self.count(value.get("prompt_eval_count"), value.get("eval_count"));
             if value["done"] == true {
@@ -276,3 +325,6 @@ impl Answer<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -356,6 +356,21 @@ mod tests {
     }
 
     #[test]
+    fn parameters_remove_and_replace_the_format_of_vectors() {
+        let sent = |format: Value| {
+            let mut call = call(Provider::OpenAi, None);
+            call.parameters = Map::from_iter([("encoding_format".to_owned(), format)]);
+            let body = request(&call, body(&call, &["a".into()]));
+            serde_json::from_slice::<Value>(&body).unwrap()
+        };
+        assert_eq!(sent(Value::Null), json!({"input": ["a"], "model": "small"}));
+        assert_eq!(
+            sent("base64".into()),
+            json!({"input": ["a"], "encoding_format": "base64", "model": "small"})
+        );
+    }
+
+    #[test]
     fn a_parameter_that_is_null_removes_the_key() {
         let with = sent(Provider::OpenAi, Some(4));
         assert_eq!(with.get("dimensions"), None);

@@ -88,8 +88,7 @@ impl Provider {
 }
 
 /// Keys of a request that `parameters` cannot have: the call itself sets them.
-pub const RESERVED_PARAMETERS: [&str; 12] = [
-    "encoding_format",
+pub const RESERVED_PARAMETERS: [&str; 11] = [
     "input_type",
     "model",
     "input",

@@ -78,6 +78,24 @@ fn prices_are_billionths() {
 }
 
 #[test]
+fn parameters_may_remove_or_replace_what_is_sent_beside_a_text() {
+    let with = |parameters: Value| {
+        chat(json!({"base_url": "https://h/v1", "model": "m", "parameters": parameters}))
+            .map(|(_, spec)| Value::Object(spec.parameters))
+    };
+    for parameters in [
+        json!({"encoding_format": null}),
+        json!({"encoding_format": "base64", "max_tokens": null}),
+    ] {
+        assert_eq!(with(parameters.clone()), Ok(parameters));
+    }
+    for key in RESERVED_PARAMETERS {
+        let problems = with(json!({key: null})).expect_err("wrong");
+        assert!(problems[0].contains("which calls set"), "{problems:?}");
+    }
+}
+
+#[test]
 fn urls_are_only_addresses() {
     for (url, problem) in [
         ("https://u:p@h/v1", "credentials"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use rag_definition::model::Provider;
 use serde::{
     Deserialize, Deserializer,
@@ -25,7 +26,8 @@ pub enum Problem {
     Form(String),
 }
 
-/// A list of numbers. `null` stands for a number that JSON cannot have.
+/// A list of numbers, or the base64 of 32-bit floats, little-endian (`"encoding_format":
+/// "base64"`). `null` stands for a number that JSON cannot have.
 #[derive(Debug, Default)]
 struct Elements(Vec<f32>);
 
@@ -39,6 +41,18 @@ impl<'de> Deserialize<'de> for Elements {
                 f.write_str("a list of numbers")
             }
 
+            fn visit_str<E: Error>(self, text: &str) -> Result<Elements, E> {
+                let bytes = BASE64_STANDARD
+                    .decode(text)
+                    .map_err(|_| E::custom("no base64"))?;
+                let (numbers, rest) = bytes.as_chunks();
+                if !rest.is_empty() {
+                    return Err(E::custom("no 32-bit numbers"));
+                }
+                let elements = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes));
+                Ok(Elements(elements.collect()))
+            }
+
             fn visit_seq<A: SeqAccess<'de>>(self, mut numbers: A) -> Result<Elements, A::Error> {
                 let mut elements = Vec::with_capacity(numbers.size_hint().unwrap_or(1024));
                 while let Some(number) = numbers.next_element::<Option<f64>>()? {
@@ -48,7 +62,7 @@ impl<'de> Deserialize<'de> for Elements {
                 Ok(Elements(elements))
             }
         }
-        deserializer.deserialize_seq(Numbers)
+        deserializer.deserialize_any(Numbers)
     }
 }
 
@@ -193,7 +207,10 @@ pub fn check(
     let expected = dimensions.or(vectors.first().map(Vec::len)).unwrap_or(0);
     let mut all = Vec::with_capacity(texts * expected);
     for mut vector in vectors {
-        if vector.len() != expected || expected == 0 {
+        if vector.is_empty() {
+            return Err("A vector has no elements.".into());
+        }
+        if vector.len() != expected {
             return Err(format!(
                 "It has a vector of {} dimensions, not {expected}.",
                 vector.len()
@@ -248,6 +265,40 @@ mod tests {
         let answer = json!({"embeddings": vectors});
         assert_eq!(read_json(Provider::Cohere, &answer), expected(None));
         assert_eq!(read_json(Provider::Tei, &vectors), expected(None));
+    }
+
+    #[test]
+    fn vectors_may_be_base64() {
+        let of = |text: &str| read_json(Provider::OpenAi, &json!({"data": [{"embedding": text}]}));
+        let answer = of("AACAPwAAAMAAAAA/").unwrap();
+        assert_eq!(answer.vectors, [[1.0, -2.0, 0.5]]);
+        let mixed = json!({"data": [{"index": 1, "embedding": [0, 1]},
+                                    {"index": 0, "embedding": "AACAPwAAAAA="}]});
+        let answer = read_json(Provider::OpenAi, &mixed).unwrap();
+        assert_eq!(answer.vectors, [[1.0, 0.0], [0.0, 1.0]]);
+        let problem = "It has no list of vectors, or a vector is not a list of numbers.";
+        for wrong in [
+            "AACAPw",
+            "AACA",
+            "AACAPwA=",
+            "AACA Pw==",
+            "\u{fc}",
+            "[1, 2]",
+        ] {
+            assert_eq!(of(wrong), Err(Problem::Form(problem.into())), "{wrong}");
+        }
+        // NaN and infinity
+        for wrong in ["AADAfw==", "AACAfw=="] {
+            let vectors = of(wrong).unwrap().vectors;
+            assert_eq!(
+                check(vectors, 1, None, true),
+                Err("A vector has an element that is not a finite number.".into())
+            );
+        }
+        assert_eq!(
+            check(of("").unwrap().vectors, 1, None, true),
+            Err("A vector has no elements.".into())
+        );
     }
 
     #[test]
@@ -313,7 +364,7 @@ mod tests {
                 vec![vec![]],
                 1,
                 None,
-                "It has a vector of 0 dimensions, not 0.",
+                "A vector has no elements.",
             ),
             (
                 vec![vec![0.0, 0.0]],
