@@ -4,7 +4,10 @@ use crate::calendar::Calendar;
 use crate::error::{ParseError, Result};
 use crate::field::{DAY, FieldKind, HOUR, MINUTE, MONTH, WEEKDAY};
 use crate::text::Part;
-use crate::{MAX_LENGTH, Rule, Schedule, TimeZone, duration, zone};
+use crate::{
+    MAX_LENGTH, Rule, Schedule, TimeZone, duration,
+    zone::{OffsetOfUtc, zone},
+};
 
 const FIELDS: [FieldKind; 5] = [MINUTE, HOUR, DAY, MONTH, WEEKDAY];
 
@@ -55,6 +58,15 @@ fn time_zone(whole: Part) -> Result<(Option<TimeZone>, Part)> {
     let offset = name
         .text
         .starts_with(|c: char| c.is_ascii_digit() || c == '+' || c == '-');
+    if let Some(of_utc) = OffsetOfUtc::parse(name.text) {
+        let problem = format!("{} can be read as east or west of UTC", name.quoted());
+        let hint = format!(
+            "For the clocks that are called {} write {prefix}{}, or a name such as Europe/Berlin.",
+            name.text,
+            of_utc.clear_name()
+        );
+        return Err(ParseError::new("time zone", name.position, problem).hint(hint));
+    }
     if let Some(zone) = zone(name.text).filter(|_| !offset) {
         return Ok((Some(zone), rest));
     }

@@ -37,6 +37,58 @@ fn named(name: &str) -> Option<TimeZone> {
     })
 }
 
+/// A name such as `UTC+2`. People mean hours east of UTC by it, and POSIX hours west.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OffsetOfUtc {
+    /// As people mean it.
+    is_east: bool,
+    hours: u32,
+    minutes: u32,
+}
+
+impl OffsetOfUtc {
+    /// Returns `None` for other names, and for those that mean UTC itself (`GMT0`, `UTC+0`).
+    pub fn parse(name: &str) -> Option<Self> {
+        let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let (of, offset) = name.split_at(letters);
+        let is_utc = ["UTC", "GMT", "UT", "UCT", "Z", "Zulu"]
+            .iter()
+            .any(|utc| utc.eq_ignore_ascii_case(of));
+        if !is_utc {
+            return None;
+        }
+        let number = offset.strip_prefix(['+', '-']).unwrap_or(offset);
+        let (hours, minutes) = match number.split_once(':') {
+            Some((hours, rest)) => (hours, rest.split(':').next().unwrap_or_default()),
+            // `UTC+0530`
+            None if number.len() == 4 && number.is_ascii() => number.split_at(2),
+            None => (number, "0"),
+        };
+        let (hours, minutes) = (hours.parse().ok()?, minutes.parse().ok()?);
+        let is_east = !offset.starts_with('-');
+        let is_offset = hours <= 24 && minutes < 60 && (hours, minutes) != (0, 0);
+        is_offset.then_some(Self {
+            is_east,
+            hours,
+            minutes,
+        })
+    }
+
+    /// Returns a name for what people mean that says so to everyone.
+    pub fn clear_name(&self) -> String {
+        let (sign, opposite) = if self.is_east { ('+', '-') } else { ('-', '+') };
+        let Self { hours, minutes, .. } = self;
+        let last = if self.is_east { 14 } else { 12 };
+        if *minutes == 0 && *hours <= last {
+            // PostgreSQL and the zoneinfo have the signs of POSIX there
+            format!("Etc/GMT{opposite}{hours}")
+        } else {
+            let offset = format!("{hours:02}:{minutes:02}");
+            format!("<{sign}{offset}>{opposite}{offset}")
+        }
+    }
+}
+
 /// In PostgreSQL, unlike POSIX, an abbreviation may be short, missing, or `<+05:30>`.
 fn posix(name: &str) -> Option<TimeZone> {
     let after_abbreviation = match name.strip_prefix('<') {

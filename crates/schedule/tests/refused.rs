@@ -375,6 +375,24 @@ fn every_mistake_is_reported_with_field_and_position() {
             4,
             "\"5\" is an offset, not the name of a time zone",
         ),
+        (
+            "CRON_TZ=UTC+2 0 1 * * *",
+            "time zone",
+            9,
+            "\"UTC+2\" can be read as east or west of UTC",
+        ),
+        (
+            "TZ=gmt-5:30 @daily",
+            "time zone",
+            4,
+            "\"gmt-5:30\" can be read as east or west of UTC",
+        ),
+        (
+            "TZ=UTC2 @daily",
+            "time zone",
+            4,
+            "\"UTC2\" can be read as east or west of UTC",
+        ),
         // Positions count behind a time zone, and in characters.
         (
             "TZ=UTC 61 * * * *",

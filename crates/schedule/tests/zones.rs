@@ -105,3 +105,67 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn offsets_of_utc_have_two_readings() {
+    let hint = |zone| {
+        let error = Schedule::parse(&format!("CRON_TZ={zone} 0 1 * * *")).unwrap_err();
+        error.hint.unwrap()
+    };
+    for (zone, clear) in [
+        ("UTC+2", "Etc/GMT-2"),
+        ("UTC-2", "Etc/GMT+2"),
+        ("GMT+14", "Etc/GMT-14"),
+        ("UTC-12", "Etc/GMT+12"),
+        ("UTC+02", "Etc/GMT-2"),
+        ("UTC+02:00", "Etc/GMT-2"),
+        ("utc+0200", "Etc/GMT-2"),
+        ("Z+1", "Etc/GMT-1"),
+        ("UTC+5:30", "<+05:30>-05:30"),
+        ("UTC-0330", "<-03:30>+03:30"),
+        ("UTC-14", "<-14:00>+14:00"),
+    ] {
+        let expected = format!(
+            "For the clocks that are called {zone} write CRON_TZ={clear}, or a name such as \
+             Europe/Berlin."
+        );
+        assert_eq!(hint(zone), expected);
+        assert!(
+            Schedule::parse(&format!("CRON_TZ={clear} 0 1 * * *")).is_ok(),
+            "{clear}"
+        );
+    }
+    for zone in [
+        "UTC",
+        "GMT0",
+        "GMT+0",
+        "GMT-0",
+        "UTC+0",
+        "UTC0",
+        "Etc/GMT-2",
+        "Etc/GMT+2",
+        "<+03>-03",
+        "PST8PDT",
+        "EST5EDT",
+        "Etc/UTC",
+        "UCT",
+        "Zulu",
+    ] {
+        assert!(
+            Schedule::parse(&format!("CRON_TZ={zone} 0 1 * * *")).is_ok(),
+            "{zone}"
+        );
+    }
+    for zone in [
+        "UTC+",
+        "UTC+x",
+        "UTC+2x",
+        "UTC+999999999999",
+        "UTC+\u{fc}\u{fc}",
+    ] {
+        assert!(
+            hint(zone).starts_with("Write CRON_TZ= and a name"),
+            "{zone}"
+        );
+    }
+}
