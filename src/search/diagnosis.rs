@@ -337,10 +337,15 @@ fn missing_key(collection: &str, usage: &Usage, known: &[String]) -> Notice {
     let columns = rag_filter::columns().map(|name| -> &str { name });
     let keys = known.iter().map(String::as_str);
     let near = near(key, columns.chain(keys));
-    if near.is_empty() {
+    let similar = (!near.is_empty()).then(|| format!("Similar keys: {}.", near.join(", ")));
+    let nested = usage
+        .nested_form()
+        .map(|form| format!("For a key within an object write {form}."));
+    let hints: Vec<String> = similar.into_iter().chain(nested).collect();
+    if hints.is_empty() {
         notice
     } else {
-        notice.hint(format!("Similar keys: {}.", near.join(", ")))
+        notice.hint(hints.join(" "))
     }
 }
 

@@ -6,6 +6,9 @@ use crate::number;
 use crate::operator::Operator;
 use crate::timestamp;
 
+/// Maximum length of a text that a hint repeats, in bytes.
+const MAX_SHOWN: usize = 60;
+
 /// A metadata key that rows must have, and the possible types of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
@@ -41,6 +44,21 @@ impl ColumnUse {
 }
 
 impl Usage {
+    /// Returns the filter for a key within objects, if the key has dots that may stand for them:
+    /// `{"file": {"author": "Ann"}}` for `file.author`.
+    pub fn nested_form(&self) -> Option<String> {
+        let steps: Vec<&str> = self.key.split('.').collect();
+        if steps.len() < 2 || steps.iter().any(|step| step.is_empty()) {
+            return None;
+        }
+        let value = match self.texts.as_slice() {
+            [text] if text.len() <= MAX_SHOWN => Value::from(text.as_str()).to_string(),
+            _ => "...".to_owned(),
+        };
+        let nest = |inner, step: &&str| format!("{{{}: {inner}}}", Value::from(*step));
+        Some(steps.iter().rev().fold(value, nest))
+    }
+
     /// The value of a member of a containment filter, or those of a list.
     pub(crate) fn of_equal<'a>(
         path: &str,
@@ -119,6 +137,43 @@ impl Usage {
         Self {
             value_path: value_path.to_owned(),
             ..usage
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_key_with_dots_has_a_nested_form() {
+        let form = |key: &str, value: Value| Usage::of_equal("p", key, [&value]).nested_form();
+        for (key, value, expected) in [
+            (
+                "file.author",
+                json!("Ann"),
+                Some(r#"{"file": {"author": "Ann"}}"#),
+            ),
+            (
+                "a.b.c",
+                json!("x\"y"),
+                Some(r#"{"a": {"b": {"c": "x\"y"}}}"#),
+            ),
+            ("a\".b", json!(1), Some(r#"{"a\"": {"b": ...}}"#)),
+            (
+                "file.author",
+                json!("x".repeat(61)),
+                Some(r#"{"file": {"author": ...}}"#),
+            ),
+            ("author", json!("Ann"), None),
+            (".env", json!("Ann"), None),
+            ("etc.", json!("Ann"), None),
+            ("a..b", json!("Ann"), None),
+            (".", json!("Ann"), None),
+        ] {
+            assert_eq!(form(key, value).as_deref(), expected, "{key}");
         }
     }
 }
