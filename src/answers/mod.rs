@@ -244,6 +244,7 @@ impl RunningAnswer {
                         return Ok(Some(AnswerPart::Text(shown)));
                     }
                 }
+                ModelEvent::Thought => {}
                 ModelEvent::Answered {
                     finish_reason,
                     tokens,

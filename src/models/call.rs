@@ -46,6 +46,8 @@ struct EmbeddedTokens {
 /// An event of a call that has not failed.
 pub enum ModelEvent {
     Text(String),
+    /// A chat model thinks, before it answers.
+    Thought,
     Answered {
         finish_reason: Option<String>,
         tokens: Tokens,
@@ -160,6 +162,10 @@ impl ModelCall {
             CallEvent::Text { text } => {
                 self.counted.output_bytes += text.len() as u64;
                 Ok(ModelEvent::Text(text))
+            }
+            CallEvent::Thought { bytes } => {
+                self.counted.output_bytes += bytes as u64;
+                Ok(ModelEvent::Thought)
             }
             CallEvent::Answered {
                 usage,

@@ -128,7 +128,7 @@ fn ask(model: &Model, settings: &ModelSpec) -> Result<String, Error> {
     let mut call = ModelCall::begin(model, settings, request, settings.timeout)?;
     loop {
         return Ok(match (call.next()?, model.kind) {
-            (ModelEvent::Text(_), ModelKind::Chat) => continue,
+            (ModelEvent::Text(_) | ModelEvent::Thought, ModelKind::Chat) => continue,
             (ModelEvent::Answered { tokens, .. }, ModelKind::Chat) => format!(
                 "the model answered, with {} tokens sent and {} received",
                 tokens.input, tokens.output

@@ -161,6 +161,8 @@ pub struct TokenUsage {
 pub enum CallEvent {
     /// The next piece of a chat model's answer.
     Text { text: String },
+    /// A chat model has thought. Its thoughts are no part of the answer.
+    Thought { bytes: usize },
     /// The answer is complete.
     Answered {
         /// Without the tokens of former events.

@@ -1,14 +1,17 @@
 //! Conversations: OpenAI's `chat/completions`, as one JSON value or as server-sent events, and
 //! Ollama's `api/chat`, as lines of JSON.
 
+mod thoughts;
+
 use rag_definition::model::Provider;
 use rag_protocol::{
     EngineError,
-    call::{Call, CallEvent, CallRequest, ChatMessage, TokenUsage},
+    call::{Call, CallEvent, CallRequest, ChatMessage, Role, TokenUsage},
 };
 use rag_source::http::{Body, HttpError};
 use serde_json::{Map, Value, json};
 
+use self::thoughts::{ThoughtFilter, without_thoughts};
 use crate::{
     attempt::Attempts,
     failure,
@@ -38,6 +41,7 @@ pub fn ask(
         call,
         emit,
         text: 0,
+        thoughts: ThoughtFilter::default(),
         finish_reason: None,
         usage: TokenUsage::default(),
         is_complete: false,
@@ -63,8 +67,13 @@ fn body(call: &Call) -> Map<String, Value> {
     else {
         return Map::new();
     };
-    let message =
-        |message: &ChatMessage| json!({"role": message.role.name(), "content": message.content});
+    let message = |message: &ChatMessage| {
+        let content = match message.role {
+            Role::Assistant => without_thoughts(&message.content),
+            Role::System | Role::User => message.content.clone(),
+        };
+        json!({"role": message.role.name(), "content": content})
+    };
     let messages: Vec<Value> = messages.iter().map(message).collect();
     let body = match call.provider {
         Provider::Ollama => json!({
@@ -112,12 +121,26 @@ fn part_of(part: &Value) -> Part<'_> {
     }
 }
 
+/// Returns the number of bytes of the texts in a value.
+fn text_length(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(text_length).sum(),
+        Value::Object(members) => {
+            let members = members.iter().filter(|(key, _)| *key != "type");
+            members.map(|(_, value)| text_length(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
 /// An answer that is being read.
 struct Answer<'a> {
     call: &'a Call,
     emit: &'a mut dyn FnMut(CallEvent),
-    /// Bytes of text so far.
+    /// Bytes of text so far, with the thoughts in it.
     text: usize,
+    thoughts: ThoughtFilter,
     finish_reason: Option<String>,
     usage: TokenUsage,
     is_complete: bool,
@@ -198,7 +221,7 @@ impl Answer<'_> {
     ///
     /// # Errors
     /// It has another form, or parts that are no texts alone.
-    fn text_of(&self, content: &Value) -> Result<String, EngineError> {
+    fn text_of(&mut self, content: &Value) -> Result<String, EngineError> {
         let parts = match content {
             Value::Null => return Ok(String::new()),
             Value::Array(parts) => parts.as_slice(),
@@ -208,7 +231,7 @@ impl Answer<'_> {
         for part in parts {
             match part_of(part) {
                 Part::Text(part) => text.push_str(part),
-                Part::Thought => {}
+                Part::Thought => self.note_thought(text_length(part)),
                 Part::Other => others = true,
             }
         }
@@ -240,7 +263,11 @@ impl Answer<'_> {
             return Err(failure::reported(self.call, error));
         }
         let message = value.pointer(place);
-        let text = |key: &str| match message.and_then(|message| message.get(key)) {
+        for key in ["reasoning_content", "reasoning"] {
+            let thought = message.and_then(|message| message.get(key));
+            self.note_thought(thought.map_or(0, text_length));
+        }
+        let mut text = |key: &str| match message.and_then(|message| message.get(key)) {
             Some(content) => self.text_of(content),
             None => Ok(String::new()),
         };
@@ -280,6 +307,8 @@ impl Answer<'_> {
             if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
                 return Err(failure::reported(self.call, error));
             }
+            let thought = value.pointer("/message/thinking");
+            self.note_thought(thought.map_or(0, text_length));
             if let Some(content) = value.pointer("/message/content") {
                 let text = self.text_of(content)?;
                 self.push(&text)?;
@@ -309,16 +338,33 @@ impl Answer<'_> {
         if self.text > MAX_TEXT {
             return Err(failure::too_long(self.call, "Its text", MAX_TEXT));
         }
-        // PostgreSQL stores no NUL
-        let text = text.replace('\0', "\u{fffd}");
-        (self.emit)(CallEvent::Text { text });
+        let shown = self.thoughts.push(text);
+        self.show(&shown);
         Ok(())
     }
 
-    fn end(self) -> Result<CallEvent, EngineError> {
+    fn show(&mut self, text: &str) {
+        let thought = self.thoughts.take_left_out();
+        self.note_thought(thought);
+        if !text.is_empty() {
+            // PostgreSQL stores no NUL
+            let text = text.replace('\0', "\u{fffd}");
+            (self.emit)(CallEvent::Text { text });
+        }
+    }
+
+    fn note_thought(&mut self, bytes: usize) {
+        if bytes > 0 {
+            (self.emit)(CallEvent::Thought { bytes });
+        }
+    }
+
+    fn end(mut self) -> Result<CallEvent, EngineError> {
         if !self.is_complete {
             return Err(failure::broken(self.call));
         }
+        let rest = self.thoughts.finish();
+        self.show(&rest);
         Ok(CallEvent::Answered {
             usage: self.usage,
             finish_reason: self.finish_reason,

@@ -118,6 +118,25 @@ fn content_may_be_a_list_of_parts() {
 }
 
 #[test]
+fn thoughts_are_no_part_of_the_answer() {
+    let event = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}));
+    let body = event(json!({"reasoning_content": "hm"}))
+        + &event(json!({"content": "<thi"}))
+        + &event(json!({"content": "nk>plan [9]"}))
+        + &event(json!({"content": "</think>\n\nHel"}))
+        + &event(json!({"content": "lo [1]."}))
+        + "data: [DONE]\n\n";
+    let (texts, last, sent) = asked(Provider::OpenAi, "text/event-stream", &body);
+    assert_eq!(texts, ["Hel", "lo [1]."]);
+    assert!(matches!(last, CallEvent::Answered { .. }), "{last:?}");
+    let contents: Vec<&Value> = sent["messages"].as_array().unwrap().iter().collect();
+    assert_eq!(contents[0]["content"], "What is <think>?");
+    assert_eq!(contents[1]["content"], "A tag.");
+    assert_eq!(whole(&json!("plan</think>Hello")), Ok("Hello".into()));
+    assert_eq!(whole(&json!("<think>plan")), Ok(String::new()));
+}
+
+#[test]
 fn pieces_may_be_lists_of_parts() {
     let event = |content: Value| {
         format!(

@@ -360,12 +360,7 @@ mod tests {
                 None,
                 "It has a vector of 1 dimensions, not 2.",
             ),
-            (
-                vec![vec![]],
-                1,
-                None,
-                "A vector has no elements.",
-            ),
+            (vec![vec![]], 1, None, "A vector has no elements."),
             (
                 vec![vec![0.0, 0.0]],
                 1,
