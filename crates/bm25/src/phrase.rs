@@ -59,8 +59,8 @@ impl WordPositions<'_> {
 /// The offset of a place in the phrase, and the words that may be there.
 type PlaceWords<'p, 'a> = (u32, &'p [WordPositions<'a>]);
 
-/// Calls `f` with each number of positions by which a word of each place is moved. A number may come
-/// several times.
+/// Calls `f` with each number of positions by which a word of each place is moved. A number may
+/// come several times.
 fn each_exact(
     places: &[PlaceWords<'_, '_>],
     check: impl Fn(),

@@ -1,5 +1,5 @@
-//! Pages of a website under several addresses: refreshes, tracking parameters, and equal texts, from
-//! a real server on loopback.
+//! Pages of a website under several addresses: refreshes, tracking parameters, and equal texts,
+//! from a real server on loopback.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
