@@ -278,7 +278,8 @@ CREATE TABLE rag.chunks (
     page integer,
     heading_path text[],
     former_source text,
-    given_id text
+    given_id text,
+    head_length integer NOT NULL DEFAULT 0
 ) PARTITION BY LIST (partition);
 -- Stored in the row if it fits: fetching it from the TOAST table for every comparison would be
 -- several times slower.
@@ -303,8 +304,12 @@ COMMENT ON COLUMN rag.chunks.given_id IS
     'id that an application gave the chunk, if it is no UUID';
 COMMENT ON COLUMN rag.chunks.chunk_index IS 'position in the document, from 0';
 COMMENT ON COLUMN rag.chunks.start_index IS
-    'first character in the document''s content, from 0: substr(content, start_index + 1, length)';
+    'first character in the document''s content, from 0: substr(content, start_index + 1, length); '
+    'a repeated head of a table is before it';
 COMMENT ON COLUMN rag.chunks.content IS 'text of the chunk';
+COMMENT ON COLUMN rag.chunks.head_length IS
+    'number of characters at the start of content that repeat the head of the table which the '
+    'chunk continues; 0 if it continues none';
 COMMENT ON COLUMN rag.chunks.metadata IS
     'metadata of the document, limited to metadata_whitelist of the collection';
 COMMENT ON COLUMN rag.chunks.embedding IS 'embedding of the chunk';

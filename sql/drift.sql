@@ -47,24 +47,24 @@ COMMENT ON FUNCTION rag_internal.document_digest(rag.documents) IS 'SHA-256 of a
 -- The columns are arguments, because a row of rag.chunks would have another type on a server that
 -- has a part of the table only.
 CREATE FUNCTION rag_internal.chunk_digest(chunk_id uuid, chunk_index integer, start_index integer,
-    start_line integer, end_line integer, page integer, heading_path text[], source text, uri text,
-    title text, knowledge_id bigint, document_type text, category text, tags text[],
-    metadata jsonb, embedding_key uuid, content text, fetched_at timestamptz,
+    head_length integer, start_line integer, end_line integer, page integer, heading_path text[],
+    source text, uri text, title text, knowledge_id bigint, document_type text, category text,
+    tags text[], metadata jsonb, embedding_key uuid, content text, fetched_at timestamptz,
     indexed_at timestamptz, embedding rag_types.vector)
 RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT pg_catalog.sha256(
         pg_catalog.convert_to(
             pg_catalog.json_build_array(
-                chunk_id, chunk_index, start_index, start_line, end_line, page, heading_path,
-                source, uri, title, knowledge_id, document_type, category, tags, metadata,
-                embedding_key, pg_catalog.octet_length(content)
+                chunk_id, chunk_index, start_index, head_length, start_line, end_line, page,
+                heading_path, source, uri, title, knowledge_id, document_type, category, tags,
+                metadata, embedding_key, pg_catalog.octet_length(content)
             )::text || content,
             'UTF8')
         || pg_catalog.timestamptz_send(fetched_at) || pg_catalog.timestamptz_send(indexed_at)
         || rag_internal.vector_send(embedding))
 $$;
 COMMENT ON FUNCTION rag_internal.chunk_digest(uuid, integer, integer, integer, integer, integer,
-    text[], text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz,
+    integer, text[], text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz,
     timestamptz, rag_types.vector) IS 'SHA-256 of a chunk''s row';
 -- pgspot: on
 
@@ -105,10 +105,11 @@ BEGIN
                    string_agg(c.digest, '' ORDER BY c.chunk_index, c.chunk_id) AS digests
             FROM (SELECT c.document_id, c.chunk_index, c.chunk_id,
                          rag_internal.chunk_digest(
-                             c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line,
-                             c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id,
-                             c.document_type, c.category, c.tags, c.metadata, c.embedding_key,
-                             c.content, c.fetched_at, c.indexed_at, c.embedding) AS digest
+                             c.chunk_id, c.chunk_index, c.start_index, c.head_length,
+                             c.start_line, c.end_line, c.page, c.heading_path, c.source, c.uri,
+                             c.title, c.knowledge_id, c.document_type, c.category, c.tags,
+                             c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at,
+                             c.embedding) AS digest
                   FROM rag.chunks c
                   WHERE c.partition = of_partition AND c.collection = of_collection
                     AND c.document_id = ANY (of_documents)
@@ -195,8 +196,8 @@ COMMENT ON FUNCTION rag_internal.drifted_documents(text, text) IS
     'documents of a source that differ from what its runs have indexed';
 
 REVOKE ALL ON FUNCTION rag_internal.document_digest(rag.documents),
-    rag_internal.chunk_digest(uuid, integer, integer, integer, integer, integer, text[], text, text,
-        text, bigint, text, text, text[], jsonb, uuid, text, timestamptz, timestamptz,
+    rag_internal.chunk_digest(uuid, integer, integer, integer, integer, integer, integer, text[],
+        text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz, timestamptz,
         rag_types.vector),
     rag_internal.compute_document_digests(text, text, uuid),
     rag_internal.drifted_documents(text, text) FROM PUBLIC;

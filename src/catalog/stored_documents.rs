@@ -1,6 +1,9 @@
 //! Documents with their chunks, as they are stored: some of them by a few statements.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 use rag_protocol::{
     identity::{ChunkId, DocumentId, EmbeddingKey},
@@ -42,7 +45,7 @@ pub struct StoredChunk<'a> {
     pub id: ChunkId,
     /// The position in the text.
     pub place: &'a Chunk,
-    pub content: &'a str,
+    pub content: Cow<'a, str>,
     pub key: EmbeddingKey,
     pub embedding: &'a OwnedVector,
 }

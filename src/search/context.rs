@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, slice};
 
-use rag_retrieval::context::{FoundChunks, GAP, QuotedChunk, QuotedDocument, pack, plain, render};
+use rag_retrieval::context::{FoundChunks, GAP, QuotedDocument, pack, plain, render};
 use serde_json::{Value, json};
 
 use super::{
@@ -119,7 +119,7 @@ impl Found<'_> {
             format!("\n{GAP}\n"),
         ];
         let all = self.chunks.values().flat_map(BTreeMap::values);
-        texts.extend(all.map(|chunk| plain(&chunk.content)));
+        texts.extend(all.map(|chunk| plain(&chunk.text.content)));
         texts.extend(self.hits.iter().map(|hit| plain(&hit.citation())));
         let counts = with_client(|client| client.count_tokens(tokenizer, texts))?;
         let mut counts = counts.into_iter();
@@ -178,7 +178,7 @@ impl Found<'_> {
             .zip(&cited)
             .map(|((_, chunks), cited)| QuotedDocument {
                 citation: cited.citation.clone(),
-                chunks: chunks.iter().map(quoted_chunk).collect(),
+                chunks: chunks.values().map(|chunk| chunk.text.clone()).collect(),
             })
             .collect();
         let text = render(&quoted);
@@ -190,14 +190,6 @@ impl Found<'_> {
             lacks_room: documents.is_empty() && !self.hits.is_empty(),
             documents: cited,
         })
-    }
-}
-
-fn quoted_chunk((index, chunk): (&i32, &&Neighbour)) -> QuotedChunk {
-    QuotedChunk {
-        index: *index,
-        start: chunk.start_index,
-        content: chunk.content.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pgrx::datum::TimestampWithTimeZone;
 use rag_ann::distance::cosine_distance;
-use rag_retrieval::context::JoinedText;
+use rag_retrieval::context::{JoinedText, QuotedChunk};
 use rag_retrieval::fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
@@ -140,8 +140,7 @@ fn hit(
 #[derive(Debug, Clone)]
 pub struct Neighbour {
     pub chunk_id: pgrx::Uuid,
-    pub content: String,
-    pub start_index: i32,
+    pub text: QuotedChunk,
     pub start_line: i32,
     pub end_line: i32,
     pub page: Option<i32>,
@@ -163,7 +162,7 @@ pub fn read_neighbours(
         &request.collection,
         &format!(
             "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index,
-                    c.start_line, c.end_line, c.page
+                    c.head_length, c.start_line, c.end_line, c.page
              FROM ROWS FROM (unnest($1), unnest($2), unnest($3))
                       AS wanted (document_id, first, last)
                   JOIN rag.chunks AS c
@@ -175,15 +174,20 @@ pub fn read_neighbours(
         |row| {
             let document: pgrx::Uuid = row.required("document_id")?;
             let chunks = found.entry(*document.as_bytes()).or_default();
+            let index = row.required("chunk_index")?;
             let neighbour = Neighbour {
                 chunk_id: row.required("chunk_id")?,
-                content: row.required("content")?,
-                start_index: row.required("start_index")?,
+                text: QuotedChunk {
+                    index,
+                    start: row.required("start_index")?,
+                    head_length: row.required("head_length")?,
+                    content: row.required("content")?,
+                },
                 start_line: row.required("start_line")?,
                 end_line: row.required("end_line")?,
                 page: row.get("page")?,
             };
-            chunks.insert(row.required("chunk_index")?, neighbour);
+            chunks.insert(index, neighbour);
             Ok(())
         },
     )?;
@@ -214,11 +218,11 @@ pub fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Resul
             continue;
         };
         let mut joined = JoinedText::default();
-        for (index, neighbour) in chunks.range(first..=last) {
-            joined.push(*index, neighbour.start_index, &neighbour.content);
+        for neighbour in chunks.range(first..=last).map(|(_, chunk)| chunk) {
+            joined.push(&neighbour.text);
         }
         if let Some((_, first)) = chunks.range(first..=last).next() {
-            hit.start_index = first.start_index;
+            hit.start_index = first.text.start;
             hit.start_line = first.start_line;
             hit.page = first.page;
         }

@@ -20,7 +20,7 @@ use rag_definition::labels::Labels;
 use rag_protocol::{
     embed::ModelInfo,
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::{Content, Title, embedded_text},
+    ingest::{Chunk, Content, Title, embedded_text},
 };
 use serde_json::{Map, Value};
 
@@ -167,7 +167,7 @@ impl PreparedDocument {
                 Ok(StoredChunk {
                     id: ChunkId::derive(self.id, hash, chunking, i as u32),
                     place,
-                    content: piece(&self.text, place, &self.origin.uri)?,
+                    content: place.content(piece(place, &self.text, &self.origin.uri)?),
                     key: *key,
                     embedding: embeddings.get(*key)?,
                 })
@@ -223,12 +223,9 @@ pub fn groups(mut documents: &[PreparedDocument]) -> impl Iterator<Item = &[Prep
     })
 }
 
-fn piece<'a>(
-    text: &'a str,
-    chunk: &rag_protocol::ingest::Chunk,
-    uri: &str,
-) -> Result<&'a str, Error> {
-    text.get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
+fn piece<'a>(chunk: &Chunk, text: &'a str, uri: &str) -> Result<&'a str, Error> {
+    chunk
+        .piece(text)
         .ok_or_else(|| Error::internal(format!("rag-engine split a character of {uri}")))
 }
 
@@ -281,7 +278,7 @@ impl Indexer {
         } = document;
         let (mut keys, mut texts) = (vec![], vec![]);
         for chunk in &content.chunks {
-            let piece = piece(&text, chunk, &origin.uri)?;
+            let piece = piece(chunk, &text, &origin.uri)?;
             let embedded = self.text(&content.title, &chunk.context, piece);
             keys.push(embedded.key);
             texts.push(embedded.text);

@@ -64,6 +64,8 @@ pub struct Chunk {
     pub given_id: Option<String>,
     pub chunk_index: i32,
     pub start_index: i32,
+    #[serde(default)]
+    pub head_length: i32,
     pub start_line: i32,
     pub end_line: i32,
     pub page: Option<i32>,
@@ -269,6 +271,7 @@ impl Record for Chunk {
         check_uri(&record.uri)?;
         check_count("chunk_index", record.chunk_index)?;
         check_count("start_index", record.start_index)?;
+        check_count("head_length", record.head_length)?;
         check_time(Some(&record.fetched_at))?;
         check_time(Some(&record.indexed_at))?;
         Ok(record)

@@ -57,7 +57,7 @@ impl Splitting {
             Unit::Tokens => " tokens",
         };
         format!(
-            "recursive v4 {}/{}{unit} {model_fingerprint}",
+            "recursive v5 {}/{}{unit} {model_fingerprint}",
             self.chunk_size, self.chunk_overlap
         )
     }

@@ -4,6 +4,7 @@
 //! or tokens. It is short enough for the model's limit, which applies to all that is embedded: the
 //! document's own title, the place of source code, a blank line, the chunk. All chunks together
 //! contain the whole text except whitespace, and each begins and ends after the previous one.
+//! Before a slice that begins among the rows of a table goes the table's head.
 //!
 //! **Where a chunk ends.** At the place of the highest rank in the second half of the room, the
 //! last of equals. If there is none, at the last end of a word in the first half. The ranks, best
@@ -22,8 +23,8 @@
 //! Japanese are written without spaces), else between graphemes (an emoji family, a letter with its
 //! accents), else between characters.
 //!
-//! **What a chunk is told.** Source code: its file, functions and types. A chunk that begins among
-//! the rows of a table: the table's head. It is embedded and not a part of the chunk.
+//! **What is embedded with a chunk.** Source code: its file, functions and types. Rows of a table:
+//! the names of the columns.
 //!
 //! **Where the next one begins.** At the place of highest rank among the last `chunk_overlap`
 //! characters or tokens, the first of equals. It is never within the first quarter of the previous
@@ -57,6 +58,9 @@ use crate::{CountedWord, DocumentError, ExtractedDocument, TokenCounter};
 const CHARACTERS_PER_TOKEN: usize = 4;
 const MAX_CHARACTERS_PER_TOKEN: usize = 64;
 
+/// What goes before a piece takes at most this part of the model's tokens, and of a chunk.
+const LEAD_PART: usize = 4;
+
 /// Cuts a text into chunks, in order. A blank text has none.
 ///
 /// # Errors
@@ -79,13 +83,16 @@ pub fn split(
     let mut covered = start;
     let mut size = room.first_characters;
     while covered.byte < breaks.end().byte {
-        let context = room.context(outline.context(start));
-        let end = room.fill(start, &context, &mut size)?;
+        let lead = match outline.table_head(start) {
+            Some((names, head)) => room.lead_of_rows(names, head),
+            None => room.lead(outline.context(start)),
+        };
+        let end = room.fill(start, &lead, &mut size)?;
         if end.byte <= covered.byte {
             start = breaks.next_start(covered);
             continue;
         }
-        chunks.push(outline.chunk(start, end, context.text));
+        chunks.push(outline.chunk(start, end, lead));
         covered = end;
         start = room
             .overlap(start, end, size)
@@ -163,31 +170,53 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Returns what goes before a chunk. A context that would take much of the room is dropped.
-    fn context(&self, text: String) -> Context {
-        /// Maximum share of the model's tokens for title and context.
-        const PART: usize = 4;
+    /// Returns what goes before a piece. A context that would take much of the room is dropped.
+    fn lead(&self, context: String) -> Lead {
         let tokens = |text: &str| self.tokens.count(&embedded_text(self.title, text, ""));
-        if !text.is_empty() {
-            let tokens = tokens(&text);
-            if tokens <= self.tokens.limit() / PART {
-                return Context { text, tokens };
+        if !context.is_empty() {
+            let tokens = tokens(&context);
+            if tokens <= self.tokens.limit() / LEAD_PART {
+                return Lead {
+                    context,
+                    tokens,
+                    ..Lead::default()
+                };
             }
         }
-        Context {
-            text: String::new(),
+        Lead {
             tokens: *self.title_tokens.get_or_init(|| tokens("")),
+            ..Lead::default()
+        }
+    }
+
+    /// Returns what goes before rows of a table. A head that would take much of a chunk is dropped.
+    fn lead_of_rows(&self, names: &str, head: String) -> Lead {
+        let lead = self.lead(names.to_owned());
+        let (size, characters) = (self.splitting.chunk_size, head.chars().count());
+        let tokens = match self.splitting.unit {
+            Unit::Characters => 0,
+            Unit::Tokens => self.tokens.count(&head).saturating_sub(self.special()),
+        };
+        let used = match self.splitting.unit {
+            Unit::Characters => characters,
+            Unit::Tokens => tokens,
+        };
+        if lead.context.is_empty() || used > size / LEAD_PART {
+            return lead;
+        }
+        Lead {
+            table_head: head,
+            head_characters: characters,
+            head_tokens: tokens,
+            ..lead
         }
     }
 
     /// Returns the end of a chunk that begins at `start` and fills the room well. `size` is the
     /// number of characters to try first, and becomes the number to try for the next chunk.
-    fn fill(
-        &self,
-        start: Place,
-        context: &Context,
-        size: &mut usize,
-    ) -> Result<Place, DocumentError> {
+    fn fill(&self, start: Place, lead: &Lead, size: &mut usize) -> Result<Place, DocumentError> {
+        let most = self.most_characters - lead.head_characters.min(self.most_characters - 1);
+        *size = (*size).min(most);
         let mut fitting: Option<Place> = None;
         loop {
             let end = self.breaks.best_end(start, *size);
@@ -197,8 +226,8 @@ impl<'a> Room<'a> {
                 return Ok(shorter);
             }
             let length = end.char - start.char;
-            let usage = self.token_use(start, end, context);
-            let (tried, share) = (*size, self.share(length, &usage));
+            let usage = self.token_use(start, end, lead);
+            let (tried, share) = (*size, self.share(length, &usage).min(most));
             if usage.used <= usage.limit {
                 *size = share;
                 let is_full = tried >= share
@@ -262,15 +291,15 @@ impl<'a> Room<'a> {
     }
 
     /// Returns the tokens of a chunk, by the limit that it comes closest to.
-    fn token_use(&self, start: Place, end: Place, context: &Context) -> TokenUse {
+    fn token_use(&self, start: Place, end: Place, lead: &Lead) -> TokenUse {
         let chunk = self.breaks.slice(start, end);
         let counted = self.counted(start, end);
-        let fixed = context.tokens;
+        let fixed = lead.tokens;
         let used = match counted {
             Some(counted) => fixed + counted,
             None => self
                 .tokens
-                .count(&embedded_text(self.title, &context.text, chunk)),
+                .count(&embedded_text(self.title, &lead.context, chunk)),
         };
         let whole = TokenUse {
             used,
@@ -282,16 +311,17 @@ impl<'a> Room<'a> {
             return whole;
         }
         let special = self.special();
-        let is_alone = !self.title.own && context.text.is_empty();
+        let fixed = special + lead.head_tokens;
+        let is_alone = !self.title.own && lead.context.is_empty();
         let used = if !is_alone {
-            special + self.own_tokens(start, end)
+            fixed + self.own_tokens(start, end)
         } else {
             whole.used
         };
         let limit = self.splitting.chunk_size.saturating_add(special);
         let own = TokenUse {
             used,
-            fixed: special,
+            fixed,
             limit,
             of: Limit::ChunkSize,
         };
@@ -360,10 +390,18 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Returns the text before a chunk, and its tokens with the title and the special ones.
-struct Context {
-    text: String,
+/// What goes before a piece of the text.
+#[derive(Default)]
+struct Lead {
+    /// Embedded with the piece.
+    context: String,
+    /// Stored with the piece.
+    table_head: String,
+    /// Tokens of title and context, with the special ones.
     tokens: usize,
+    head_characters: usize,
+    /// Counted if chunks are measured in tokens.
+    head_tokens: usize,
 }
 
 /// The share of a limit that a chunk uses.

@@ -5,7 +5,7 @@
 //! `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. If the job has several sources,
 //! all of that follows for the next one. A stream that ends before means that the engine died.
 
-use std::{collections::HashMap, path::PathBuf};
+use std::{borrow::Cow, collections::HashMap, path::PathBuf};
 
 use rag_definition::{DocumentType, source::SourceSpec};
 pub use rag_definition::{Splitting, Unit};
@@ -220,10 +220,36 @@ pub struct Chunk {
     /// types around it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub heading_path: Vec<String>,
-    /// Given to the model with the title and the chunk. For source code: the file and the innermost
-    /// functions and types.
+    /// Given to the model with the title and the piece. For source code: the file and the innermost
+    /// functions and types. For a piece that begins among the rows of a table: the names of its
+    /// columns.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub context: String,
+    /// The first lines of the table that the piece continues, each with its line end. They are the
+    /// beginning of the chunk's content.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub table_head: String,
+}
+
+impl Chunk {
+    /// Returns the piece of the text, without the head of its table. `None` if it is not within the
+    /// text, or cuts a character.
+    pub fn piece<'a>(&self, text: &'a str) -> Option<&'a str> {
+        text.get(self.byte_start..self.byte_start.checked_add(self.byte_len)?)
+    }
+
+    /// Returns the content of the chunk: the head of its table, if any, and its piece of the text.
+    pub fn content<'a>(&self, piece: &'a str) -> Cow<'a, str> {
+        match self.table_head.as_str() {
+            "" => piece.into(),
+            head => format!("{head}{piece}").into(),
+        }
+    }
+
+    /// Returns the length of the head of the table, in characters.
+    pub fn head_length(&self) -> usize {
+        self.table_head.chars().count()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

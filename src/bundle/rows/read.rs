@@ -205,10 +205,10 @@ impl BundledRows for Document {
 impl BundledRows for (Chunk, Vec<f32>) {
     fn statement(collection: &Collection) -> String {
         format!(
-            "SELECT document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
-                    heading_path, source, uri, title, knowledge_id, document_type, category, tags,
-                    embedding_key, fetched_at::text, indexed_at::text, content, metadata::text,
-                    embedding, given_id
+            "SELECT document_id, chunk_id, chunk_index, start_index, head_length, start_line,
+                    end_line, page, heading_path, source, uri, title, knowledge_id, document_type,
+                    category, tags, embedding_key, fetched_at::text, indexed_at::text, content,
+                    metadata::text, embedding, given_id
              FROM rag.chunks WHERE {}
              ORDER BY document_id, chunk_index, chunk_id",
             collection.rows("")
@@ -222,6 +222,7 @@ impl BundledRows for (Chunk, Vec<f32>) {
             given_id: row.get("given_id")?,
             chunk_index: row.required("chunk_index")?,
             start_index: row.required("start_index")?,
+            head_length: row.required("head_length")?,
             start_line: row.required("start_line")?,
             end_line: row.required("end_line")?,
             page: row.get("page")?,

@@ -117,21 +117,22 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
              collection, document_id, chunk_id, chunk_index, start_index, start_line, end_line,
              page, heading_path, source, former_source, uri, title, knowledge_id, document_type,
              category, tags, embedding_key, fetched_at, indexed_at, content, metadata, embedding,
-             given_id, partition)
+             given_id, head_length, partition)
          SELECT $1, c.document_id, c.chunk_id, c.chunk_index, c.start_index, c.start_line,
                 c.end_line, c.page, c.heading_path::text[],
                 CASE WHEN d.former_source IS NULL THEN c.source END, d.former_source, c.uri,
                 c.title, c.knowledge_id, c.document_type, c.category, c.tags::text[],
                 c.embedding_key, c.fetched_at::timestamptz,
                 c.indexed_at::timestamptz, c.content, c.metadata::jsonb,
-                c.embedding, c.given_id, $2
+                c.embedding, c.given_id, c.head_length, $2
          FROM ROWS FROM ({}) AS c (
              document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
              heading_path, source, uri, title, knowledge_id, document_type, category, tags,
-             embedding_key, fetched_at, indexed_at, content, metadata, embedding, given_id)
+             embedding_key, fetched_at, indexed_at, content, metadata, embedding, given_id,
+             head_length)
               LEFT JOIN rag.documents d
                   ON d.collection = $1 AND d.document_id = c.document_id",
-        unnested(3, 22)
+        unnested(3, 23)
     );
     let partition = collection.partition.as_ref().map(Partition::name);
     let args: Vec<DatumWithOid<'_>> = vec![
@@ -159,6 +160,7 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
         column(rows, |(c, _)| c.metadata.as_str()),
         column(rows, |(_, embedding)| embedding.clone()),
         column(rows, |(c, _)| c.given_id.as_deref()),
+        column(rows, |(c, _)| c.head_length),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())

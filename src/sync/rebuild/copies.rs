@@ -199,9 +199,10 @@ pub fn record(
 /// The digest of the chunks of a document, as in `rag_internal.document_digest`.
 const DIGEST: &str = "sha256(string_agg(
     rag_internal.chunk_digest(
-        c.chunk_id, c.chunk_index, c.start_index, c.start_line, c.end_line, c.page,
-        c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type, c.category,
-        c.tags, c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at, c.embedding),
+        c.chunk_id, c.chunk_index, c.start_index, c.head_length, c.start_line, c.end_line,
+        c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type,
+        c.category, c.tags, c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at,
+        c.embedding),
     '' ORDER BY c.chunk_index, c.chunk_id))";
 
 /// The document with `digest` differs from what its source indexed.

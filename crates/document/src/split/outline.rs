@@ -4,6 +4,7 @@
 use rag_protocol::ingest::Chunk;
 
 use super::{
+    Lead,
     breaks::Place,
     tables::{self, Table},
 };
@@ -53,21 +54,25 @@ impl<'a> Outline<'a> {
         }
     }
 
+    /// Returns the head of the table that a chunk continues if it begins at `start`: the names of
+    /// the columns, and the lines that go before the rows.
+    pub fn table_head(&self, start: Place) -> Option<(&'a str, String)> {
+        let passed = self
+            .tables
+            .partition_point(|table| table.body.end <= start.byte);
+        let table = self.tables.get(passed)?;
+        table
+            .body
+            .contains(&start.byte)
+            .then(|| (self.text[table.names.clone()].trim(), table.head(self.text)))
+    }
+
     /// Returns what the model is told of a chunk that begins at `start`, besides the document's
-    /// title: the file, and the innermost functions and types; the head of the table that it begins
-    /// in.
+    /// title: the file, and the innermost functions and types.
     pub fn context(&mut self, start: Place) -> String {
         /// Maximum number of functions and types.
         const INNERMOST: usize = 3;
         self.read_to(start.byte);
-        let passed = self
-            .tables
-            .partition_point(|table| table.body.end <= start.byte);
-        if let Some(table) = self.tables.get(passed)
-            && table.body.contains(&start.byte)
-        {
-            return self.text[table.head.clone()].trim().to_owned();
-        }
         let names: Vec<&str> = self
             .inside
             .iter()
@@ -84,7 +89,7 @@ impl<'a> Outline<'a> {
     }
 
     /// Describes the chunk from `start` to `end`. It begins after the previous one.
-    pub fn chunk(&mut self, start: Place, end: Place, context: String) -> Chunk {
+    pub fn chunk(&mut self, start: Place, end: Place, lead: Lead) -> Chunk {
         self.read_to(start.byte);
         let inside = line_ends(&self.text[start.byte..end.byte]);
         let ordinal = |before: usize| u32::try_from(before + 1).unwrap_or(u32::MAX);
@@ -100,7 +105,8 @@ impl<'a> Outline<'a> {
             heading_path: headings
                 .chain(self.inside.iter().map(|symbol| symbol.name.clone()))
                 .collect(),
-            context,
+            context: lead.context,
+            table_head: lead.table_head,
         }
     }
 

@@ -1,5 +1,5 @@
-//! Finds the tables of a Markdown text. A chunk that begins inside of one is told its head:
-//! otherwise nothing says what the columns of its rows are.
+//! Finds the tables of a Markdown text. A chunk that begins among the rows of one gets its head:
+//! otherwise nothing says what the columns are.
 
 use std::ops::Range;
 
@@ -10,9 +10,30 @@ const MAX_HEAD: usize = 1_000;
 
 /// A table with rows below its head.
 pub struct Table {
-    pub head: Range<usize>,
+    /// The names of the columns.
+    pub names: Range<usize>,
+    /// The line below them: `|---|:-:|`.
+    delimiter: Range<usize>,
     /// The rows.
     pub body: Range<usize>,
+}
+
+impl Table {
+    /// Returns what goes before rows to make a table of them. Dashes that only fill the line up are
+    /// left out.
+    pub fn head(&self, text: &str) -> String {
+        const DASHES: usize = 3;
+        let mut head = format!("{}\n", text[self.names.clone()].trim());
+        let mut dashes = 0;
+        for c in text[self.delimiter.clone()].trim().chars() {
+            dashes = if c == '-' { dashes + 1 } else { 0 };
+            if dashes <= DASHES {
+                head.push(c);
+            }
+        }
+        head.push('\n');
+        head
+    }
 }
 
 /// Returns the tables of a text, in order.
@@ -44,8 +65,9 @@ pub fn of(text: &str, structure: &Structure) -> Vec<Table> {
             is_table = head.is_some();
             tables.extend(
                 head.filter(|head| head.len() <= MAX_HEAD)
-                    .map(|head| Table {
-                        head,
+                    .map(|names| Table {
+                        names,
+                        delimiter: place.clone(),
                         body: place.end..place.end,
                     }),
             );
@@ -71,7 +93,7 @@ mod tests {
     fn tables(text: &str) -> Vec<(&str, &str)> {
         of(text, &Structure::of_markdown(text))
             .into_iter()
-            .map(|table| (text[table.head].trim(), text[table.body].trim()))
+            .map(|table| (text[table.names].trim(), text[table.body].trim()))
             .collect()
     }
 
@@ -89,5 +111,15 @@ mod tests {
         ] {
             assert_eq!(tables(text), [], "{text}");
         }
+    }
+
+    #[test]
+    fn heads_are_short() {
+        let head = |text: &str| of(text, &Structure::of_markdown(text))[0].head(text);
+        assert_eq!(
+            head("| Name   | Price |\n| ------ | ----: |\n| a      |     1 |\n"),
+            "| Name   | Price |\n| --- | ---: |\n"
+        );
+        assert_eq!(head("k|v\r\n-|-\r\n5|6"), "k|v\n-|-\n");
     }
 }

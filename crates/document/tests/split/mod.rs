@@ -107,7 +107,7 @@ fn slices(text: &str, chunk_size: usize, chunk_overlap: usize) -> Vec<&str> {
 }
 
 fn slice<'a>(text: &'a str, chunk: &Chunk) -> &'a str {
-    &text[chunk.byte_start..chunk.byte_start + chunk.byte_len]
+    chunk.piece(text).unwrap()
 }
 
 /// Checks everything that is promised of a split.
@@ -144,18 +144,12 @@ fn check(
             !piece.trim().is_empty() && piece.trim() == piece,
             "neither blank nor surrounded by whitespace"
         );
-        match unit {
-            Unit::Characters => assert!(
-                piece.chars().count() <= chunk_size,
-                "{} characters",
-                piece.chars().count()
-            ),
-            Unit::Tokens => assert!(
-                own_tokens(piece) <= chunk_size,
-                "{} tokens",
-                own_tokens(piece)
-            ),
-        }
+        let content = chunk.content(piece);
+        let size = match unit {
+            Unit::Characters => content.chars().count(),
+            Unit::Tokens => own_tokens(&content),
+        };
+        assert!(size <= chunk_size, "{size} of {chunk_size}: {content}");
         assert!(
             tokens.count(&embedded_text(title, &chunk.context, piece)) <= tokens.limit(),
             "too many tokens"
@@ -420,26 +414,37 @@ fn records_are_kept_whole() {
 }
 
 #[test]
-fn chunks_of_a_long_table_are_told_its_head() {
+fn chunks_of_a_long_table_begin_with_its_head() {
     let rows: String = (0..60)
         .map(|i| format!("| Pump number {i} | {i}.50 |\n"))
         .collect();
-    let text = format!("# Prices\n\n| Pump | Price in euro |\n|---|---|\n{rows}\nAll with tax.\n");
+    let text = format!("# Prices\n\n| Pump | Price in euro |\n|-----|--|\n{rows}\nAll with tax.\n");
     let extracted = extract(text.as_bytes(), DocumentType::Markdown, "a.md", None).unwrap();
-    let splitting = Splitting {
-        chunk_size: 400,
-        chunk_overlap: 50,
+    let sizes = [(Unit::Characters, 400), (Unit::Tokens, 160)];
+    for (unit, chunk_size) in sizes {
+        let splitting = Splitting {
+            chunk_size,
+            chunk_overlap: 20,
+            unit,
+        };
+        let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
+        assert!(chunks.len() > 3);
+        check(&extracted, &splitting, &UNBOUNDED, &chunks);
+        for chunk in &chunks[1..] {
+            let content = chunk.content(slice(&extracted.text, chunk));
+            if content.contains("Pump number") {
+                let head = "| Pump | Price in euro |\n|---|--|\n| Pump number ";
+                assert!(content.starts_with(head), "{content}");
+                assert_eq!(chunk.context, "| Pump | Price in euro |");
+                assert_eq!(chunk.head_length(), 34);
+            }
+        }
+    }
+    let small = Splitting {
+        chunk_size: 120,
+        chunk_overlap: 20,
         unit: Unit::Characters,
     };
-    let chunks = rag_document::split(&extracted, &splitting, &UNBOUNDED).unwrap();
-    assert!(chunks.len() > 3);
-    for chunk in &chunks {
-        let own = &extracted.text[chunk.byte_start..chunk.byte_start + chunk.byte_len];
-        let told = format!("{}\n{own}", chunk.context);
-        assert!(
-            !own.contains("Pump number") || told.contains("Price in euro"),
-            "{told}"
-        );
-        assert!(chunk.context.is_empty() || chunk.context == "| Pump | Price in euro |");
-    }
+    let chunks = rag_document::split(&extracted, &small, &UNBOUNDED).unwrap();
+    assert!(chunks.iter().all(|chunk| chunk.table_head.is_empty()));
 }

@@ -322,7 +322,7 @@ fn golden_boundaries() {
             unit: Unit::Characters
         }
         .fingerprint("m"),
-        "recursive v4 80/20 m"
+        "recursive v5 80/20 m"
     );
 }
 

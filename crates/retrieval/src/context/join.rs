@@ -1,3 +1,5 @@
+use super::QuotedChunk;
+
 /// Stands between chunks of a document that do not follow each other.
 pub const GAP: &str = "[...]";
 
@@ -11,9 +13,10 @@ pub struct JoinedText {
 }
 
 impl JoinedText {
-    /// Adds the chunk at position `index`, which begins at the character `start` of the document.
-    pub fn push(&mut self, index: i32, start: i32, content: &str) {
-        let start = i64::from(start);
+    /// Adds a chunk. A head of a table is added only if the rows before it are not there.
+    pub fn push(&mut self, chunk: &QuotedChunk) {
+        let (index, start) = (chunk.index, i64::from(chunk.start));
+        let (content, piece) = (chunk.content.as_str(), chunk.piece());
         match self.last {
             None => self.text.push_str(content),
             Some((last, _)) if index > last + 1 => {
@@ -25,14 +28,14 @@ impl JoinedText {
             // the text between chunks is white space
             Some((_, end)) if start > end => {
                 self.text.push('\n');
-                self.text.push_str(content);
+                self.text.push_str(piece);
             }
             Some((_, end)) => {
                 let overlap = usize::try_from(end - start).unwrap_or_default();
-                self.text.extend(content.chars().skip(overlap));
+                self.text.extend(piece.chars().skip(overlap));
             }
         }
-        let end = start + content.chars().count() as i64;
+        let end = start + piece.chars().count() as i64;
         let end = self.last.map_or(end, |(_, before)| end.max(before));
         self.last = Some((index, end));
     }
@@ -49,9 +52,38 @@ mod tests {
     fn joined(chunks: &[(i32, i32, &str)]) -> String {
         let mut joined = JoinedText::default();
         for (index, start, content) in chunks {
-            joined.push(*index, *start, content);
+            joined.push(&QuotedChunk {
+                index: *index,
+                start: *start,
+                head_length: 0,
+                content: (*content).to_owned(),
+            });
         }
         joined.into_text()
+    }
+
+    #[test]
+    fn a_head_is_before_rows_that_continue_nothing() {
+        let rows = |index, start| QuotedChunk {
+            index,
+            start,
+            head_length: 9,
+            content: format!("|Größe|\n-\n|{index}|\n"),
+        };
+        for (chunks, expected) in [
+            (vec![rows(1, 40), rows(2, 44)], "|Größe|\n-\n|1|\n|2|\n"),
+            (vec![rows(1, 40), rows(2, 45)], "|Größe|\n-\n|1|\n\n|2|\n"),
+            (
+                vec![rows(1, 40), rows(3, 48)],
+                "|Größe|\n-\n|1|\n\n[...]\n|Größe|\n-\n|3|\n",
+            ),
+        ] {
+            let mut joined = JoinedText::default();
+            for chunk in &chunks {
+                joined.push(chunk);
+            }
+            assert_eq!(joined.into_text(), expected);
+        }
     }
 
     #[test]

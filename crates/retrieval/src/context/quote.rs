@@ -7,7 +7,18 @@ pub struct QuotedChunk {
     pub index: i32,
     /// The first character in the document, from 0.
     pub start: i32,
+    /// The number of characters of `content` before `start`: a head of a table.
+    pub head_length: i32,
     pub content: String,
+}
+
+impl QuotedChunk {
+    /// Returns the text from `start`.
+    pub fn piece(&self) -> &str {
+        let head = usize::try_from(self.head_length).unwrap_or_default();
+        let at = self.content.char_indices().nth(head);
+        at.map_or("", |(at, _)| &self.content[at..])
+    }
 }
 
 /// A document of which chunks are quoted.
@@ -89,7 +100,7 @@ fn introduction(boundary: &str) -> String {
 fn quote(document: &QuotedDocument) -> (String, String) {
     let mut joined = JoinedText::default();
     for chunk in &document.chunks {
-        joined.push(chunk.index, chunk.start, &chunk.content);
+        joined.push(chunk);
     }
     let content = plain(joined.into_text().trim_end());
     (plain(&document.citation).replace('\n', " "), content)
@@ -135,6 +146,7 @@ mod tests {
         let chunk = |(index, start, content): &(i32, i32, &str)| QuotedChunk {
             index: *index,
             start: *start,
+            head_length: 0,
             content: (*content).to_owned(),
         };
         QuotedDocument {

@@ -201,10 +201,11 @@ fn write(
             serde_json::json!(row.chunk.place.heading_path).to_string()
         })
         .into(),
-        column(&rows, |row| row.chunk.content).into(),
+        column(&rows, |row| row.chunk.content.as_ref()).into(),
         column(&rows, |row| row.metadata).into(),
         column(&rows, |row| uuid(row.chunk.key.0)).into(),
         column(&rows, |row| row.chunk.embedding).into(),
+        column(&rows, |row| row.chunk.place.head_length() as i32).into(),
     ];
     owner.execute_prepared(
         &format!(
@@ -212,20 +213,21 @@ fn write(
                  collection, partition, source, former_source, uri, title, document_id,
                  knowledge_id, document_type, category, tags, fetched_at, indexed_at,
                  metadata, chunk_id, chunk_index, start_index, content, embedding_key,
-                 embedding, start_line, end_line, page, heading_path)
+                 embedding, start_line, end_line, page, head_length, heading_path)
              SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
                     d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
                     coalesce(d.fetched_at, now()), now(),
                     c.metadata::jsonb, c.id, c.index, c.start_index, c.content,
-                    c.key, c.embedding, c.start_line, c.end_line, c.page,
+                    c.key, c.embedding, c.start_line, c.end_line, c.page, c.head_length,
                     (SELECT array_agg(h.heading ORDER BY h.ordinality)
                      FROM jsonb_array_elements_text(c.headings::jsonb)
                          WITH ORDINALITY AS h (heading))
              FROM ROWS FROM (
                  unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6),
-                 unnest($7), unnest($8), unnest($9), unnest($10), unnest($11), unnest($12))
+                 unnest($7), unnest($8), unnest($9), unnest($10), unnest($11), unnest($12),
+                 unnest($13))
                  AS c (document_id, id, index, start_index, start_line, end_line, page,
-                       headings, content, metadata, key, embedding)
+                       headings, content, metadata, key, embedding, head_length)
              JOIN rag.documents d
                  ON d.collection = {of} AND d.document_id = c.document_id",
             relation.qualified(),
