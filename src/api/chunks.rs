@@ -16,7 +16,7 @@ fn rag_upsert_chunks(
     collection: Option<&str>,
     skip_existing: pgrx::default!(Option<bool>, "true"),
 ) -> Result<i64, ErrorReport> {
-    super::require_writer(c"rag_upsert_chunks()", "write chunks")?;
+    super::prevent_on_standby(c"rag_upsert_chunks()");
     let collection = super::writable(collection)?;
     let skip_existing = required("skip_existing", skip_existing)?;
     let chunks = given::read_chunks(&collection, required("chunks", parsed("chunks", chunks)?)?)?;
@@ -32,7 +32,7 @@ fn rag_delete_chunks(
     chunk_ids: Option<Vec<Option<String>>>,
     collection: Option<&str>,
 ) -> Result<i64, ErrorReport> {
-    super::require_writer(c"rag_delete_chunks()", "delete chunks")?;
+    super::prevent_on_standby(c"rag_delete_chunks()");
     let collection = super::writable(collection)?;
     let ids: Vec<ChunkId> = required("chunk_ids", chunk_ids)?
         .into_iter()
@@ -60,7 +60,7 @@ fn rag_apply_plan(
     >,
     ErrorReport,
 > {
-    super::require_writer(c"rag_apply_plan()", "apply a plan")?;
+    super::prevent_on_standby(c"rag_apply_plan()");
     let collection = super::writable(collection)?;
     let plan = given::read_plan(&collection, required("docs", parsed("docs", docs)?)?)?;
     let done = given::apply_plan(&collection, &plan)?;

@@ -1,5 +1,5 @@
--- Permissions: only members of rag_reader can search, and only members of rag_admin can change
--- something.
+-- Permissions: only members of rag_reader can search, or write documents where they were granted
+-- write. Only members of rag_admin can change something else.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 
 -- functions and sources are tested with the collection default; tests/sql/access.sql tests rights
@@ -59,7 +59,6 @@ SELECT count(*) >= 0 AS may_read FROM rag.documents, rag.collections, rag.retrie
 SELECT rag_create_collection('mine'); :sqlstate
 SELECT rag_drop_collection('staff'); :sqlstate
 SELECT rag_add_document('Text.', 'a'); :sqlstate
-SELECT rag_delete_document(document_id) FROM rag.documents; :sqlstate
 SELECT rag_create_source('mine', 'folder', '{"path": "/"}'); :sqlstate
 SELECT rag_drop_source('mine'); :sqlstate
 SELECT rag_sync('mine'); :sqlstate
@@ -72,6 +71,43 @@ SET rag.model_precision = fp32; :sqlstate
 SHOW rag.engine_path;
 \set VERBOSITY default
 RESET ROLE;
+
+-- a writer: a reader that was granted write on a collection ----------------
+
+CREATE ROLE regress_rag_writer IN ROLE rag_reader;
+SELECT rag_create_collection('notes'),
+    rag_grant_collection('notes', 'regress_rag_writer', 'write');
+SET ROLE regress_rag_writer;
+SELECT action, document_id AS note FROM rag_add_document('The lift is out of order.', 'lift',
+    collection => 'notes') \gset
+SELECT :'action' AS action;
+SELECT action FROM rag_add_document(convert_to('The door is open.', 'UTF8'), 'door.txt',
+    collection => 'notes');
+SELECT action FROM rag_add_documents('[{"uri": "heating", "content": "It is cold."}]', 'notes');
+SELECT rag_update_document(:'note', title => 'The lift');
+SELECT rag_upsert_chunks('[{"chunk_id": "1", "uri": "d", "text": "Text."}]', 'notes') AS chunks;
+SELECT rag_delete_chunks('{1}', 'notes') AS deleted;
+SELECT uri, title FROM rag_search('the lift', 'notes', top_k => 1);
+SELECT rag_add_document('Text.', 'a'); :sqlstate
+SELECT rag_create_source('mine', 'markdown', '{"uri": "https://example.org/a.md"}', 'notes');
+:sqlstate
+SELECT rag_create_knowledge(1, 'A', 'https://example.org/a.md', collection => 'notes'); :sqlstate
+SELECT rag_drop_collection('notes'); :sqlstate
+SET ROLE regress_rag_reader;
+SELECT rag_add_document('Text.', 'a', collection => 'notes'); :sqlstate
+SELECT rag_upsert_chunks('[]', 'notes'); :sqlstate
+SELECT rag_delete_document(:'note') AS does_not_see_it;
+RESET ROLE;
+SELECT rag_grant_collection('notes', 'rag_reader', 'read');
+SET ROLE regress_rag_reader;
+SELECT rag_delete_document(:'note'); :sqlstate
+SELECT rag_update_document(:'note', title => 'Mine'); :sqlstate
+SET ROLE regress_rag_writer;
+SELECT rag_delete_document(:'note');
+SELECT deleted >= 0 AS may_plan FROM rag_apply_plan('{}', 'notes');
+RESET ROLE;
+SELECT rag_drop_collection('notes');
+DROP ROLE regress_rag_writer;
 
 -- an admin ----------------------------------------------------------------
 
