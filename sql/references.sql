@@ -83,6 +83,7 @@ BEGIN
             ('rag_internal.model_grant', 'model', 'model'),
             ('rag.documents', 'collection', 'collection'),
             ('rag_internal.knowledge_item', 'collection', 'collection'),
+            ('rag_internal.queued_document', 'collection', 'collection'),
             ('rag_internal.collection_grant', 'collection', 'collection'),
             ('rag_internal.secret_value', 'name', 'secret')
         ) AS r (child, via, parent)

@@ -94,6 +94,11 @@ extension_sql_file!(
     name = "knowledge",
     requires = ["views"]
 );
+extension_sql_file!(
+    "../sql/document_queue.sql",
+    name = "document_queue",
+    requires = ["views"]
+);
 extension_sql_file!("../sql/drift.sql", name = "drift", requires = ["views"]);
 extension_sql_file!("../sql/rebuild.sql", name = "rebuild", requires = ["views"]);
 extension_sql_file!(
@@ -110,7 +115,14 @@ extension_sql_file!("../sql/storage.sql", name = "storage", requires = ["views"]
 extension_sql_file!(
     "../sql/references.sql",
     name = "references",
-    requires = ["secrets", "views", "knowledge", "policies", "models"]
+    requires = [
+        "secrets",
+        "views",
+        "knowledge",
+        "document_queue",
+        "policies",
+        "models"
+    ]
 );
 extension_sql_file!(
     "../sql/status.sql",

@@ -5,7 +5,10 @@ use rag_protocol::{identity::DocumentId, ingest::LINK_TARGETS};
 
 use super::{parsed, required, without_nulls};
 use crate::{
-    catalog::{document_update::DocumentUpdate, documents::DocumentAttributes, name::canonical},
+    catalog::{
+        collections::Collection, document_update::DocumentUpdate, documents::DocumentAttributes,
+        name::canonical,
+    },
     collection::definition::splitting,
     engine::client::{DocumentInput, with_client},
     error::Error,
@@ -32,7 +35,8 @@ struct DocumentArguments<'a> {
 type AddedRow = (bool, Uuid, i32, Option<String>, Option<String>, String);
 
 impl DocumentArguments<'_> {
-    fn add(self, body: Body) -> Result<AddedRow, Error> {
+    /// Returns the document, and the collection, to which the caller may write.
+    fn read(self, body: Body) -> Result<(NewDocument, Collection), Error> {
         let tags = without_nulls("tags", self.tags)?;
         let new = NewDocument {
             body,
@@ -56,6 +60,11 @@ impl DocumentArguments<'_> {
         if let Some(retriever) = self.retriever {
             check_retriever(&collection, canonical(retriever))?;
         }
+        Ok((new, collection))
+    }
+
+    fn add(self, body: Body) -> Result<AddedRow, Error> {
+        let (new, collection) = self.read(body)?;
         let mut added = document::add(vec![new], collection)?;
         added
             .pop()
@@ -108,13 +117,8 @@ fn rag_add_document(
     >,
     ErrorReport,
 > {
-    super::require_writer(c"rag_add_document()", "add a document")?;
-    let content = required("content", content)?;
-    Error::check_memory(
-        content.len(),
-        "The text of the document requires more memory.",
-    )?;
-    let body = Body::Text(content.to_string());
+    super::prevent_on_standby(c"rag_add_document()");
+    let body = given_text(content)?;
     let document_type = Some(required("document_type", document_type)?);
     let arguments = DocumentArguments {
         uri,
@@ -128,6 +132,15 @@ fn rag_add_document(
         retriever,
     };
     Ok(TableIterator::once(arguments.add(body)?))
+}
+
+fn given_text(content: Option<&str>) -> Result<Body, Error> {
+    let content = required("content", content)?;
+    Error::check_memory(
+        content.len(),
+        "The text of the document requires more memory.",
+    )?;
+    Ok(Body::Text(content.to_string()))
 }
 
 #[pg_extern(name = "rag_add_document")]
@@ -157,7 +170,7 @@ fn rag_add_document_file(
     >,
     ErrorReport,
 > {
-    super::require_writer(c"rag_add_document()", "add a document")?;
+    super::prevent_on_standby(c"rag_add_document()");
     let body = Body::File(required("content", content)?.to_vec());
     let arguments = DocumentArguments {
         uri,
@@ -193,7 +206,7 @@ fn rag_add_documents(
     >,
     ErrorReport,
 > {
-    super::require_writer(c"rag_add_documents()", "add documents")?;
+    super::prevent_on_standby(c"rag_add_documents()");
     let documents = document::read_json(required("documents", parsed("documents", documents)?)?)?;
     let collection = super::writable(collection)?;
     let added = document::add(documents, collection)?;
@@ -201,6 +214,73 @@ fn rag_add_documents(
         let (uri, (success, id, chunks, hash, error, action)) = row(added);
         (uri, success, id, chunks, hash, error, action)
     })))
+}
+
+#[pg_extern]
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
+fn rag_enqueue_document(
+    content: Option<&str>,
+    uri: Option<&str>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(Option<&str>, "'markdown'"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    knowledge_id: pgrx::default!(Option<i64>, "NULL"),
+    metadata: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<i64, ErrorReport> {
+    super::prevent_on_standby(c"rag_enqueue_document()");
+    let body = given_text(content)?;
+    let document_type = Some(required("document_type", document_type)?);
+    let arguments = DocumentArguments {
+        uri,
+        title,
+        document_type,
+        category,
+        tags,
+        knowledge_id,
+        metadata,
+        collection,
+        retriever: None,
+    };
+    let (new, collection) = arguments.read(body)?;
+    Ok(document::queue::enqueue(new, &collection)?)
+}
+
+#[pg_extern(name = "rag_enqueue_document")]
+#[allow(clippy::too_many_arguments)] // the function's signature in SQL
+fn rag_enqueue_document_file(
+    content: Option<&[u8]>,
+    uri: Option<&str>,
+    title: pgrx::default!(Option<&str>, "NULL"),
+    document_type: pgrx::default!(Option<&str>, "NULL"),
+    category: pgrx::default!(Option<&str>, "NULL"),
+    tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    knowledge_id: pgrx::default!(Option<i64>, "NULL"),
+    metadata: pgrx::default!(Option<JsonB>, "NULL"),
+    collection: pgrx::default!(Option<&str>, "'default'"),
+) -> Result<i64, ErrorReport> {
+    super::prevent_on_standby(c"rag_enqueue_document()");
+    let body = Body::File(required("content", content)?.to_vec());
+    let arguments = DocumentArguments {
+        uri,
+        title,
+        document_type,
+        category,
+        tags,
+        knowledge_id,
+        metadata,
+        collection,
+        retriever: None,
+    };
+    let (new, collection) = arguments.read(body)?;
+    Ok(document::queue::enqueue(new, &collection)?)
+}
+
+#[pg_extern(strict)]
+fn rag_dequeue_document(id: i64) -> Result<bool, ErrorReport> {
+    super::prevent_on_standby(c"rag_dequeue_document()");
+    Ok(document::queue::dequeue(id)?)
 }
 
 #[pg_extern]
@@ -212,7 +292,7 @@ fn rag_update_document(
     tags: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
     metadata: pgrx::default!(Option<JsonB>, "NULL"),
 ) -> Result<bool, ErrorReport> {
-    super::require_writer(c"rag_update_document()", "update a document")?;
+    super::prevent_on_standby(c"rag_update_document()");
     let tags = without_nulls("tags", tags)?;
     let change = DocumentUpdate {
         title: title.map(document::checked_title).transpose()?,
@@ -237,7 +317,7 @@ fn rag_delete_document(
     document_id: Option<Uuid>,
     collection: pgrx::default!(Option<&str>, "NULL"),
 ) -> Result<Option<bool>, ErrorReport> {
-    super::require_writer(c"rag_delete_document()", "delete a document")?;
+    super::prevent_on_standby(c"rag_delete_document()");
     let id = document_id.map(document_id_of);
     Ok(id.map(|id| document::remove(id, collection)).transpose()?)
 }
@@ -288,9 +368,7 @@ fn rag_split(
         .into_iter()
         .enumerate()
         .map(|(i, chunk)| {
-            let piece = text
-                .get(chunk.byte_start..chunk.byte_start + chunk.byte_len)
-                .unwrap_or_default();
+            let content = chunk.content(chunk.piece(&text).unwrap_or_default());
             let (start, lines) = (
                 chunk.start_index as i32,
                 (chunk.start_line as i32, chunk.end_line as i32),
@@ -299,7 +377,7 @@ fn rag_split(
             (
                 i as i32,
                 start,
-                piece.to_string(),
+                content.into_owned(),
                 lines.0,
                 lines.1,
                 page,

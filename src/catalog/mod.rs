@@ -22,6 +22,7 @@
 //! | [`runs`], [`run_phases`] | `rag_internal.run`, `rag_internal.run_error`, and what a run changes when it begins and ends |
 //! | [`stalls`] | runs without progress |
 //! | [`due`] | what schedulers look for |
+//! | [`document_queue`] | `rag_internal.queued_document` |
 //! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
@@ -35,6 +36,7 @@ pub mod collections;
 pub mod conditions;
 pub mod damaged_relations;
 pub mod digests;
+pub mod document_queue;
 pub mod document_update;
 pub mod documents;
 pub mod drift;

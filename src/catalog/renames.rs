@@ -42,6 +42,8 @@ pub fn collection(owner: &OwnerRights, collection: &Collection, new: &Name) -> R
              UPDATE rag.documents SET collection = $2 WHERE collection = $1),
          of_item AS (
              UPDATE rag_internal.knowledge_item SET collection = $2 WHERE collection = $1),
+         of_queued AS (
+             UPDATE rag_internal.queued_document SET collection = $2 WHERE collection = $1),
          of_grant AS (
              UPDATE rag_internal.collection_grant SET collection = $2 WHERE collection = $1)
          UPDATE rag_internal.collection

@@ -6,6 +6,7 @@
 //! | source being dropped | session in rag_drop_source | nothing may start with the source |
 //! | rebuild | session in rag_rebuild_collection | the collection is being rebuilt |
 //! | knowledge | indexer | the knowledge items of the collection are being indexed |
+//! | document queue | document queue | the queued documents of this database are being indexed |
 //! | scheduler | scheduler | this database has its scheduler |
 //! | slot 0, 1, ... | runner | one of the runs that `rag.max_running_syncs` allows in the cluster |
 //! | next slot | session in rag_sync | the next free slot is for this session |

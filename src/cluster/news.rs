@@ -33,6 +33,8 @@ pub struct News {
     pub new_sources: bool,
     /// Triggers have recorded changes of tables that sources read.
     pub changes: bool,
+    /// Documents were queued. Only a worker that this session starts indexes them.
+    pub queued_documents: bool,
     /// Databases are kept free of workers for this session.
     pub evictions: bool,
 }
@@ -44,6 +46,7 @@ impl News {
         sources: false,
         new_sources: false,
         changes: false,
+        queued_documents: false,
         evictions: false,
     };
 }
@@ -76,6 +79,15 @@ pub fn wake_scheduler_at_commit() {
 pub fn start_new_at_commit() {
     if !shared::is_present() && settings::scheduler() && !IS_WORKER.get() {
         add(|news| news.new_sources = true);
+    }
+}
+
+/// Has queued documents indexed when the current transaction commits.
+pub fn index_queued_at_commit() {
+    if shared::is_present() {
+        add(|news| news.sources = true);
+    } else if settings::scheduler() {
+        add(|news| news.queued_documents = true);
     }
 }
 
@@ -118,12 +130,24 @@ fn send(end: TransactionEnd) {
     if news.changes {
         shared::note_changes();
     }
+    if news.queued_documents && !start_document_queue() {
+        pgrx::warning!(
+            "queued documents are not indexed for now: all background worker slots are in use \
+             (max_worker_processes)"
+        );
+    }
     if news.new_sources && !start_scheduler_once() {
         pgrx::warning!(
             "new sources are not synced for now: all background worker slots are in use \
              (max_worker_processes); call rag_sync"
         );
     }
+}
+
+/// Starts the worker that indexes queued documents, on servers without schedules. Returns false if
+/// no background worker slot is free. It raises nothing.
+pub fn start_document_queue() -> bool {
+    worker::document_queue().load_dynamic().is_ok()
 }
 
 /// Starts a scheduler in the current database for the first runs of new sources, on servers without

@@ -9,6 +9,7 @@
 //! | object: database, `rag_internal.collection`, hash of a name or external id, 2 | who gives it to a collection |
 //! | object: database, `rag_internal.collection`, hash of the collection's name, 3 | its knowledge items are being indexed |
 //! | advisory: database, "ragt", 0, 3 | the scheduler of the database |
+//! | advisory: database, "ragd", 0, 3 | the worker that indexes queued documents |
 //! | advisory: database, "ragw", hash of the collection's name, 3 | who replicates a collection to a server |
 //! | advisory: database, "rage", process id, 3 | the process waits for an engine that does not answer |
 //! | advisory: 0, "rags", number, 3 | a slot for a run |
@@ -34,6 +35,8 @@ use crate::error::Error;
 
 /// "rag" in ASCII.
 const KEY_FILE: u32 = 0x0072_6167;
+/// "ragd" in ASCII.
+const DOCUMENT_QUEUE: u32 = 0x7261_6764;
 /// "rage" in ASCII; `rag_status` looks for it.
 const ENGINE_WAITS: u32 = 0x7261_6765;
 /// "rags" in ASCII.
@@ -110,6 +113,11 @@ impl Lock {
     /// The scheduler of the current database.
     pub fn scheduler() -> Self {
         Self::advisory([database().to_u32(), SCHEDULERS, 0], 3)
+    }
+
+    /// The worker that indexes the queued documents of the current database.
+    pub fn document_queue() -> Self {
+        Self::advisory([database().to_u32(), DOCUMENT_QUEUE, 0], 3)
     }
 
     /// The replication of a collection to another server. Collections whose hashes collide exclude

@@ -41,6 +41,17 @@ pub fn indexer(arguments: &str) -> BackgroundWorkerBuilder {
         .set_restart_time(None)
 }
 
+/// Describes the worker that indexes the queued documents of the current database.
+pub fn document_queue() -> BackgroundWorkerBuilder {
+    connected(
+        "rag document queue",
+        "rag document queue",
+        "rag_document_queue_main",
+    )
+    .set_extra(&database().to_u32().to_string())
+    .set_restart_time(None)
+}
+
 /// Describes the supervisor of `rag-engine`, which has no database connection and also runs on
 /// standbys.
 pub fn supervisor() -> BackgroundWorkerBuilder {

@@ -7,6 +7,7 @@
 //! | [`scheduler`] | few at a time, each for a moment | queues what is due, starts runners, checks for drift, replicates changes to servers that search vectors |
 //! | [`runner`] | one per run or check | syncs a source, or checks it for drift |
 //! | [`indexer`] | one per call of `rag_index_all_knowledge` | indexes the knowledge items of a collection |
+//! | [`document_queue`] | one per database with queued documents | indexes them |
 //!
 //! | file | contents |
 //! |---|---|
@@ -19,6 +20,7 @@
 //! Without `shared_preload_libraries = 'rag'` there are only supervisor and runners, which sessions
 //! start when they need them, and a scheduler for the first run of a new source.
 
+mod document_queue;
 pub mod drift;
 pub mod drop_extension;
 mod due_source;

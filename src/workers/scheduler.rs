@@ -27,8 +27,8 @@ use pgrx::{
 };
 
 use super::{
-    drift::Checks, due_source, queue::Queue, reload_settings_if_asked, replication::Replicator,
-    stalls,
+    document_queue::QueueStarter, drift::Checks, due_source, queue::Queue,
+    reload_settings_if_asked, replication::Replicator, stalls,
 };
 use crate::{
     catalog::{
@@ -136,6 +136,7 @@ fn is_installed() -> bool {
 
 struct Scheduler {
     queue: Queue,
+    documents: QueueStarter,
     checks: Checks,
     replicator: Replicator,
     /// The delay after the last error, until something succeeds.
@@ -158,6 +159,7 @@ impl Scheduler {
     fn new(first_news: DatabaseNews) -> Self {
         Self {
             queue: Queue::default(),
+            documents: QueueStarter::default(),
             checks: Checks::default(),
             replicator: Replicator::default(),
             error_delay: None,
@@ -318,6 +320,11 @@ impl Scheduler {
         has_locked_rows |= has_locked;
         let changes = self.queue_changed(&news)?;
         let queue = self.queue.start()?;
+        let documents = if shared::is_present() {
+            self.documents.start_due()?
+        } else {
+            None
+        };
         let may_check = shared::is_present() && !queue.wants_room;
         let check = if may_check {
             self.checks.start_due()?
@@ -353,6 +360,7 @@ impl Scheduler {
         };
         Ok([
             queue.next,
+            documents,
             changes,
             check,
             next,

@@ -34,6 +34,10 @@ is( $node->safe_psql(
 	't',
 	'rag_add_document adds a document');
 
+$node->safe_psql('postgres', q{SELECT rag_enqueue_document('Rolls are baked at noon.', 'rolls')});
+await('a queued document is indexed',
+	sub { $node->safe_psql('postgres', q{SELECT status FROM rag.queued_documents}) eq 'indexed' });
+
 # Schedules need workers that start with the server. Statements that set one raise a warning.
 my @statements = (
 	[

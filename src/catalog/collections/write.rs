@@ -232,10 +232,11 @@ pub fn with_server() -> Result<Vec<String>, Error> {
 
 /// The tables with rows of a collection, and the column with its name, in the order in which they
 /// are deleted.
-const TABLES: [(&str, &str); 9] = [
+const TABLES: [(&str, &str); 10] = [
     ("rag.documents", "collection"),
     ("rag_internal.document_digest", "collection"),
     ("rag_internal.knowledge_item", "collection"),
+    ("rag_internal.queued_document", "collection"),
     ("rag_internal.collection_grant", "collection"),
     ("rag_internal.collection", "name"),
     ("rag_internal.content_change", "collection"),

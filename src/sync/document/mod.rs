@@ -10,6 +10,7 @@
 
 mod change;
 mod json;
+pub mod queue;
 
 use rag_definition::{
     DocumentType,
