@@ -48,6 +48,14 @@ enum ProviderSetting {
     openvino,
 }
 
+/// When text in pictures is recognized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+#[allow(non_camel_case_types)] // the variants are what users type
+enum OcrSetting {
+    auto,
+    off,
+}
+
 /// What an index scan does after it has returned the candidates of its first search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
 #[allow(non_camel_case_types)] // the variants are what users type
@@ -71,6 +79,10 @@ static EXECUTION_PROVIDER: GucSetting<ProviderSetting> =
     GucSetting::<ProviderSetting>::new(ProviderSetting::auto);
 static MODEL_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static PDFIUM_PATH: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
+static OCR: GucSetting<OcrSetting> = GucSetting::<OcrSetting>::new(OcrSetting::auto);
+static OCR_LANGUAGES: GucSetting<Option<CString>> =
+    GucSetting::<Option<CString>>::new(Some(c"eng"));
+static OCR_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(300);
 static ENGINE_THREADS: GucSetting<i32> = GucSetting::<i32>::new(0);
 static ENGINE_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(8192);
 static SANDBOX: GucSetting<SandboxSetting> = GucSetting::<SandboxSetting>::new(SandboxSetting::on);
@@ -219,9 +231,15 @@ pub fn model_options() -> [OsString; 8] {
 }
 
 /// Returns the engine's options for reading PDFs.
-pub fn pdf_options() -> [OsString; 2] {
+pub fn pdf_options() -> Vec<OsString> {
     let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
-    ["--pdfium".into(), library.into()]
+    let mut options: Vec<OsString> = vec!["--pdfium".into(), library.into()];
+    let languages = text(&OCR_LANGUAGES).filter(|languages| !languages.trim().is_empty());
+    if let (OcrSetting::auto, Some(languages)) = (OCR.get(), languages) {
+        options.extend(["--ocr-languages".into(), languages.trim().into()]);
+        options.extend(["--ocr-seconds".into(), OCR_TIMEOUT.get().to_string().into()]);
+    }
+    options
 }
 
 pub fn engine_threads() -> usize {

@@ -8,8 +8,9 @@ use super::{
     ENGINE_THREADS, EXECUTION_PROVIDER, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
     INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
     MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
-    MODEL_MEMORY, MODEL_PRECISION, ONNXRUNTIME_LIBRARY, PDFIUM_PATH, RETRY_DELAY, SANDBOX,
-    SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
+    MODEL_MEMORY, MODEL_PRECISION, OCR, OCR_LANGUAGES, OCR_TIMEOUT, ONNXRUNTIME_LIBRARY,
+    PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT,
+    SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
     define::{
         Choice, Number,
         SetBy::{Anybody, ConfigurationFile, Superuser},
@@ -19,7 +20,7 @@ use super::{
 
 const NONE: GucFlags = GucFlags::empty();
 
-pub static SETTINGS: [Setting; 35] = [
+pub static SETTINGS: [Setting; 38] = [
     Setting {
         name: c"rag.model_dir",
         value: &Text(&MODEL_DIR),
@@ -93,6 +94,33 @@ pub static SETTINGS: [Setting; 35] = [
             c"If empty, the file that was installed with the extension is used. PDFs are read with \
               pdf-extract if the library cannot be loaded. It reads fewer files, and extracts \
               their text less well.",
+    },
+    Setting {
+        name: c"rag.ocr",
+        value: &Choice(&OCR),
+        set_by: ConfigurationFile,
+        flags: NONE,
+        summary: c"Selects when text is recognized in pages of PDFs that are pictures.",
+        details: c"auto: if Tesseract is installed on the server. off: never. Sources follow a \
+              change with their next run, rag_add_document when the engine is started again.",
+    },
+    Setting {
+        name: c"rag.ocr_languages",
+        value: &Text(&OCR_LANGUAGES),
+        set_by: ConfigurationFile,
+        flags: NONE,
+        summary: c"Sets the languages of text recognition.",
+        details:
+            c"These are the codes of Tesseract, with a plus sign between two: eng+deu. The data of \
+              each must be installed. Each language takes time.",
+    },
+    Setting {
+        name: c"rag.ocr_timeout",
+        value: &Number(&OCR_TIMEOUT, 1..=86_400),
+        set_by: ConfigurationFile,
+        flags: GucFlags::UNIT_S,
+        summary: c"Sets how long the text of a document may be recognized.",
+        details: c"Pages that are not read by then are a warning.",
     },
     Setting {
         name: c"rag.engine_threads",

@@ -174,7 +174,7 @@ impl IngestFeed {
         }
         let engine = EngineRequest::begin(EngineTask {
             command: "ingest",
-            options: settings::pdf_options().into(),
+            options: settings::pdf_options(),
             input: input?,
             label: job.label,
             activity: "while reading the source".into(),

@@ -44,6 +44,8 @@
 //! | `link_targets` | the targets of an HTML page's links |
 //! | `front_matter_error` | the reason why front matter stayed in the text |
 //! | `pdf_reader` | the reader of a PDF: `pdfium` or `pdf-extract` |
+//! | `picture_pages` | numbers of the pages of a PDF that are pictures without text |
+//! | `recognized_pages`, `recognition_confidence` | numbers of the pages whose text was recognized in a picture, and how sure that is, in percent |
 //! | `unreadable_pages` | numbers of the pages of a PDF that could not be read completely |
 
 mod blocks;
@@ -60,6 +62,7 @@ mod kind;
 mod language;
 mod markdown;
 mod notebook;
+mod ocr;
 mod package;
 mod pdf;
 mod records;
@@ -80,7 +83,8 @@ pub use crate::{
     code::{Boundary, Symbol, Syntax},
     kind::{document_type, is_blank_page, is_type_known},
     markdown::Heading,
-    pdf::PdfReader,
+    ocr::Recognizer,
+    pdf::{PdfReader, wants_recognition},
     split::split,
     title::own as own_title,
 };
@@ -237,6 +241,8 @@ pub enum DocumentErrorKind {
     NoText,
     /// The file has nothing but white space and is not a document.
     Empty,
+    /// The pages of a PDF are pictures.
+    Scan,
     /// The file is not text. Its name says whether it should be.
     Binary,
 }

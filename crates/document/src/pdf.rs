@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!          PDFium ──[pdfium]── characters ──[layout]──┐
-//! bytes ──┤                                           ├── lines ──[pages]── text
+//! bytes ──┤     └── pictures ──[recognition]──────────┼── lines ──[pages]── text
 //!          pdf-extract ──[plain]──────────────────────┘
 //! ```
 //!
@@ -14,24 +14,33 @@ mod layout;
 mod pages;
 mod pdfium;
 mod plain;
+mod recognition;
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use rag_protocol::ingest::{Stage, Title};
 
-use self::pages::Page;
-use crate::{DocumentError, ExtractedDocument, Structure, title};
+use self::{pages::Page, recognition::Recognition};
+use crate::{
+    DocumentError, DocumentErrorKind, ExtractedDocument, Structure, ocr::Recognizer, title,
+};
 
 /// Separates two pages, and occurs nowhere else.
 pub const PAGE: char = '\u{C}';
 /// The break counts as the end of a paragraph.
+/// Metadata: numbers of the pages that are pictures without text.
+const PICTURE_PAGES: &str = "picture_pages";
 const PAGE_BREAK: &str = "\n\u{C}\n";
 /// The marker of a PDF. Readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
 
 /// The library that reads PDFs.
 #[derive(Debug, Clone)]
-pub struct PdfReader(Reader);
+pub struct PdfReader {
+    reader: Reader,
+    /// Reads pages that are pictures.
+    recognizer: Option<Arc<Recognizer>>,
+}
 
 #[derive(Debug, Clone)]
 enum Reader {
@@ -41,7 +50,14 @@ enum Reader {
 
 impl PdfReader {
     /// `pdf-extract`, which is always available and supports less than PDFium.
-    pub const PDF_EXTRACT: Self = Self(Reader::PdfExtract);
+    pub const PDF_EXTRACT: Self = Self::new(Reader::PdfExtract);
+
+    const fn new(reader: Reader) -> Self {
+        Self {
+            reader,
+            recognizer: None,
+        }
+    }
 
     /// PDFium, the reader of Chromium, with the library at this path. A process loads one library,
     /// once.
@@ -49,19 +65,19 @@ impl PdfReader {
     /// # Errors
     /// The reason why the library cannot be loaded.
     pub fn pdfium(library: &Path) -> Result<Self, String> {
-        pdfium::Pdfium::load(library).map(|pdfium| Self(Reader::Pdfium(pdfium)))
+        pdfium::Pdfium::load(library).map(|pdfium| Self::new(Reader::Pdfium(pdfium)))
     }
 
     /// The name in the metadata of documents.
     pub fn name(&self) -> &'static str {
-        match self.0 {
+        match self.reader {
             Reader::Pdfium(_) => "pdfium",
             Reader::PdfExtract => "pdf-extract",
         }
     }
 
     fn read(&self, bytes: &[u8]) -> Result<FileContents, OpenError> {
-        match &self.0 {
+        match &self.reader {
             Reader::Pdfium(pdfium) => pdfium.read(bytes),
             Reader::PdfExtract => plain::read(bytes),
         }
@@ -104,17 +120,12 @@ pub fn extract(
     for page in damaged.into_iter().flatten() {
         pages[page].is_whole = false;
     }
-    let numbers = |is: &dyn Fn(&Page) -> bool| -> Vec<usize> {
-        pages
-            .iter()
-            .enumerate()
-            .filter(|(_, page)| is(page))
-            .map(|(i, _)| i + 1)
-            .collect()
-    };
-    let unreadable = numbers(&|page| !page.is_whole || page.is_garbled());
-    let pictures =
-        numbers(&|page| page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0);
+    let unreadable = numbers(&pages, |page| !page.is_whole || page.is_garbled());
+    let mut pictures = numbers(&pages, |page| {
+        page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0
+    });
+    let recognition = reader.recognize(bytes, &pictures, &mut pages);
+    pictures.retain(|page| !recognition.read.contains(page));
     let all = pages.len();
     let texts = pages::texts(pages);
     let text = texts
@@ -128,7 +139,7 @@ pub fn extract(
         } else if pictures.is_empty() {
             blank(all)
         } else {
-            scanned(all)
+            scanned(all, reader.recognizer.is_some(), &recognition)
         });
     }
     let title = title
@@ -149,6 +160,7 @@ pub fn extract(
             .metadata
             .insert("unreadable_pages".into(), unreadable.into());
     }
+    extracted.note_recognition(&recognition, all);
     if !pictures.is_empty() {
         let (named, verb) = (
             named(&pictures),
@@ -158,8 +170,53 @@ pub fn extract(
             Stage::Extract,
             format!("{named} of {all} {verb} like a scan: there is a picture and no text"),
         );
+        extracted
+            .metadata
+            .insert(PICTURE_PAGES.into(), pictures.into());
     }
     Ok(extracted)
+}
+
+/// Returns the numbers of pages, from 1.
+fn numbers(pages: &[Page], is: impl Fn(&Page) -> bool) -> Vec<usize> {
+    let numbered = (1..).zip(pages).filter(|(_, page)| is(page));
+    numbered.map(|(number, _)| number).collect()
+}
+
+/// Returns true if text recognition may find more in a PDF than was read without it.
+pub fn wants_recognition(read: &Result<ExtractedDocument, DocumentError>) -> bool {
+    match read {
+        Ok(extracted) => extracted.metadata.contains_key(PICTURE_PAGES),
+        Err(error) => error.kind == DocumentErrorKind::Scan,
+    }
+}
+
+impl ExtractedDocument {
+    fn note_recognition(&mut self, recognition: &Recognition, all: usize) {
+        if recognition.read.is_empty() {
+            return;
+        }
+        if !recognition.doubtful.is_empty() {
+            let named = named(&recognition.doubtful);
+            self.warn(
+                Stage::Extract,
+                format!("the text recognition is not sure of {named} of {all}"),
+            );
+        }
+        if !recognition.late.is_empty() {
+            let named = named(&recognition.late);
+            self.warn(
+                Stage::Extract,
+                format!("no time was left to recognize the text of {named} of {all}"),
+            );
+        }
+        self.metadata
+            .insert("recognized_pages".into(), recognition.read.clone().into());
+        self.metadata.insert(
+            "recognition_confidence".into(),
+            recognition.confidence().into(),
+        );
+    }
 }
 
 /// Returns the numbers of the first ten pages as text.
@@ -186,13 +243,28 @@ fn on_pages(count: usize) -> String {
     }
 }
 
-fn scanned(pages: usize) -> DocumentError {
+fn scanned(pages: usize, is_recognized: bool, recognition: &Recognition) -> DocumentError {
     let on = on_pages(pages);
-    DocumentError::new(
-        Stage::Extract,
-        format!("the PDF looks like a scan: there is no text on {on}"),
-    )
-    .hint("Run text recognition (OCR) on the file, and replace it with the result.")
+    let error = if !recognition.late.is_empty() {
+        DocumentError::new(
+            Stage::Extract,
+            "recognizing the text of the PDF took too long",
+        )
+        .hint("Raise rag.ocr_timeout.")
+    } else if is_recognized {
+        let message = format!("the text recognition has found no text on {on} of the PDF");
+        DocumentError::new(Stage::Extract, message)
+    } else {
+        let message = format!("the PDF looks like a scan: there is no text on {on}");
+        DocumentError::new(Stage::Extract, message).hint(
+            "Install Tesseract on the database server and set rag.ocr = auto, or replace the file \
+             with one that has a text layer.",
+        )
+    };
+    DocumentError {
+        kind: DocumentErrorKind::Scan,
+        ..error
+    }
 }
 
 fn blank(pages: usize) -> DocumentError {

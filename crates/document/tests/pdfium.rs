@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 mod forms;
+mod scans;
 
 use std::{collections::HashMap, io::Write, path::PathBuf};
 

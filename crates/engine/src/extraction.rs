@@ -7,53 +7,50 @@
 //! | limit | value |
 //! |---|---|
 //! | address space | 1 GiB, plus 16 times the size of a session's large document |
-//! | processor time | 30 s per document |
-//! | wall-clock time | 60 s per document |
+//! | processor time | 30 s per document, plus the time for recognizing its text |
+//! | wall-clock time | 60 s per document, plus the same |
 //!
 //! The child reads messages from its standard input (the order, and the document's bytes). It
 //! answers each with one on its standard output (the extracted document, or the error), until
 //! standard input ends. A session's large document is split in such a child, too ([`split`]): it
 //! can be stopped at any time, and returns all of its memory.
 //!
+//! A PDF with pages that are pictures is read again by a child that has loaded Tesseract.
+//!
 //! Starting a process takes longer than reading a page. So a run keeps its children
 //! ([`Extractors`]) for one document after another. A child that died is replaced. A child is also
 //! replaced after [`DOCUMENTS`] documents and after a large document, to return the memory that the
 //! allocator kept. A session's single document has its own child.
 
+mod child;
+mod extractor;
+
 use std::{
     collections::HashMap,
-    io::{self, Write},
     mem,
-    os::unix::process::ExitStatusExt,
-    process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
     sync::{
         Mutex, PoisonError,
-        mpsc::{self, Receiver, RecvTimeoutError},
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, ThreadId},
-    time::{Duration, Instant},
 };
 
 use rag_definition::DocumentType;
-use rag_document::{DocumentError, ExtractedDocument};
+use rag_document::{DocumentError, DocumentErrorKind, ExtractedDocument};
 use rag_protocol::{
-    frame::{self, Frame},
+    frame,
     ingest::{Content, Splitting, Stage},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    embed::counter::ChunkCounter,
-    pdfs,
-    process::{self, Limit},
-    sandbox::{self, Mode, Reach},
-};
+pub use self::child::child;
+use self::extractor::Extractor;
+use crate::{embed::counter::ChunkCounter, pdfs};
 
 const MEMORY: u64 = 1 << 30;
 const CPU_SECONDS: u64 = 30;
-const WALL: Duration = Duration::from_secs(60);
-/// Interval at which a waiting parent checks whether the result is still wanted.
-const TICK: Duration = Duration::from_millis(100);
+/// Address space that the recognition of text takes in addition.
+const RECOGNITION_MEMORY: u64 = 1 << 30;
 /// Number of documents that one child reads.
 const DOCUMENTS: usize = 500;
 /// Size in bytes from which a document is the last one of its child.
@@ -86,6 +83,8 @@ enum Outcome {
     ExtractedDocument(ExtractedDocument),
     Content(Content),
     Failed(DocumentError),
+    /// Text cannot be recognized, for this reason.
+    NoRecognition(String),
 }
 
 fn problem(message: impl Into<String>, hint: Option<String>) -> DocumentError {
@@ -105,7 +104,29 @@ pub fn needs_isolation(document_type: DocumentType) -> bool {
 /// child with that thread, so no other thread may use it.
 #[derive(Debug, Default)]
 pub struct Extractors {
-    idle: Mutex<HashMap<ThreadId, Extractor>>,
+    idle: Mutex<HashMap<(ThreadId, Kind), Extractor>>,
+}
+
+/// What a child can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Plain,
+    /// With Tesseract.
+    Recognizing,
+}
+
+/// True once it is known that text cannot be recognized.
+static CANNOT_RECOGNIZE: AtomicBool = AtomicBool::new(false);
+
+impl Kind {
+    fn start(self, memory: u64) -> Result<Extractor, DocumentError> {
+        match self {
+            Self::Plain => Extractor::start(memory, None),
+            Self::Recognizing => {
+                Extractor::start(memory + RECOGNITION_MEMORY, pdfs::recognition_time())
+            }
+        }
+    }
 }
 
 impl Extractors {
@@ -120,26 +141,37 @@ impl Extractors {
         name: &str,
         media_type: Option<&str>,
     ) -> Result<ExtractedDocument, DocumentError> {
+        let ask = |kind| {
+            let order = order(bytes, document_type, name, media_type)?;
+            self.ask(kind, order, bytes.len() < LARGE_BYTES)
+        };
+        recognized(ask(Kind::Plain), || ask(Kind::Recognizing))
+            .inspect(|extracted| pdfs::log(name, extracted))
+    }
+
+    fn ask(
+        &self,
+        kind: Kind,
+        order: Vec<u8>,
+        is_kept: bool,
+    ) -> Result<ExtractedDocument, DocumentError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().remove(&thread::current().id());
-        let order = order(bytes, document_type, name, media_type)?;
+        let key = (thread::current().id(), kind);
+        let kept = idle().remove(&key);
         // An earlier document may have corrupted a child that crashes, so a new one tries again.
-        let mut extractor = kept.map_or_else(|| Extractor::start(MEMORY), Ok)?;
+        let mut extractor = kept.map_or_else(|| kind.start(MEMORY), Ok)?;
         let answer = match extractor.ask(order.clone(), &|| false) {
             Err(end) if end.is_crash && extractor.documents > 0 => {
-                extractor = Extractor::start(MEMORY)?;
+                extractor = kind.start(MEMORY)?;
                 extractor.ask(order, &|| false)
             }
             answer => answer,
         }?;
-        let outcome = answer
-            .and_then(extracted)
-            .inspect(|extracted| pdfs::log(name, extracted));
         extractor.documents += 1;
-        if extractor.documents < DOCUMENTS && bytes.len() < LARGE_BYTES {
-            idle().insert(thread::current().id(), extractor);
+        if extractor.documents < DOCUMENTS && is_kept && !CANNOT_RECOGNIZE.load(Ordering::Relaxed) {
+            idle().insert(key, extractor);
         }
-        outcome
+        answer.and_then(extracted)
     }
 }
 
@@ -154,11 +186,34 @@ pub fn isolated(
     media_type: Option<&str>,
     abandoned: &dyn Fn() -> bool,
 ) -> Result<ExtractedDocument, DocumentError> {
-    let order = order(bytes, document_type, name, media_type)?;
-    let answer = Extractor::start(memory_for(bytes.len()))?.ask(order, abandoned)?;
-    answer
-        .and_then(extracted)
+    let ask = |kind: Kind| {
+        let order = order(bytes, document_type, name, media_type)?;
+        let answer = kind.start(memory_for(bytes.len()))?.ask(order, abandoned)?;
+        answer.and_then(extracted)
+    };
+    recognized(ask(Kind::Plain), || ask(Kind::Recognizing))
         .inspect(|extracted| pdfs::log(name, extracted))
+}
+
+/// Returns what text recognition has read of a document, if it has pages that are pictures. What
+/// was read without it stays if it cannot be carried out.
+fn recognized(
+    plain: Result<ExtractedDocument, DocumentError>,
+    recognize: impl FnOnce() -> Result<ExtractedDocument, DocumentError>,
+) -> Result<ExtractedDocument, DocumentError> {
+    if pdfs::recognition_time().is_none()
+        || CANNOT_RECOGNIZE.load(Ordering::Relaxed)
+        || !rag_document::wants_recognition(&plain)
+    {
+        return plain;
+    }
+    match recognize() {
+        Err(error) if error.kind != DocumentErrorKind::Scan => {
+            tracing::warn!("text could not be recognized: {}", error.message);
+            plain
+        }
+        recognized => recognized,
+    }
 }
 
 /// Splits in a separate child, as [`rag_document::content`] does. Stops early if `abandoned`
@@ -185,7 +240,7 @@ pub fn split(
     let order = encode(&order, &[text.as_bytes(), &json].concat());
     let memory = memory_for(text.len());
     extracted.text = text;
-    match Extractor::start(memory)?.ask(order?, abandoned)?? {
+    match Kind::Plain.start(memory)?.ask(order?, abandoned)?? {
         (Outcome::Content(content), _) => Ok(content),
         _ => Err(extractor_failed(&"it sent an unexpected answer")),
     }
@@ -222,250 +277,20 @@ fn encode(order: &Order, bytes: &[u8]) -> Result<Vec<u8>, DocumentError> {
 }
 
 fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<ExtractedDocument, DocumentError> {
-    let Outcome::ExtractedDocument(extracted) = outcome else {
-        return Err(extractor_failed(&"it sent an unexpected answer"));
-    };
-    String::from_utf8(text)
-        .map(|text| ExtractedDocument { text, ..extracted })
-        .map_err(|e| extractor_failed(&e))
+    match outcome {
+        Outcome::ExtractedDocument(extracted) => String::from_utf8(text)
+            .map(|text| ExtractedDocument { text, ..extracted })
+            .map_err(|e| extractor_failed(&e)),
+        Outcome::NoRecognition(reason) => {
+            CANNOT_RECOGNIZE.store(true, Ordering::Relaxed);
+            Err(problem(reason, None))
+        }
+        Outcome::Content(_) | Outcome::Failed(_) => {
+            Err(extractor_failed(&"it sent an unexpected answer"))
+        }
+    }
 }
 
 fn extractor_failed(e: &dyn std::fmt::Display) -> DocumentError {
     problem(format!("the extractor failed: {e}"), None)
-}
-
-/// Why a child ended.
-struct End {
-    problem: DocumentError,
-    /// The child was not stopped, but crashed.
-    is_crash: bool,
-}
-
-impl From<End> for DocumentError {
-    fn from(end: End) -> Self {
-        end.problem
-    }
-}
-
-/// A child that waits for documents. It ends when this is dropped.
-#[derive(Debug)]
-struct Extractor {
-    child: Child,
-    to: Option<ChildStdin>,
-    /// The child's answers; closed when it has ended.
-    from: Receiver<Frame>,
-    documents: usize,
-}
-
-impl Extractor {
-    fn start(memory: u64) -> Result<Self, DocumentError> {
-        // The file that this process was started from, even if an upgrade has replaced or removed
-        // it.
-        let mut child = Command::new("/proc/self/exe")
-            .arg("extract")
-            .args(["--memory-limit", &(memory >> 20).to_string()])
-            .args(pdfs::options())
-            .args(sandbox::option())
-            // `lopdf` would start a thread per processor, and each reserves address space.
-            .env("RAYON_NUM_THREADS", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|e| extractor_failed(&e))?;
-        let stdout = child.stdout.take();
-        let (sender, from) = mpsc::channel();
-        let extractor = Self {
-            to: child.stdin.take(),
-            child,
-            from,
-            documents: 0,
-        };
-        let mut answers = stdout.ok_or_else(|| extractor_failed(&"no pipes"))?;
-        let read = move || {
-            while let Ok(Some(answer)) = frame::read(&mut answers) {
-                if sender.send(answer).is_err() {
-                    break;
-                }
-            }
-        };
-        thread::Builder::new()
-            .name("extractor".into())
-            .spawn(read)
-            .map_err(|e| extractor_failed(&e))?;
-        Ok(extractor)
-    }
-
-    /// Returns the result for one document, or an error if the child ended.
-    fn ask(
-        &mut self,
-        order: Vec<u8>,
-        abandoned: &dyn Fn() -> bool,
-    ) -> Result<Result<(Outcome, Vec<u8>), DocumentError>, End> {
-        let answer = thread::scope(|scope| {
-            let (child, from) = (&mut self.child, &self.from);
-            let to = &mut self.to;
-            scope.spawn(move || {
-                // A child that dies early leaves a broken pipe. Its exit status tells more.
-                let _ = to
-                    .as_mut()
-                    .map(|to| to.write_all(&order).and_then(|()| to.flush()));
-            });
-            let deadline = Instant::now() + WALL;
-            let answer = loop {
-                match from.recv_timeout(TICK) {
-                    Ok(answer) => break Ok(Some(answer)),
-                    Err(RecvTimeoutError::Disconnected) => break Ok(None),
-                    Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                        break Err(problem(
-                            "extracting the text took too long",
-                            Some(format!("A document may take {} seconds.", WALL.as_secs())),
-                        ));
-                    }
-                    Err(RecvTimeoutError::Timeout) if abandoned() => {
-                        break Err(problem("the request was canceled", None));
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-            };
-            if answer.is_err() {
-                let _ = child.kill(); // ends the thread that writes
-            }
-            answer
-        });
-        let answer = answer.map_err(|problem| End {
-            problem,
-            is_crash: false,
-        })?;
-        match answer.map(|message: Frame| (message.header::<Outcome>(), message.payload)) {
-            Some((Ok(Outcome::Failed(problem)), _)) => Ok(Err(problem)),
-            Some((Ok(outcome), text)) => Ok(Ok((outcome, text))),
-            Some((Err(_), _)) | None => {
-                let _ = self.to.take();
-                let status = self.child.wait().map_err(|e| End {
-                    problem: extractor_failed(&e),
-                    is_crash: false,
-                })?;
-                let is_crash = !matches!(status.signal(), Some(libc::SIGXCPU | libc::SIGKILL));
-                Err(End {
-                    problem: error_of_exit(status),
-                    is_crash,
-                })
-            }
-        }
-    }
-}
-
-impl Drop for Extractor {
-    fn drop(&mut self) {
-        drop(self.to.take());
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Returns the meaning of a child's end without an answer.
-fn error_of_exit(status: ExitStatus) -> DocumentError {
-    match status.signal() {
-        Some(libc::SIGXCPU | libc::SIGKILL) => problem(
-            "extracting the text took too much processor time",
-            Some(format!("A document may take {CPU_SECONDS} seconds.")),
-        ),
-        // Rust aborts if an allocation fails.
-        Some(libc::SIGABRT) => problem(
-            "extracting the text needs too much memory",
-            Some(format!(
-                "A document may take {} MiB; the file may be damaged.",
-                MEMORY >> 20
-            )),
-        ),
-        Some(signal) => problem(
-            format!("the extractor crashed on the document (signal {signal})"),
-            None,
-        ),
-        None => problem(
-            format!("the extractor failed on the document ({status})"),
-            None,
-        ),
-    }
-}
-
-/// The child's side: `rag-engine extract`.
-pub fn child(memory: u64, pdfs: &pdfs::Options, sandbox: Mode) -> ExitCode {
-    match serve(memory, pdfs, sandbox) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            tracing::error!("extract: {e}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn serve(
-    memory: u64,
-    pdfs: &pdfs::Options,
-    sandbox: Mode,
-) -> Result<(), Box<dyn std::error::Error>> {
-    process::limit(Limit::AddressSpace(memory))?;
-    process::limit(Limit::FileSize(0))?;
-    process::limit(Limit::OpenFiles(32))?;
-    process::limit(process::NO_CORE_DUMP)?;
-    let mut output = process::take_stdout()?;
-    let reader = pdfs.reader();
-    Reach::nothing().enter(sandbox)?;
-    let mut input = io::stdin().lock();
-    while let Some(message) = frame::read(&mut input)? {
-        process::limit_cpu_from_now(CPU_SECONDS)?;
-        let done = match message.header()? {
-            Order::Extract {
-                document_type,
-                name,
-                media_type,
-            } => {
-                let media_type = media_type.as_deref();
-                rag_document::extract_with(
-                    &reader,
-                    &message.payload,
-                    document_type,
-                    &name,
-                    media_type,
-                )
-                .map(|extracted| {
-                    let text = extracted.text;
-                    (
-                        Outcome::ExtractedDocument(ExtractedDocument {
-                            text: String::new(),
-                            ..extracted
-                        }),
-                        text,
-                    )
-                })
-            }
-            Order::Split {
-                document_type,
-                extracted,
-                text_bytes,
-                splitting,
-                max_tokens,
-            } => {
-                let (text, json) = message
-                    .payload
-                    .split_at_checked(text_bytes)
-                    .ok_or("a text is missing")?;
-                let tokens = ChunkCounter::rebuilt(json, max_tokens)?;
-                let extracted = ExtractedDocument {
-                    text: str::from_utf8(text)?.into(),
-                    ..*extracted
-                };
-                drop(message);
-                rag_document::content(&extracted, document_type, &splitting, &tokens)
-                    .map(|content| (Outcome::Content(content), String::new()))
-            }
-        };
-        match done {
-            Ok((outcome, text)) => frame::write(&mut output, &outcome, text.as_bytes())?,
-            Err(problem) => frame::write(&mut output, &Outcome::Failed(problem), &[])?,
-        }
-    }
-    Ok(())
 }

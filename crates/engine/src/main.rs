@@ -149,6 +149,9 @@ enum Command {
         memory_limit: u64,
         #[command(flatten)]
         pdfs: pdfs::Options,
+        /// Read pages that are pictures.
+        #[arg(long)]
+        recognize: bool,
         #[command(flatten)]
         sandbox: Sandbox,
     },
@@ -276,7 +279,13 @@ fn main() -> ExitCode {
             memory_limit,
             pdfs,
             sandbox,
-        } => extraction::child(memory_limit.saturating_mul(1 << 20), &pdfs, sandbox.sandbox),
+            recognize,
+        } => extraction::child(
+            memory_limit.saturating_mul(1 << 20),
+            &pdfs,
+            recognize,
+            sandbox.sandbox,
+        ),
         Command::SandboxCheck {
             process,
             onnxruntime,

@@ -1,22 +1,33 @@
-//! The reader of PDFs: PDFium if its library can be loaded, else pdf-extract.
+//! The reader of PDFs: PDFium if its library can be loaded, else pdf-extract. Pages that are
+//! pictures are read by Tesseract, if it is installed.
 //!
-//! The process that reads loads the library before it enters its sandbox. Processes that start it
-//! allow the library in their own sandboxes.
+//! The process that reads loads the libraries before it enters its sandbox. Processes that start it
+//! allow the libraries in their own sandboxes. Tesseract takes time and memory to load, so only a
+//! process that is to recognize text has it.
 
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
     sync::{Once, OnceLock},
+    time::Duration,
 };
 
 use clap::Args;
-use rag_document::{ExtractedDocument, PdfReader};
+use rag_document::{ExtractedDocument, PdfReader, Recognizer};
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Options {
     /// PDFium's shared library.
     #[arg(long, value_name = "PATH")]
     pdfium: Option<PathBuf>,
+
+    /// Languages of text recognition, as Tesseract names them: eng+deu. Without them there is none.
+    #[arg(long, value_name = "CODES")]
+    ocr_languages: Option<String>,
+
+    /// Maximum time of text recognition of a document, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    ocr_seconds: u64,
 }
 
 /// The options that this process was started with.
@@ -35,11 +46,60 @@ impl Options {
             .and_then(|path| PdfReader::pdfium(path).ok())
             .unwrap_or(PdfReader::PDF_EXTRACT)
     }
+
+    /// Loads the library, and Tesseract.
+    ///
+    /// # Errors
+    /// The reason why text cannot be recognized.
+    pub fn recognizing_reader(&self) -> Result<PdfReader, String> {
+        let languages = self.ocr_languages.as_deref().unwrap_or_default();
+        let recognizer = Recognizer::load(languages, self.recognition_time())?;
+        Ok(self.reader().with_recognizer(recognizer))
+    }
+
+    /// Returns how long the recognition of a document's text may take.
+    pub fn recognition_time(&self) -> Duration {
+        Duration::from_secs(self.ocr_seconds)
+    }
 }
 
 /// Returns the options for a process that this one starts.
 pub fn options() -> Vec<OsString> {
-    library().map_or(vec![], |path| vec!["--pdfium".into(), path.into()])
+    let Some(options) = OPTIONS.get() else {
+        return vec![];
+    };
+    let mut arguments: Vec<OsString> = vec![];
+    if let Some(path) = &options.pdfium {
+        arguments.extend(["--pdfium".into(), path.into()]);
+    }
+    if let Some(languages) = &options.ocr_languages {
+        arguments.extend(["--ocr-languages".into(), languages.into()]);
+        let seconds = options.ocr_seconds.to_string();
+        arguments.extend(["--ocr-seconds".into(), seconds.into()]);
+    }
+    arguments
+}
+
+/// Returns how long a child process may recognize the text of a document. `None`: not at all.
+pub fn recognition_time() -> Option<Duration> {
+    let options = OPTIONS.get()?;
+    options.ocr_languages.as_ref()?;
+    Some(options.recognition_time()).filter(|time| !time.is_zero())
+}
+
+/// Returns the folders in which Tesseract looks for the data of languages.
+pub fn recognition_data() -> Vec<PathBuf> {
+    const FOLDERS: [&str; 4] = [
+        "/usr/share/tesseract-ocr",
+        "/usr/share/tessdata",
+        "/usr/local/share/tessdata",
+        "/usr/local/share/tesseract-ocr",
+    ];
+    if recognition_time().is_none() {
+        return vec![];
+    }
+    let named = std::env::var_os("TESSDATA_PREFIX").map(PathBuf::from);
+    FOLDERS.iter().map(PathBuf::from).chain(named).collect()
 }
 
 /// Returns the library that a child process may load.

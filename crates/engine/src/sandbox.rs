@@ -10,7 +10,7 @@
 //! With another provider than `cpu`, `embed` also reaches the devices of graphics processors, what
 //! their drivers read, and the folders of their libraries.
 //!
-//! `extract` loads PDFium before it enters. `embed` opens its socket before it enters. `embed` and
+//! `extract` loads PDFium, and Tesseract with its data, before it enters. `embed` opens its socket before it enters. `embed` and
 //! `ingest` may start their own program, as `extract`. None of them can connect to a Unix socket,
 //! such as the server's own.
 //!
@@ -257,6 +257,7 @@ impl Reach {
         let libraries = mapped();
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         read.extend(pdfs::library().map(PathBuf::from));
+        read.extend(pdfs::recognition_data());
         read.extend(
             libraries
                 .iter()

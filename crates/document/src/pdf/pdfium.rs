@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod forms;
+mod render;
 
 use std::{
     collections::HashSet,

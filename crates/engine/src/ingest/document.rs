@@ -91,7 +91,9 @@ impl<T: TokenCounter> Reader<'_, T> {
                             warning(skipped),
                         );
                     }
-                    DocumentErrorKind::NoText | DocumentErrorKind::Unreadable => {}
+                    DocumentErrorKind::NoText
+                    | DocumentErrorKind::Scan
+                    | DocumentErrorKind::Unreadable => {}
                 }
                 let cause = if error.is_no_content() {
                     FailureCause::NoContent

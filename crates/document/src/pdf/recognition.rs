@@ -1,0 +1,97 @@
+//! Reads pages that are pictures by text recognition.
+
+use std::{sync::Arc, time::Instant};
+
+use super::{
+    PdfReader, Reader,
+    pages::{Line, Page},
+};
+use crate::ocr::{RecognizedText, Recognizer};
+
+/// The mean confidence below which a page is told of, in percent.
+const LOW_CONFIDENCE: u8 = 60;
+/// Vertical distance between two lines, in points: their order is all that counts.
+const LINE_HEIGHT: f32 = 20.0;
+
+/// What became of pages, counted from 1.
+#[derive(Debug, Default)]
+pub struct Recognition {
+    pub read: Vec<usize>,
+    /// Pages that were read with a low confidence.
+    pub doubtful: Vec<usize>,
+    /// Pages for which no time was left.
+    pub late: Vec<usize>,
+    /// The sum of the confidences.
+    confidences: usize,
+}
+
+impl Recognition {
+    /// Returns the mean confidence, in percent.
+    pub fn confidence(&self) -> usize {
+        self.confidences / self.read.len().max(1)
+    }
+}
+
+impl PdfReader {
+    /// With text recognition for pages that are pictures. PDFium draws them.
+    #[must_use]
+    pub fn with_recognizer(mut self, recognizer: Recognizer) -> Self {
+        self.recognizer = Some(Arc::new(recognizer));
+        self
+    }
+
+    /// Reads pages, counted from 1, that are pictures. Pages without a text stay as they are.
+    pub(super) fn recognize(
+        &self,
+        bytes: &[u8],
+        numbers: &[usize],
+        pages: &mut [Page],
+    ) -> Recognition {
+        let mut recognition = Recognition::default();
+        let (Some(recognizer), Reader::Pdfium(pdfium)) = (&self.recognizer, &self.reader) else {
+            return recognition;
+        };
+        let deadline = Instant::now() + recognizer.time();
+        let mut seen = vec![];
+        let indexes: Vec<usize> = numbers.iter().map(|number| number - 1).collect();
+        pdfium.draw(bytes, &indexes, |index, picture| {
+            let read = picture.map(|picture| recognizer.read(&picture, deadline));
+            if Instant::now() >= deadline {
+                return false;
+            }
+            if let (Some(Ok(read)), Some(page)) = (read, pages.get_mut(index))
+                && !read.text.trim().is_empty()
+            {
+                page.lines = lines(&read);
+                recognition.read.push(index + 1);
+                recognition.confidences += usize::from(read.confidence);
+                if read.confidence < LOW_CONFIDENCE {
+                    recognition.doubtful.push(index + 1);
+                }
+            }
+            seen.push(index + 1);
+            true
+        });
+        let unseen = numbers.iter().filter(|number| !seen.contains(number));
+        recognition.late = unseen.copied().collect();
+        recognition
+    }
+}
+
+fn lines(read: &RecognizedText) -> Vec<Line> {
+    let mut lines = vec![];
+    let mut begins = true;
+    for line in read.text.lines() {
+        let text = line.trim();
+        if text.is_empty() {
+            begins = true;
+            continue;
+        }
+        lines.push(Line {
+            text: text.to_owned(),
+            level: Some(-LINE_HEIGHT * lines.len() as f32),
+            begins: std::mem::take(&mut begins),
+        });
+    }
+    lines
+}
