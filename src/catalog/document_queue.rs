@@ -144,8 +144,8 @@ pub fn until_next(owner: &OwnerRights) -> Result<Option<Duration>, Error> {
     Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()))
 }
 
-/// Ends documents that will not be indexed: later ones have their uris, their roles were dropped, or
-/// the process was lost in each of `max_attempts` attempts.
+/// Ends documents that will not be indexed: later ones have their uris, their roles were dropped,
+/// or the process was lost in each of `max_attempts` attempts.
 pub fn end_hopeless(owner: &OwnerRights, max_attempts: u32) -> Result<(), Error> {
     const ENDED: &str = "content = NULL, next_attempt_at = NULL, ended_at = clock_timestamp()";
     owner.execute(
@@ -278,7 +278,8 @@ pub fn finish(owner: &OwnerRights, outcome: &Outcome<'_>) -> Result<(), Error> {
     owner.execute(
         "UPDATE rag_internal.queued_document
          SET status = CASE WHEN $5 IS NULL THEN 'indexed' ELSE 'failed' END, error = $5,
-             error_detail = NULL, error_hint = NULL, document_id = $2, action = CASE WHEN $5 IS NULL THEN $3 END,
+             error_detail = NULL, error_hint = NULL, document_id = $2,
+             action = CASE WHEN $5 IS NULL THEN $3 END,
              chunks = CASE WHEN $5 IS NULL THEN $4 END,
              content = NULL, next_attempt_at = NULL, ended_at = clock_timestamp()
          WHERE id = $1",

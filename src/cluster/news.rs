@@ -82,7 +82,7 @@ pub fn start_new_at_commit() {
     }
 }
 
-/// Has queued documents indexed when the current transaction commits.
+/// Starts the indexing of queued documents when the current transaction commits.
 pub fn index_queued_at_commit() {
     if shared::is_present() {
         add(|news| news.sources = true);

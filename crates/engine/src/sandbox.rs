@@ -10,9 +10,9 @@
 //! With another provider than `cpu`, `embed` also reaches the devices of graphics processors, what
 //! their drivers read, and the folders of their libraries.
 //!
-//! `extract` loads PDFium, and Tesseract with its data, before it enters. `embed` opens its socket before it enters. `embed` and
-//! `ingest` may start their own program, as `extract`. None of them can connect to a Unix socket,
-//! such as the server's own.
+//! `extract` loads PDFium, and Tesseract with its data, before it enters. `embed` opens its socket
+//! before it enters. `embed` and `ingest` may start their own program, as `extract`. None of them
+//! can connect to a Unix socket, such as the server's own.
 //!
 //! Two features of Linux are used: [`files`] is Landlock, [`calls`] is seccomp. Both need
 //! `no_new_privs`. Landlock restricts the calling thread and the threads that it starts, so a

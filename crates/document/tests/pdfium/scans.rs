@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{file, read, reader};
 
-const SCAN: &[u8] = include_bytes!("../data/scan.pdf");
+const SCAN: &[u8] = include_bytes!("../../../../tests/data/scan.pdf");
 
 /// Returns `None` if PDFium or Tesseract is missing.
 fn recognizing(time: Duration) -> Option<PdfReader> {

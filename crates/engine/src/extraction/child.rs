@@ -13,7 +13,8 @@ use crate::{
     sandbox::{Mode, Reach},
 };
 
-/// Answers orders until standard input ends. With `recognizes`, pages that are pictures are read, too.
+/// Answers orders until standard input ends. With `recognizes`, pages that are pictures are read,
+/// too.
 pub fn child(memory: u64, pdfs: &pdfs::Options, recognizes: bool, sandbox: Mode) -> ExitCode {
     match serve(memory, pdfs, recognizes, sandbox) {
         Ok(()) => ExitCode::SUCCESS,
