@@ -51,7 +51,8 @@ is( ask($node, "SELECT status, action, attempts, error IS NULL, chunks_indexed >
 		retry_at IS NULL, ended_at >= queued_at FROM rag.queued_documents WHERE id = $id"),
 	'indexed|added|1|t|t|app|t|t', 'the view says what became of it');
 is( ask($node, "SELECT d.title, d.tags, d.metadata ->> 'floor', d.status,
-		d.chunk_count = q.chunks_indexed FROM rag.documents d JOIN rag.queued_documents q USING (document_id)"),
+		d.chunk_count = q.chunks_indexed
+		FROM rag.documents d JOIN rag.queued_documents q USING (document_id)"),
 	'Lift|{house}|2|active|t', 'the document is as if it had been added');
 is(ask($node, 'SELECT count(content) FROM rag_internal.queued_document'), '0',
 	'the content is not kept twice');
