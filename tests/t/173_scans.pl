@@ -5,13 +5,14 @@ use Test::More;
 use RagCluster;
 
 plan skip_all => 'Tesseract is not installed'
-  if !glob '/usr/share/tesseract-ocr/*/tessdata/eng.traineddata /usr/share/tessdata/eng.traineddata';
+  if !glob '/usr/share/{tesseract-ocr/*/,}tessdata/eng.traineddata';
 
 my $node = rag_node('scans', conf => "rag.sandbox = required\nrag.ocr_languages = 'eng'");
 my $folder = temp_folder();
 write_file("$folder/lease.pdf", RagProcesses::slurp("$ENV{RAG_TEST_FILES}/scan.pdf"));
 my $read = "SELECT metadata ->> 'recognized_pages', content ~ 'let to Anna Berg',
-	content ~ 'Twelve lemon trees', content ~ 'a text layer' FROM rag.documents WHERE uri ~ 'lease'";
+	content ~ 'Twelve lemon trees', content ~ 'a text layer'
+	FROM rag.documents WHERE uri ~ 'lease'";
 my $warnings = "SELECT string_agg(message, '; ') FROM rag.run_errors WHERE run_id = ";
 
 create_folder_source($node, 'leases', $folder);
@@ -21,10 +22,11 @@ is(ask($node, $warnings . $run), 'page 4 of 4 looks like a scan: there is a pict
 	'an empty picture is told');
 is( ask($node, "SELECT title FROM rag_search('who rents the glass house?', top_k => 1)"),
 	'lease', 'a search finds the scan');
-ask($node, "SELECT action FROM rag_add_document(pg_read_binary_file('$folder/lease.pdf'), 'given.pdf')");
+my $bytes = "pg_read_binary_file('$folder/lease.pdf')";
+ask($node, "SELECT action FROM rag_add_document($bytes, 'given.pdf')");
 is(ask($node, "SELECT content ~ 'lemon trees' FROM rag.documents WHERE uri = 'given.pdf'"),
 	't', 'rag_add_document reads scans');
-like(ask($node, "SELECT text FROM rag_extract(pg_read_binary_file('$folder/lease.pdf'), 'pdf')"),
+like(ask($node, "SELECT content FROM rag_extract($bytes, 'pdf')"),
 	qr/lemon trees/, 'so does rag_extract');
 
 configure($node, 'rag.ocr', 'off');
@@ -32,7 +34,8 @@ $node->safe_psql('postgres', "SELECT rag_drop_source('leases', keep_documents =>
 create_folder_source($node, 'leases', $folder);
 $run = sync_ok($node, 'leases');
 is(ask($node, $read), '|f|f|t', 'rag.ocr = off reads the pages with text alone');
-like(ask($node, $warnings . $run), qr/^pages 1, 2, 4 of 4 look like a scan/, 'and tells the others');
+like(ask($node, $warnings . $run),
+	qr/^pages 1, 2, 4 of 4 look like a scan/, 'and tells the others');
 
 configure($node, 'rag.ocr', 'auto');
 configure($node, 'rag.ocr_languages', 'xyz');

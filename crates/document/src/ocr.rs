@@ -145,8 +145,26 @@ impl Recognizer {
         let missing = |name: &&str| !loaded.iter().any(|it| it == name);
         match languages.split('+').find(missing) {
             Some(missing) => Err(format!("Tesseract lacks the data of {missing}")),
-            None => Ok(recognizer),
+            None => {
+                recognizer.load_orientations();
+                Ok(recognizer)
+            }
         }
+    }
+
+    /// Has Tesseract read its data of orientations, which it does when it first needs them. Without
+    /// the data, pages are read as if they were upright.
+    fn load_orientations(&self) {
+        const SIDE: usize = 64;
+        let blank = Picture {
+            width: SIDE,
+            height: SIDE,
+            pixels: vec![u8::MAX; SIDE * SIDE],
+            resolution: 300,
+        };
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let _ = self.read_as(&handle, AUTO_OSD, &blank, deadline);
     }
 
     /// Returns the languages whose data are loaded.
