@@ -45,7 +45,9 @@ FROM unnest(ARRAY['loud pump', 'E-117', 'when are invoices sent?', '"the pump"',
     unnest(ARRAY[1, 3, 20]) k, unnest(ARRAY['hybrid', 'vector', 'keyword']) m,
     unnest(ARRAY['{}', '{"offset": 2}', '{"score_threshold": 0.3}', '{"distinct_text": false}',
         '{"fusion": "rrf", "distinct_text": false}', '{"vector_weight": 0.5}']::jsonb[]) s
-WHERE m = 'hybrid' OR NOT s ?| ARRAY['fusion', 'vector_weight']
+WHERE (m = 'hybrid' OR NOT s ?| ARRAY['fusion', 'vector_weight'])
+    -- ranks of equal keyword scores depend on the ids, and so do scores that are made of ranks
+    AND NOT (s ? 'fusion' AND q IN ('"the pump"', 'pum*'))
 GROUP BY m ORDER BY m;
 SELECT q, differences(q, 3, 'hybrid', '{"mmr_lambda": 0.5}') AS diverse,
     differences(q, 5, 'hybrid', NULL, '{"year": 2024}') AS filtered,

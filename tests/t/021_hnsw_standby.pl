@@ -73,7 +73,7 @@ while (my ($name, $statements) = splice @steps, 0, 2)
 
 my $folder = temp_folder();
 my $scans = write_file("$folder/scans.sql",
-	"SELECT fault('t', with_check => false, with_recall => false);\n" x 2000);
+	"SELECT fault('t', with_check => false, with_recall => false);\n" x 20_000);
 my $session = start_sql($standby, "\\i $scans");
 $session->backend;
 my $witness = witness($standby);
