@@ -2,81 +2,68 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the text of a document is extracted from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DocumentType {
-    Markdown,
-    Text,
-    Html,
-    Pdf,
-    Code,
-    Csv,
-    Tsv,
-    Json,
+/// Declares [`DocumentType`]: a line for each type with its name, and whether its bytes are text.
+macro_rules! document_types {
+    ($($(#[$doc:meta])* $value:ident = $name:literal, $bytes:ident;)*) => {
+        /// What the text of a document is extracted from.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum DocumentType {
+            $($(#[$doc])* $value,)*
+        }
+
+        impl DocumentType {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$value),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)*
+                }
+            }
+
+            fn bytes(self) -> Bytes {
+                match self {
+                    $(Self::$value => Bytes::$bytes,)*
+                }
+            }
+        }
+    };
+}
+
+document_types! {
+    Markdown = "markdown", Text;
+    Text = "text", Text;
+    Html = "html", Text;
+    Pdf = "pdf", Binary;
+    Code = "code", Text;
+    Csv = "csv", Text;
+    Tsv = "tsv", Text;
+    Json = "json", Text;
     /// One JSON value per line.
-    Jsonl,
-    Docx,
+    Jsonl = "jsonl", Text;
+    /// A document of Word.
+    Docx = "docx", Binary;
     /// A Jupyter notebook.
-    Notebook,
-    Rtf,
-    /// A workbook of Excel.
-    Spreadsheet,
-    /// Slides of PowerPoint.
-    Presentation,
-    Epub,
+    Notebook = "notebook", Text;
+    Rtf = "rtf", Binary;
+    /// A workbook of Excel or LibreOffice.
+    Spreadsheet = "spreadsheet", Binary;
+    /// Slides of PowerPoint or LibreOffice.
+    Presentation = "presentation", Binary;
+    Epub = "epub", Binary;
+}
+
+/// What the bytes of a file are.
+#[derive(PartialEq)]
+enum Bytes {
+    Text,
+    Binary,
 }
 
 impl DocumentType {
-    pub const ALL: [Self; 15] = [
-        Self::Markdown,
-        Self::Text,
-        Self::Html,
-        Self::Pdf,
-        Self::Code,
-        Self::Csv,
-        Self::Tsv,
-        Self::Json,
-        Self::Jsonl,
-        Self::Docx,
-        Self::Notebook,
-        Self::Rtf,
-        Self::Spreadsheet,
-        Self::Presentation,
-        Self::Epub,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Markdown => "markdown",
-            Self::Text => "text",
-            Self::Html => "html",
-            Self::Pdf => "pdf",
-            Self::Code => "code",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Json => "json",
-            Self::Jsonl => "jsonl",
-            Self::Docx => "docx",
-            Self::Notebook => "notebook",
-            Self::Rtf => "rtf",
-            Self::Spreadsheet => "spreadsheet",
-            Self::Presentation => "presentation",
-            Self::Epub => "epub",
-        }
-    }
-
     /// Returns true if the bytes of a document of this type are not text.
     pub fn is_binary(self) -> bool {
-        matches!(
-            self,
-            Self::Pdf
-                | Self::Docx
-                | Self::Rtf
-                | Self::Spreadsheet
-                | Self::Presentation
-                | Self::Epub
-        )
+        self.bytes() == Bytes::Binary
     }
 
     pub fn parse(name: &str) -> Option<Self> {

@@ -1,20 +1,7 @@
 //! Determines the type of a file from its name, its media type and its first bytes.
 //!
-//! | type | extensions | media types | first bytes |
-//! |---|---|---|---|
-//! | `markdown` | `.md` `.markdown` `.mdx` `.qmd` `.rmd` ... | `text/markdown` | |
-//! | `html` | `.html` `.htm` `.xhtml` `.shtml` | `text/html`, `application/xhtml+xml` | `<!doctype html`, `<html` |
-//! | `pdf` | `.pdf` | `application/pdf` | `%PDF-` |
-//! | `docx` | `.docx` `.docm` `.dotx` `.dotm` | `application/vnd.openxmlformats-officedocument.wordprocessingml.document`, `...template` | a ZIP archive with a folder `word` |
-//! | `notebook` | `.ipynb` | `application/x-ipynb+json` | |
-//! | `rtf` | `.rtf` | `application/rtf`, `text/rtf` | `{\rtf` |
-//! | `spreadsheet` | `.xlsx` `.xlsm` `.xlsb` `.xls` `.xltx` `.xltm` | `application/vnd.openxmlformats-officedocument.spreadsheetml.sheet`, `application/vnd.ms-excel` | a ZIP archive with a folder `xl` |
-//! | `presentation` | `.pptx` `.pptm` `.ppsx` `.potx` | `application/vnd.openxmlformats-officedocument.presentationml.presentation` | a ZIP archive with a folder `ppt` |
-//! | `epub` | `.epub` | `application/epub+zip` | a ZIP archive with `META-INF/container.xml` |
-//! | `csv`, `tsv` | `.csv`, `.tsv` `.tab` | `text/csv`, `text/tab-separated-values` | |
-//! | `json`, `jsonl` | `.json` `.geojson`, `.jsonl` `.ndjson` | `application/json`, `application/x-ndjson`, `application/jsonl` | |
-//! | `code` | those of [`crate::language`] | | |
-//! | `text` | everything else | `text/plain` | |
+//! The extensions and media types are in the table of [`crate::format`], those of source code in
+//! [`crate::language`].
 //!
 //! A file is recognized by its extension, else by its first bytes. Something served over HTTP is
 //! recognized by its extension too. But a page whose address ends in `.php`, `.png` or `.md` is a
@@ -22,16 +9,10 @@
 
 use rag_definition::DocumentType;
 
-use crate::{language, package};
-
-const MARKDOWN: &[&str] = &[
-    "md", "markdown", "mdown", "mdtext", "mdwn", "mdx", "mkd", "mkdn", "qmd", "rmd",
-];
-const HTML: &[&str] = &["html", "htm", "xhtml", "xht", "shtml"];
-/// Extensions of plain text.
-const TEXT: &[&str] = &[
-    "txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt",
-];
+use crate::{
+    format::{FORMATS, Format},
+    language, package,
+};
 
 /// Extensions of files without text for people, or with text in a form that is not supported.
 #[rustfmt::skip]
@@ -115,7 +96,9 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
 /// under that name, too.
 fn workbook(content: &[u8]) -> DocumentType {
     let begins = content.trim_ascii_start();
-    if content.is_empty() || content.starts_with(b"PK") || content.starts_with(b"\xD0\xCF\x11\xE0")
+    if content.is_empty()
+        || content.starts_with(b"PK")
+        || content.starts_with(b"\xD0\xCF\x11\xE0")
     {
         DocumentType::Spreadsheet
     } else if begins_as_html(content) || begins.starts_with(b"<") {
@@ -182,26 +165,16 @@ fn by_path(path: &str) -> TypeHint {
         .rsplit_once('.')
         .map(|(_, extension)| extension)
         .unwrap_or_default();
-    let document = match extension {
-        _ if MARKDOWN.contains(&extension) => DocumentType::Markdown,
-        _ if HTML.contains(&extension) => DocumentType::Html,
-        _ if TEXT.contains(&extension) => DocumentType::Text,
-        "pdf" => DocumentType::Pdf,
-        "docx" | "docm" | "dotx" | "dotm" => DocumentType::Docx,
-        "xlsx" | "xlsm" | "xltx" | "xltm" | "xlsb" | "xls" => DocumentType::Spreadsheet,
-        "pptx" | "pptm" | "ppsx" | "potx" => DocumentType::Presentation,
-        "epub" => DocumentType::Epub,
-        "rtf" => DocumentType::Rtf,
-        "ipynb" => DocumentType::Notebook,
-        "csv" => DocumentType::Csv,
-        "tsv" | "tab" => DocumentType::Tsv,
-        "json" | "geojson" | "jsonld" | "webmanifest" => DocumentType::Json,
-        "jsonl" | "ndjson" => DocumentType::Jsonl,
-        _ if NO_DOCUMENT.contains(&extension) => return TypeHint::NoDocument,
-        _ if language::of(&file).is_some() => DocumentType::Code,
-        _ => return TypeHint::Nothing,
-    };
-    TypeHint::Document(document)
+    let has_extension = |format: &&Format| format.extensions.contains(&extension);
+    if let Some(format) = FORMATS.iter().find(has_extension) {
+        TypeHint::Document(format.document_type)
+    } else if NO_DOCUMENT.contains(&extension) {
+        TypeHint::NoDocument
+    } else if language::of(&file).is_some() {
+        TypeHint::Document(DocumentType::Code)
+    } else {
+        TypeHint::Nothing
+    }
 }
 
 fn by_media_type(media_type: &str) -> TypeHint {
@@ -211,49 +184,24 @@ fn by_media_type(media_type: &str) -> TypeHint {
         .unwrap_or_default()
         .trim()
         .to_ascii_lowercase();
-    let document = match essence.as_str() {
-        "text/html" | "application/xhtml+xml" => DocumentType::Html,
-        "text/markdown" | "text/x-markdown" => DocumentType::Markdown,
-        "application/pdf" | "application/x-pdf" => DocumentType::Pdf,
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-        | "application/vnd.openxmlformats-officedocument.wordprocessingml.template"
-        | "application/vnd.ms-word.document.macroenabled.12"
-        | "application/vnd.ms-word.template.macroenabled.12" => DocumentType::Docx,
-        "text/csv" | "application/csv" => DocumentType::Csv,
-        "text/tab-separated-values" => DocumentType::Tsv,
-        "application/jsonl"
-        | "application/x-jsonl"
-        | "application/x-ndjson"
-        | "application/jsonlines" => DocumentType::Jsonl,
-        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-        | "application/vnd.ms-excel"
-        | "application/vnd.ms-excel.sheet.macroenabled.12"
-        | "application/vnd.ms-excel.sheet.binary.macroenabled.12" => DocumentType::Spreadsheet,
-        "application/vnd.openxmlformats-officedocument.presentationml.presentation"
-        | "application/vnd.openxmlformats-officedocument.presentationml.slideshow"
-        | "application/vnd.ms-powerpoint.presentation.macroenabled.12" => {
-            DocumentType::Presentation
-        }
-        "application/epub+zip" => DocumentType::Epub,
-        "application/rtf" | "text/rtf" | "text/richtext" => DocumentType::Rtf,
-        "application/x-ipynb+json" => DocumentType::Notebook,
-        "application/json" | "text/json" => DocumentType::Json,
-        json if json.ends_with("+json") => DocumentType::Json,
+    let has_media_type = |format: &&Format| format.media_types.contains(&&*essence);
+    if let Some(format) = FORMATS.iter().find(has_media_type) {
+        return TypeHint::Document(format.document_type);
+    }
+    match essence.as_str() {
+        json if json.ends_with("+json") => TypeHint::Document(DocumentType::Json),
         media
             if ["image/", "audio/", "video/", "font/"]
                 .iter()
                 .any(|kind| media.starts_with(kind)) =>
         {
-            return TypeHint::NoDocument;
+            TypeHint::NoDocument
         }
         "application/zip" | "application/gzip" | "application/x-gzip" | "application/x-tar"
-        | "application/wasm" => {
-            return TypeHint::NoDocument;
-        }
+        | "application/wasm" => TypeHint::NoDocument,
         // Servers use `text/plain` and `application/octet-stream` for files that they do not know.
-        _ => return TypeHint::Nothing,
-    };
-    TypeHint::Document(document)
+        _ => TypeHint::Nothing,
+    }
 }
 
 fn by_content(content: &[u8]) -> Option<DocumentType> {

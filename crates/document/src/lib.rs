@@ -1,8 +1,7 @@
 //! Turns the bytes of one file into the chunks of one document.
 //!
 //! ```text
-//! bytes ──document_type──▶ Markdown | Text | Html | Pdf | Code | Csv | Tsv | Json | Jsonl | Docx | Notebook | Rtf | Spreadsheet
-//!                          | Presentation | Epub
+//! bytes ──document_type──▶ DocumentType
 //!       ──extract────────▶ ExtractedDocument { text, title, metadata, structure }
 //!       ──split──────────▶ [Chunk { start_index, byte_start, byte_len, lines, page, heading_path }]
 //! ```
@@ -12,20 +11,7 @@
 //! same output on every machine. The identities of documents and chunks depend on that, and with
 //! them every stored embedding.
 //!
-//! | type | text | title | cut at |
-//! |---|---|---|---|
-//! | Markdown | as written, without the front matter | front matter, else the first heading of level 1, else the first heading | headings |
-//! | HTML | the page's content, converted to Markdown | `<title>`, else the first `<h1>` | headings |
-//! | docx | converted to Markdown | its properties', else the first heading | headings |
-//! | notebook | cells as Markdown and blocks of code, outputs as text | its metadata's, else the first heading | headings |
-//! | RTF | converted to Markdown | its properties', else the first heading | headings |
-//! | presentation | a section for each slide, as Markdown | its properties', else the first heading | headings |
-//! | EPUB | its pages one after the other, as HTML | its package's, else the first heading | headings |
-//! | PDF | pages, a form feed between them | the Info dictionary's, if it is sensible | paragraphs, sentences |
-//! | text | as written | – | paragraphs, sentences |
-//! | code | as written | its file's name with the extension | functions, types, statements; else lines |
-//! | spreadsheet | records as in CSV, a record with the name before each sheet | its properties' | records |
-//! | CSV, TSV, JSON, JSONL | records as lines of `name: value`, an empty line between two | – | records |
+//! The module `format` has a table of all types: how they are recognized, and what reads them.
 //!
 //! The title of a document without one is its file's name without the extension, and [`Title::own`]
 //! is false. Such a title is shown but not embedded. For source code the model reads the file, the
@@ -38,7 +24,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `encoding` | the encoding the file was read in (all types but PDF, docx, RTF, spreadsheets, presentations and EPUB) |
+//! | `encoding` | the encoding the file was read in (types whose bytes are text) |
 //! | `warnings` | sentences on what may have been lost or misread |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
@@ -54,6 +40,7 @@ mod data_uri;
 mod decode;
 mod docx;
 mod epub;
+pub mod format;
 mod formula;
 mod front_matter;
 mod html;
@@ -79,6 +66,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use crate::format::{Reader, TextReader};
 pub use crate::{
     code::{Boundary, Symbol, Syntax},
     kind::{document_type, is_blank_page, is_type_known},
@@ -199,23 +187,7 @@ impl Structure {
     /// Returns the structure of a text that was extracted from a document of a type. For source
     /// code it is that without a grammar: [`extract`] parses it again.
     pub fn of_extracted(text: &str, document_type: DocumentType) -> Self {
-        match document_type {
-            DocumentType::Markdown
-            | DocumentType::Html
-            | DocumentType::Docx
-            | DocumentType::Notebook
-            | DocumentType::Rtf
-            | DocumentType::Presentation
-            | DocumentType::Epub => Self::of_markdown(text),
-            DocumentType::Pdf => Self::Pages,
-            DocumentType::Text => Self::Prose,
-            DocumentType::Code => Self::Code(Syntax::default()),
-            DocumentType::Csv
-            | DocumentType::Tsv
-            | DocumentType::Json
-            | DocumentType::Jsonl
-            | DocumentType::Spreadsheet => Self::Records,
-        }
+        format::of(document_type).shape.of(text)
     }
 }
 
@@ -325,14 +297,11 @@ pub fn extract_with(
     if bytes.trim_ascii().is_empty() {
         return Err(DocumentError::empty());
     }
-    let mut extracted = match document_type {
-        DocumentType::Pdf => pdf::extract(bytes, name, pdfs)?,
-        DocumentType::Docx => docx::extract(bytes, name)?,
-        DocumentType::Rtf => rtf::extract(bytes, name)?,
-        DocumentType::Presentation => slides::extract(bytes, name)?,
-        DocumentType::Epub => epub::extract(bytes, name)?,
-        DocumentType::Spreadsheet => records::spreadsheet::extract(bytes, name)?,
-        _ => extract_text(bytes, document_type, name, media_type)?,
+    let format = format::of(document_type);
+    let mut extracted = match format.reader {
+        Reader::Pdf => pdf::extract(bytes, name, pdfs)?,
+        Reader::Bytes(read) => read(bytes, name)?,
+        Reader::Text(read) => extract_text(bytes, document_type, read, name, media_type)?,
     };
     // Formats with escapes can write NUL in other ways than as a byte.
     if let Some(text) = decode::without_nul(&extracted.text) {
@@ -355,7 +324,7 @@ pub fn extract_with(
             DocumentError::no_text()
         });
     }
-    if let Some(warning) = words::warning(&extracted.text, document_type) {
+    if let Some(warning) = words::warning(&extracted.text, &extracted.structure) {
         extracted.warn(Stage::Extract, warning);
     }
     // This replaces a key of that name in the document's own metadata.
@@ -425,6 +394,7 @@ fn clean_value(value: &mut Value) {
 fn extract_text(
     bytes: &[u8],
     document_type: DocumentType,
+    read: TextReader,
     name: &str,
     media_type: Option<&str>,
 ) -> Result<ExtractedDocument, DocumentError> {
@@ -447,25 +417,7 @@ fn extract_text(
         None => (text, 0),
     };
     let text = data_uri::shortened(&text).map_or(text, Into::into);
-    let mut extracted = match document_type {
-        DocumentType::Markdown => markdown::extract(&text, name),
-        DocumentType::Html => html::extract(&text, name)?,
-        DocumentType::Notebook => notebook::extract(&text, name)?,
-        DocumentType::Code => code::extract(&text, name),
-        DocumentType::Csv => records::csv::extract(&text, name, None),
-        DocumentType::Tsv => records::csv::extract(&text, name, Some(b'\t')),
-        DocumentType::Json => records::json::extract(&text, name),
-        DocumentType::Jsonl => records::json::extract_lines(&text, name),
-        DocumentType::Text
-        | DocumentType::Pdf
-        | DocumentType::Docx
-        | DocumentType::Rtf
-        | DocumentType::Spreadsheet
-        | DocumentType::Presentation
-        | DocumentType::Epub => {
-            ExtractedDocument::new(text.into_owned(), title::from_name(name), Structure::Prose)
-        }
-    };
+    let mut extracted = read(&text, name)?;
     extracted
         .metadata
         .insert("encoding".into(), encoding.into());

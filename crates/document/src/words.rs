@@ -1,29 +1,23 @@
 //! Detects texts without spaces between words. They would be stored and embedded, and no search
 //! would find them.
 
-use rag_definition::DocumentType;
+use crate::Structure;
 
 /// Maximum length of a word, in letters and digits. The longest dictionary words have fewer than
 /// 200.
 const MAX_WORD: usize = 200;
 
-/// Returns a warning if words of a text are far too long. Only types for people are checked: data
-/// and code may have long names.
+/// Returns a warning if words of a text are far too long. Only prose is checked: data and code may
+/// have long names.
 ///
 /// A PDF has the position of each glyph and not the ends of words, so one such word means that
 /// spaces are missing. In other documents it may be encoded data: there such words must be more
 /// than half of the text.
-pub fn warning(text: &str, document_type: DocumentType) -> Option<String> {
-    let is_drawn = match document_type {
-        DocumentType::Pdf => true,
-        DocumentType::Docx
-        | DocumentType::Rtf
-        | DocumentType::Presentation
-        | DocumentType::Epub
-        | DocumentType::Html
-        | DocumentType::Markdown
-        | DocumentType::Text => false,
-        _ => return None,
+pub fn warning(text: &str, structure: &Structure) -> Option<String> {
+    let is_drawn = match structure {
+        Structure::Pages => true,
+        Structure::Prose | Structure::Sections { .. } => false,
+        Structure::Code(_) | Structure::Records => return None,
     };
     let (mut count, mut longest, mut inside, mut all) = (0, 0, 0, 0);
     for word in text.split(|c: char| c.is_whitespace() || is_unspaced(c)) {
@@ -60,16 +54,16 @@ mod tests {
     fn words_that_are_far_too_long_cause_a_warning() {
         let glued = "Thenumberofvisitorsrose,bytenpercent.".repeat(20);
         let text = format!("Report {glued} end");
-        let told = warning(&text, DocumentType::Pdf).unwrap();
+        let told = warning(&text, &Structure::Pages).unwrap();
         assert_eq!(
             told,
             "1 word has more than 200 letters, up to 700: spaces between words may be missing"
         );
-        assert!(warning(&glued, DocumentType::Text).is_some());
-        assert_eq!(warning(&glued, DocumentType::Code), None);
+        assert!(warning(&glued, &Structure::Prose).is_some());
+        assert_eq!(warning(&glued, &Structure::Records), None);
         let mostly = format!("{} {glued}", "These are words. ".repeat(100));
-        assert_eq!(warning(&mostly, DocumentType::Markdown), None);
-        assert!(warning(&mostly, DocumentType::Pdf).is_some());
+        assert_eq!(warning(&mostly, &Structure::Prose), None);
+        assert!(warning(&mostly, &Structure::Pages).is_some());
     }
 
     #[test]
@@ -81,7 +75,7 @@ mod tests {
             "ภาษาไทย".repeat(100),
         ];
         for text in texts {
-            assert_eq!(warning(&text, DocumentType::Pdf), None, "{text}");
+            assert_eq!(warning(&text, &Structure::Pages), None, "{text}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Extracting and splitting documents.
 
 mod extract;
+mod guide;
 mod pdfium;
 mod split;

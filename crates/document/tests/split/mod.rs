@@ -253,15 +253,9 @@ proptest! {
         limit in prop_oneof![Just(usize::MAX), 24usize..90],
     ) {
         let mut extracted = match document_type {
-            // Their bytes are not text.
-            DocumentType::Pdf => ExtractedDocument::new(text.replace('\0', ""), nameless(),
-                Structure::Pages),
-            DocumentType::Docx
-            | DocumentType::Rtf
-            | DocumentType::Spreadsheet
-            | DocumentType::Presentation
-            | DocumentType::Epub => {
-                let structure = Structure::of_markdown(&text);
+            binary if binary.is_binary() => {
+                let text = text.replace('\0', "");
+                let structure = Structure::of_extracted(&text, binary);
                 ExtractedDocument::new(text, nameless(), structure)
             }
             _ => match extract(text.as_bytes(), document_type, "a.py", Some("text/plain; \
