@@ -111,7 +111,7 @@ SELECT rag_add_documents('[{"uri": "a"}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": " ", "content": "x"}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": "a", "content": 7}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": "a", "content": "x", "tags": "y"}]'); :sqlstate
-SELECT rag_add_documents('[{"uri": "a", "content": "x", "document_type": "odt"}]'); :sqlstate
+SELECT rag_add_documents('[{"uri": "a", "content": "x", "document_type": "wpd"}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": "a", "content": "x", "knowledge_id": 1.5}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": "a", "content": "x", "metadata": []}]'); :sqlstate
 SELECT rag_add_documents('[{"uri": "a", "content": "x"}, {"uri": "b", "content": "x"}, {"uri": "a",
@@ -192,7 +192,7 @@ SELECT d.metadata AS of_document, c.metadata AS of_chunk FROM rag.documents d
 SELECT rag_add_document('Text.', ''); :sqlstate
 SELECT rag_add_document('note:swapped', repeat('All of the text. ', 1000)); :sqlstate
 SELECT rag_add_document('Text.', 'a', title => ' '); :sqlstate
-SELECT rag_add_document('Text.', 'a', document_type => 'odt'); :sqlstate
+SELECT rag_add_document('Text.', 'a', document_type => 'wpd'); :sqlstate
 SELECT rag_add_document('Text.', 'a', metadata => '[1]'); :sqlstate
 SELECT rag_add_document('Text.', 'a', collection => 'nowhere'); :sqlstate
 \set VERBOSITY sqlstate

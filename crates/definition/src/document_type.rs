@@ -43,6 +43,8 @@ document_types! {
     Jsonl = "jsonl", Text;
     /// A document of Word.
     Docx = "docx", Binary;
+    /// A text of LibreOffice.
+    Odt = "odt", Binary;
     /// A Jupyter notebook.
     Notebook = "notebook", Text;
     Rtf = "rtf", Binary;

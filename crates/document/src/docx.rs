@@ -38,6 +38,7 @@ pub mod symbols;
 mod table;
 mod words;
 
+pub use number::{roman, written};
 use parts::{Losses, Parts};
 use story::Story;
 pub use table::{Shape, Table};

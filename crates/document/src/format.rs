@@ -7,7 +7,7 @@ use rag_definition::DocumentType;
 
 use crate::{
     DocumentError, ExtractedDocument, Structure, Syntax, code, docx, epub, html, markdown,
-    notebook, records, rtf, slides, title,
+    notebook, odf, records, rtf, slides, title,
 };
 
 /// What there is to know of a type. Each type has one.
@@ -107,6 +107,20 @@ pub const FORMATS: &[Format] = &[
         title: PROPERTIES,
     },
     Format {
+        document_type: DocumentType::Odt,
+        extensions: &["odt", "ott", "fodt", "odm"],
+        media_types: &[
+            "application/vnd.oasis.opendocument.text",
+            "application/vnd.oasis.opendocument.text-template",
+            "application/vnd.oasis.opendocument.text-master",
+            "application/vnd.oasis.opendocument.text-flat-xml",
+        ],
+        reader: Reader::Bytes(odf::extract),
+        shape: Shape::Markdown,
+        text: "headings, lists, tables and notes as Markdown",
+        title: PROPERTIES,
+    },
+    Format {
         document_type: DocumentType::Notebook,
         extensions: &["ipynb"],
         media_types: &["application/x-ipynb+json"],
@@ -126,11 +140,16 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         document_type: DocumentType::Presentation,
-        extensions: &["pptx", "pptm", "ppsx", "potx"],
+        extensions: &[
+            "pptx", "pptm", "ppsx", "potx", "odp", "otp", "fodp", "odg", "otg", "fodg",
+        ],
         media_types: &[
             "application/vnd.openxmlformats-officedocument.presentationml.presentation",
             "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
             "application/vnd.ms-powerpoint.presentation.macroenabled.12",
+            "application/vnd.oasis.opendocument.presentation",
+            "application/vnd.oasis.opendocument.presentation-template",
+            "application/vnd.oasis.opendocument.graphics",
         ],
         reader: Reader::Bytes(slides::extract),
         shape: Shape::Markdown,
@@ -203,12 +222,16 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         document_type: DocumentType::Spreadsheet,
-        extensions: &["xlsx", "xlsm", "xlsb", "xls", "xltx", "xltm"],
+        extensions: &[
+            "xlsx", "xlsm", "xlsb", "xls", "xltx", "xltm", "ods", "ots", "fods",
+        ],
         media_types: &[
             "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
             "application/vnd.ms-excel",
             "application/vnd.ms-excel.sheet.macroenabled.12",
             "application/vnd.ms-excel.sheet.binary.macroenabled.12",
+            "application/vnd.oasis.opendocument.spreadsheet",
+            "application/vnd.oasis.opendocument.spreadsheet-template",
         ],
         reader: Reader::Bytes(records::spreadsheet::extract),
         shape: Shape::Records,

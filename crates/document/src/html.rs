@@ -54,6 +54,16 @@ pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentErro
     }
 }
 
+/// Returns the first formula of a text in MathML, in a line, or `None` for a text without one. The
+/// names of its elements may have a prefix.
+pub fn formula_of(xml: &str) -> Option<String> {
+    let begin = xml.find("<math")?;
+    let plain = xml[begin..].replace("<math:", "<").replace("</math:", "</");
+    let html = plain.split("</math>").next()?;
+    let page = extract(&format!("<p>{html}</math>"), "formula").ok()?;
+    Some(page.text).filter(|line| !line.is_empty())
+}
+
 fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
     let converter = HtmlToMarkdown::builder()
         .skip_tags(SILENT.to_vec())

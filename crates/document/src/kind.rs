@@ -11,7 +11,7 @@ use rag_definition::DocumentType;
 
 use crate::{
     format::{FORMATS, Format},
-    language, package,
+    language, odf, package,
 };
 
 /// Extensions of files without text for people, or with text in a form that is not supported.
@@ -34,8 +34,7 @@ const NO_DOCUMENT: &[&str] = &[
     "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc",
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
-    "azw3", "doc", "key", "mobi", "numbers", "odg", "odp", "ods", "odt",
-    "pages", "ppt", "vsd", "vsdx",
+    "azw3", "doc", "key", "mobi", "numbers", "pages", "ppt", "vsd", "vsdx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
     "h5", "hdf5", "jks", "joblib", "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc",
@@ -99,6 +98,7 @@ fn workbook(content: &[u8]) -> DocumentType {
     if content.is_empty()
         || content.starts_with(b"PK")
         || content.starts_with(b"\xD0\xCF\x11\xE0")
+        || odf::is_open_document(content)
     {
         DocumentType::Spreadsheet
     } else if begins_as_html(content) || begins.starts_with(b"<") {
@@ -221,6 +221,21 @@ fn by_content(content: &[u8]) -> Option<DocumentType> {
 /// Returns the type of an archive by its files. One that is damaged may still name them.
 fn by_parts(archive: &[u8]) -> Option<DocumentType> {
     const WORD: &[u8] = b"word/document.xml";
+    // OpenDocument begins with a file that has nothing but its type.
+    if let Some(rest) = archive
+        .get(30..)
+        .and_then(|rest| rest.strip_prefix(b"mimetype"))
+    {
+        let is_name = |byte: &u8| byte.is_ascii_lowercase() || b"/.-+".contains(byte);
+        let end = rest
+            .iter()
+            .position(|byte| !is_name(byte))
+            .unwrap_or(rest.len());
+        let media_type = str::from_utf8(&rest[..end.min(100)]).unwrap_or_default();
+        if let TypeHint::Document(document_type) = by_media_type(media_type) {
+            return Some(document_type);
+        }
+    }
     let Some(names) = package::names(archive) else {
         let is_word = archive.windows(WORD.len()).any(|window| window == WORD);
         return is_word.then_some(DocumentType::Docx);
@@ -309,6 +324,12 @@ mod tests {
         );
         let archive = packed(&[("Word\\Main.xml", b"<x/>")]);
         assert_eq!(document_type("a", None, &archive), Some(DocumentType::Docx));
+        let of_text = &b"application/vnd.oasis.opendocument.text"[..];
+        let archive = packed(&[("mimetype", of_text), ("content.xml", b"<x/>")]);
+        // The library compresses it.
+        assert_eq!(document_type("a", None, &archive), Some(DocumentType::Text));
+        let stored = [&b"PK\x03\x04"[..], &[0; 26], b"mimetype", of_text, b"PK"].concat();
+        assert_eq!(document_type("a", None, &stored), Some(DocumentType::Odt));
         let archive = packed(&[("password/main.xml", b"<x/>")]);
         assert_eq!(document_type("a", None, &archive), Some(DocumentType::Text));
         for (content, expected) in [

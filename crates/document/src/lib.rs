@@ -26,6 +26,7 @@
 //! |---|---|
 //! | `encoding` | the encoding the file was read in (types whose bytes are text) |
 //! | `warnings` | sentences on what may have been lost or misread |
+//! | `author` | the author in the properties of OpenDocument |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
 //! | `front_matter_error` | the reason why front matter stayed in the text |
@@ -50,6 +51,7 @@ mod language;
 mod markdown;
 mod notebook;
 mod ocr;
+mod odf;
 mod package;
 mod pdf;
 mod records;
@@ -145,6 +147,13 @@ impl ExtractedDocument {
 
     fn warn(&mut self, stage: Stage, message: String) {
         self.warnings.push(Warning { stage, message });
+    }
+
+    /// Adds the metadata key `author`.
+    fn set_author(&mut self, author: Option<&str>) {
+        if let Some(author) = author.and_then(title::own) {
+            self.metadata.insert("author".into(), author.text.into());
+        }
     }
 
     /// Warns of what is not in the text: "2 hidden slides were left out".

@@ -67,7 +67,7 @@ pub fn malformed(format: &str, why: &dyn std::fmt::Display) -> DocumentError {
     ))
 }
 
-fn encrypted(format: &str) -> DocumentError {
+pub fn encrypted(format: &str) -> DocumentError {
     DocumentError::new(Stage::Extract, format!("the {format} is encrypted"))
         .hint("Replace the file with a copy without a password.")
 }
@@ -103,6 +103,14 @@ impl<'a> Package<'a> {
             left: MAX_TOTAL,
             format,
         })
+    }
+
+    /// Returns the names of the parts that end so, in small letters and in order.
+    pub fn names_with_end(&self, end: &str) -> Vec<String> {
+        let names = self.places.keys().filter(|name| name.ends_with(end));
+        let mut names: Vec<String> = names.cloned().collect();
+        names.sort();
+        names
     }
 
     pub fn malformed(&self, why: &dyn std::fmt::Display) -> DocumentError {

@@ -16,6 +16,7 @@ use crate::{
     DocumentError, ExtractedDocument,
     blocks::{self, Block},
     docx::{Script, Shape, Table, Words, chart, formula},
+    odf,
     package::{Package, target},
     title,
     xml::{self, attribute, text_of},
@@ -25,6 +26,9 @@ use crate::{
 const MAX_SLIDES: usize = 10_000;
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentError> {
+    if odf::is_open_document(bytes) {
+        return odf::read(odf::Parts::open(bytes, "presentation")?, name);
+    }
     let mut package = Package::open(bytes, "presentation")?;
     let of_file = package.relations("")?;
     let named = target(&of_file, "officeDocument").unwrap_or("ppt/presentation.xml");

@@ -140,14 +140,14 @@ fn what_comes_from_postgres_is_utf8_whatever_it_says() {
 
 #[test]
 fn an_unknown_type_is_an_error_that_names_the_known_ones() {
-    let Some(prepared) = prepare("odt", b"x") else {
+    let Some(prepared) = prepare("wpd", b"x") else {
         return;
     };
     let error = prepared.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert_eq!(
         error.hint.unwrap(),
-        "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx, notebook, rtf, spreadsheet, presentation, epub."
+        "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx, odt, notebook, rtf, spreadsheet, presentation, epub."
     );
 }
 

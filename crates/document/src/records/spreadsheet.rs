@@ -1,4 +1,5 @@
-//! Workbooks of Excel: `.xlsx`, `.xlsb`, `.xls`. Each row of a sheet is a record, as in CSV.
+//! Workbooks of Excel and LibreOffice: `.xlsx`, `.xlsb`, `.xls`, `.ods`. Each row of a sheet is a
+//! record, as in CSV.
 //!
 //! Values are those that were computed last. Numbers are as they are stored, and dates as
 //! 2024-05-01. Hidden sheets are left out and counted. Empty cells cost nothing, however many a
@@ -18,11 +19,12 @@ use rag_protocol::ingest::Stage;
 
 use super::{TooLong, Writer, csv, records};
 use crate::{
-    DocumentError, ExtractedDocument,
+    DocumentError, ExtractedDocument, odf,
     package::{Package, is_encrypted, malformed},
     title, xml,
 };
 
+mod ods;
 mod xls;
 
 /// What the file is, for messages.
@@ -37,6 +39,9 @@ const MAX_COLUMNS: u32 = 1 << 14;
 type Row = Vec<(usize, String)>;
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentError> {
+    if odf::is_open_document(bytes) {
+        return read_ods(&odf::Parts::open(bytes, FORMAT)?, name);
+    }
     let mut declared = None;
     if bytes.starts_with(b"PK") || is_encrypted(bytes) {
         let mut package = Package::open(bytes, FORMAT)?;
@@ -49,11 +54,18 @@ pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentEr
         Ok(read) => read?,
         Err(_) => return Err(malformed(FORMAT, &"its cells cannot be read")),
     };
-    let mut extracted = records(sheets.writer.text, name);
+    let mut extracted = sheets.finish(name);
     if let Some(title) = declared.as_deref().and_then(title::own) {
         extracted.title = title;
     }
-    extracted.lost(sheets.hidden, "hidden sheet", "hidden sheets", "left out");
+    Ok(extracted)
+}
+
+fn read_ods(parts: &odf::Parts, name: &str) -> Result<ExtractedDocument, DocumentError> {
+    let mut sheets = Sheets::default();
+    ods::read(parts, &mut sheets)?;
+    let mut extracted = sheets.finish(name);
+    parts.describe(&mut extracted);
     Ok(extracted)
 }
 
@@ -89,6 +101,12 @@ impl Default for Sheets {
 }
 
 impl Sheets {
+    fn finish(self, name: &str) -> ExtractedDocument {
+        let mut extracted = records(self.writer.text, name);
+        extracted.lost(self.hidden, "hidden sheet", "hidden sheets", "left out");
+        extracted
+    }
+
     /// Returns the names of the sheets to read.
     fn choose(&mut self, all: &[calamine::Sheet]) -> Vec<String> {
         let sheets = all.iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
