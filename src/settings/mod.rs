@@ -90,6 +90,7 @@ static MAX_FILE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(100 * 1024);
 static INGEST_MEMORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static MAX_CLONE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(4096);
 static CLONE_CACHE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(2048);
+static ALLOW_INSTANCE_IDENTITY: GucSetting<bool> = GucSetting::<bool>::new(false);
 static ALLOWED_PRIVATE_HOSTS: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(None);
 static HTTP_PROXY: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(None);
@@ -281,6 +282,11 @@ pub fn network() -> Network {
         proxy: text(&HTTP_PROXY),
         silence_seconds: None,
     }
+}
+
+/// Returns true if sources may use the identity of the machine that the server runs on.
+pub fn allow_instance_identity() -> bool {
+    ALLOW_INSTANCE_IDENTITY.get()
 }
 
 /// Returns a path that may be relative to the data directory, the working directory of every

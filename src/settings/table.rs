@@ -3,14 +3,14 @@
 use pgrx::GucFlags;
 
 use super::{
-    ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE, DRIFT_CHECK_INTERVAL,
-    EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_FILTERED_SCAN, ENGINE_MEMORY_LIMIT, ENGINE_PATH,
-    ENGINE_THREADS, EXECUTION_PROVIDER, FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY,
-    INGEST_MEMORY_LIMIT, ITERATIVE_SCAN, LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH,
-    MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES, MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR,
-    MODEL_MEMORY, MODEL_PRECISION, OCR, OCR_LANGUAGES, OCR_TIMEOUT, ONNXRUNTIME_LIBRARY,
-    PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER, SECRET_KEY_FILE, STALL_TIMEOUT,
-    SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
+    ALLOW_INSTANCE_IDENTITY, ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE,
+    DRIFT_CHECK_INTERVAL, EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_FILTERED_SCAN,
+    ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, EXECUTION_PROVIDER,
+    FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN,
+    LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES,
+    MAX_SLOTS, MAX_TIMEOUT, MODEL_DIR, MODEL_MEMORY, MODEL_PRECISION, OCR, OCR_LANGUAGES,
+    OCR_TIMEOUT, ONNXRUNTIME_LIBRARY, PDFIUM_PATH, RETRY_DELAY, SANDBOX, SCHEDULER,
+    SECRET_KEY_FILE, STALL_TIMEOUT, SUCCESSFUL_RUNS_HISTORY_LIMIT, TRIGGER_DELAY,
     define::{
         Choice, Number,
         SetBy::{Anybody, ConfigurationFile, Superuser},
@@ -20,7 +20,7 @@ use super::{
 
 const NONE: GucFlags = GucFlags::empty();
 
-pub static SETTINGS: [Setting; 38] = [
+pub static SETTINGS: [Setting; 39] = [
     Setting {
         name: c"rag.model_dir",
         value: &Text(&MODEL_DIR),
@@ -220,6 +220,15 @@ pub static SETTINGS: [Setting; 38] = [
         details: c"The list is separated by commas, for example \"wiki.local, *.corp.example, \
               10.1.2.3:8080, 192.168.0.0/16\". Sources and models cannot be at other loopback, \
               private, link-local and special addresses.",
+    },
+    Setting {
+        name: c"rag.allow_instance_identity",
+        value: &Switch(&ALLOW_INSTANCE_IDENTITY),
+        set_by: ConfigurationFile,
+        flags: GucFlags::SUPERUSER_ONLY,
+        summary: c"Allows sources to use the identity of the server's machine.",
+        details: c"Sources in object storage with \"instanceIdentity\" then read what the \
+              machine's role in its cloud may read, whoever defined them.",
     },
     Setting {
         name: c"rag.http_proxy",

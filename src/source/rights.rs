@@ -15,12 +15,30 @@ pub fn check(spec: &SourceSpec, owner: pg_sys::Oid) -> Result<(), Error> {
         RequiredRight::None => Ok(()),
         RequiredRight::ServerFiles => roles::require_server_files(owner),
         RequiredRight::Superuser(action) => roles::require_superuser(owner, action),
-        RequiredRight::PlainHttp(url) if is_allowed_host(url)? => Ok(()),
-        RequiredRight::PlainHttp(url) => Err(Error::invalid_parameter(format!(
-            "\"{url}\" does not start with https://"
-        ))
-        .hint("Only hosts in rag.allowed_private_hosts can be used over http.")),
+        RequiredRight::PlainHttp(url) => encrypted(url),
+        RequiredRight::InstanceIdentity(url) if settings::allow_instance_identity() => {
+            encrypted(url)
+        }
+        RequiredRight::InstanceIdentity(_) => Err(Error::permission_denied(
+            "permission denied to use the identity of the server's machine",
+        )
+        .hint(
+            "A superuser can allow it with rag.allow_instance_identity. Otherwise create a secret \
+             and name it in the source's credentials.",
+        )),
     }
+}
+
+/// # Errors
+/// A URL is not encrypted, and no entry of `rag.allowed_private_hosts` allows that.
+fn encrypted(url: &str) -> Result<(), Error> {
+    if url.starts_with("https://") || is_allowed_host(url)? {
+        return Ok(());
+    }
+    Err(
+        Error::invalid_parameter(format!("\"{url}\" does not start with https://"))
+            .hint("Only hosts in rag.allowed_private_hosts can be used over http."),
+    )
 }
 
 /// Returns true if `rag.allowed_private_hosts` names the host of a URL.

@@ -23,7 +23,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Delay before the second attempt. The delay before the third is four times as long.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum time of one attempt.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(600);
+pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(600);
 /// `Last-Modified` has a resolution of one second. A file that changed more recently than this may
 /// change again without a new `Last-Modified`.
 const LAST_MODIFIED_RESOLUTION: Duration = Duration::from_secs(2);
@@ -225,18 +225,31 @@ pub struct FetchRequest<'a> {
 /// There is no complete response, or the last attempt failed with a status that may be temporary
 /// (429, 5xx).
 pub fn fetch(client: &HttpClient, request: &FetchRequest<'_>) -> Result<Resource, FetchError> {
+    retried(client, request.url, || fetch_once(client, request))
+}
+
+/// Makes an attempt to get something of a server, and more after errors that may be temporary: see
+/// [`fetch`].
+///
+/// # Errors
+/// The last attempt's.
+pub fn retried<T>(
+    client: &HttpClient,
+    url: &Url,
+    attempt_once: impl Fn() -> Result<T, FetchError>,
+) -> Result<T, FetchError> {
     let mut delay = FIRST_RETRY_DELAY;
     let mut attempt = 1;
     loop {
-        if client.is_silent(request.url) {
-            let host = request.url.host_str().unwrap_or_default().into();
+        if client.is_silent(url) {
+            let host = url.host_str().unwrap_or_default().into();
             return Err(FetchError::Http(HttpError::Silent(host)));
         }
-        let fetched = fetch_once(client, request);
+        let fetched = attempt_once();
         let is_silent = matches!(&fetched, Err(FetchError::Http(error)) if error.is_silence());
-        client.note_answer(request.url, is_silent);
+        client.note_answer(url, is_silent);
         let (error, asked) = match fetched {
-            Ok(resource) => return Ok(resource),
+            Ok(fetched) => return Ok(fetched),
             Err(FetchError::Http(error)) if !error.is_transient() => {
                 return Err(FetchError::Http(error));
             }
@@ -245,7 +258,7 @@ pub fn fetch(client: &HttpClient, request: &FetchRequest<'_>) -> Result<Resource
         };
         let wait = asked.map_or(delay, |asked| asked.max(delay));
         // the next one would only say that the server is silent
-        let is_last = attempt == MAX_ATTEMPTS || client.is_silent(request.url);
+        let is_last = attempt == MAX_ATTEMPTS || client.is_silent(url);
         if is_last || wait > MAX_WAIT {
             return Err(error);
         }

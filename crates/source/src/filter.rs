@@ -99,6 +99,16 @@ impl Filter {
         }
     }
 
+    /// Decides on a file below a root whose directories are not entered one by one.
+    pub fn wants_below(&self, path: &Path) -> Verdict {
+        let mut directories = path.parent().into_iter().flatten();
+        if directories.all(|name| self.shows(name, true)) {
+            self.wants(path)
+        } else {
+            Verdict::Unwanted
+        }
+    }
+
     /// Returns true if a file holds keys or passwords and no pattern names exactly that file.
     pub fn is_withheld(&self, path: &Path) -> bool {
         path.file_name().is_some_and(is_secret)
@@ -316,6 +326,17 @@ mod tests {
             wants(&[], "docs/a.md") && !wants(&[], "docs/.a.md") && !wants(&["*"], ".editorconfig")
         );
         assert!(wants(&[".editorconfig"], "a/.editorconfig") && wants(&["docs/.*"], "docs/.a.md"));
+    }
+
+    #[test]
+    fn hidden_directories_hide_what_is_below_them() {
+        let wants = |paths: &[&str], path: &str| filter(paths, &[]).wants_below(Path::new(path));
+        for path in [".git/config", "a/.venv/lib/b.md"] {
+            assert_eq!(wants(&[], path), Verdict::Unwanted);
+            assert_eq!(wants(&[".git/", ".venv/"], path), Verdict::Wanted);
+        }
+        assert_eq!(wants(&[], "a/b/c.md"), Verdict::Wanted);
+        assert_eq!(wants(&[], "a/b/id_rsa"), Verdict::Secret);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | `markdown` | one file of the server or the web | `file:///srv/docs/keys.md`, `https://host/keys.md` |
 //! | `static` | a list of files of the server and the web | the same |
 //! | `website` | the pages that can be reached from one | `https://host/guide/keys` |
+//! | `s3` | the objects of a bucket | `s3://bucket/docs/keys.md` |
 //!
 //! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of
 //! any encoding work and the same source gives the same list every time.
@@ -32,6 +33,7 @@ mod filter;
 pub mod guard;
 pub mod http;
 mod machine;
+mod objects;
 mod root;
 
 use std::path::PathBuf;
@@ -132,6 +134,8 @@ enum Locator {
     Number(usize),
     /// By the id of a git object.
     Blob(git2::Oid),
+    /// By its name, which is a key, and the id of a version.
+    Version(String),
 }
 
 /// The items of a source at one moment.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
+mod bucket;
 mod errors;
 mod folder;
 mod git;
@@ -14,6 +15,8 @@ mod guard;
 mod guarded;
 mod redirects;
 mod repository;
+mod s3;
+mod s3_hostile;
 mod served;
 mod server;
 mod site;

@@ -103,6 +103,9 @@ pub enum RequiredRight<'a> {
     Superuser(&'static str),
     /// The URL is not encrypted: allowed only if `rag.allowed_private_hosts` names its host.
     PlainHttp(&'a str),
+    /// Requests to this URL have the rights of the machine that the server runs on: allowed only
+    /// with `rag.allow_instance_identity`.
+    InstanceIdentity(&'a str),
 }
 
 /// A file or folder of the database server that a source reads.

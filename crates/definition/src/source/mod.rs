@@ -12,6 +12,7 @@ mod attributes;
 mod common;
 mod endpoint;
 mod kind;
+mod objects;
 pub mod pattern;
 #[macro_use]
 mod registry;
@@ -26,6 +27,7 @@ pub use self::{
     attributes::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
     endpoint::{Endpoint, server_of},
     kind::{COMMON_KEYS, KindSpec, RequiredRight, ServerPath, SourceKind, WebAddress},
+    objects::ObjectSelection,
 };
 use crate::{FieldProblem, Fields, Problems, fields::wrong_type};
 

@@ -16,6 +16,7 @@ macro_rules! source_kinds {
             folder::FolderSpec as Folder;
             markdown::MarkdownSpec as Markdown;
             table::TableSpec as Table;
+            s3::S3Spec as S3;
         }
     };
 }

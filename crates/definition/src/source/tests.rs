@@ -31,6 +31,7 @@ fn examples() -> Vec<(&'static str, Value)> {
         ("static", json!({"endpoints": ["/srv/a.md"]})),
         ("website", json!({"url": "https://example.org"})),
         ("table", json!({"relation": "a"})),
+        ("s3", json!({"bucket": "docs"})),
     ]
 }
 
@@ -141,6 +142,7 @@ fn credentials_are_for_servers() {
         ),
         ("website", json!({"url": "https://example.org"}), true),
         ("table", json!({"relation": "a"}), false),
+        ("s3", json!({"bucket": "docs"}), true),
     ] {
         let spec = SourceSpec::parse(kind, &spec).unwrap();
         assert_eq!(spec.takes_credentials(), expected, "{spec:?}");
@@ -190,8 +192,8 @@ fn every_kind_takes_category_and_tags() {
 proptest! {
     #[test]
     fn any_text_is_parsed_without_panic(
-        kind in "folder|git|markdown|static|website|table|.{0,5}",
-        key in "path|uri|url|repositoryURL|branch|.{0,5}",
+        kind in "folder|git|markdown|static|website|table|s3|.{0,5}",
+        key in "path|uri|url|repositoryURL|branch|bucket|endpoint|prefix|region|.{0,5}",
         value in ".{0,40}",
     ) {
         if let Err(problems) = SourceSpec::parse(&kind, &json!({ key: value })) {

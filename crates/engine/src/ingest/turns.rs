@@ -1,7 +1,7 @@
 //! The items of several servers in turn: some at once, few of each server.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Condvar, Mutex, PoisonError},
 };
 
@@ -20,7 +20,7 @@ pub struct Turns {
 #[derive(Debug)]
 struct State {
     /// In the order of the listing.
-    waiting: Vec<(usize, String)>,
+    waiting: VecDeque<(usize, String)>,
     running: HashMap<String, usize>,
 }
 
@@ -46,7 +46,7 @@ impl Turns {
             let running = &state.running;
             let has_room = |server: &str| running.get(server).is_none_or(|n| *n < OF_A_SERVER);
             if let Some(place) = state.waiting.iter().position(|(_, it)| has_room(it)) {
-                let (number, server) = state.waiting.remove(place);
+                let (number, server) = state.waiting.remove(place)?;
                 *state.running.entry(server.clone()).or_default() += 1;
                 return Some((number, server));
             }

@@ -87,6 +87,8 @@ pub enum Redirects {
     Anywhere,
     /// To the same scheme, host and port.
     SameOrigin,
+    /// To nothing: the redirect is the response.
+    Never,
 }
 
 #[derive(Debug)]
@@ -181,13 +183,7 @@ impl HttpClient {
         name: HeaderName,
         value: &str,
     ) -> Result<Self, EngineError> {
-        if url.scheme() != "https" && !self.guard.is_allowed_host(url) {
-            return Err(EngineError::new(
-                ErrorKind::InvalidRequest,
-                "credentials cannot be sent over http",
-            )
-            .hint("Write the URL with https://."));
-        }
+        self.check_secrecy(url)?;
         let mut value = HeaderValue::from_str(value).map_err(|_| {
             EngineError::new(
                 ErrorKind::InvalidRequest,
@@ -198,6 +194,22 @@ impl HttpClient {
         value.set_sensitive(true);
         self.credentials = Some((url.origin(), name, value));
         Ok(self)
+    }
+
+    /// Checks that requests with credentials may be sent to a URL: over https, or to an allowed
+    /// host.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: they would be sent unencrypted.
+    pub fn check_secrecy(&self, url: &Url) -> Result<(), EngineError> {
+        if url.scheme() == "https" || self.guard.is_allowed_host(url) {
+            return Ok(());
+        }
+        Err(EngineError::new(
+            ErrorKind::InvalidRequest,
+            "credentials cannot be sent over http",
+        )
+        .hint("Write the URL with https://."))
     }
 
     fn without_credentials(network: &Network) -> Result<Self, EngineError> {
@@ -333,6 +345,9 @@ impl HttpClient {
             let Some(location) = redirect(&response) else {
                 return Ok(response);
             };
+            if request.redirects == Redirects::Never {
+                return Ok(response);
+            }
             let next = location
                 .and_then(|location| url.join(&location).ok())
                 .ok_or(HttpError::BadRedirect)?;

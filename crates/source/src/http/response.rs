@@ -169,14 +169,17 @@ pub(super) enum Encoding {
 
 pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
     let mut encoding = Encoding::Identity;
-    for value in headers.get_all(header::CONTENT_ENCODING) {
-        let value = String::from_utf8_lossy(value.as_bytes())
-            .trim()
-            .to_ascii_lowercase();
-        encoding = match (value.as_str(), encoding) {
+    let values = headers.get_all(header::CONTENT_ENCODING).into_iter();
+    let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let values: Vec<String> = values.collect();
+    for value in values.iter().flat_map(|list| list.split(',')) {
+        let value = value.trim();
+        encoding = match (value, encoding) {
             ("identity" | "", encoding) => encoding,
+            // no encodings of bytes, but common values of this header in object storage
+            ("aws-chunked" | "utf-8", encoding) => encoding,
             ("gzip" | "x-gzip", Encoding::Identity) => Encoding::Gzip,
-            _ => return Err(HttpError::Encoding(value)),
+            _ => return Err(HttpError::Encoding(value.into())),
         };
     }
     Ok(encoding)

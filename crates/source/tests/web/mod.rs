@@ -83,6 +83,13 @@ impl Reply {
         self
     }
 
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let end = self.bytes.iter().position(|b| *b == b'\n').unwrap() + 1;
+        let header = format!("{name}: {value}\r\n");
+        self.bytes.splice(end..end, header.into_bytes());
+        self
+    }
+
     pub fn then(mut self, then: Then) -> Self {
         self.then = then;
         self
