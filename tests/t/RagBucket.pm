@@ -15,7 +15,9 @@ use RagCluster;
 
 our @EXPORT = qw(bucket_server bucket_requests);
 
-our ($KEY_ID, $SECRET_KEY, $REGION) = ('AKIDEXAMPLE', 'wJalrXUtnFEMI+bPxRfiCYEXAMPLEKEY', 'us-east-1');
+our $KEY_ID = 'AKIDEXAMPLE';
+our $SECRET_KEY = 'wJalrXUtnFEMI+bPxRfiCYEXAMPLEKEY';
+our $REGION = 'us-east-1';
 my ($log, @servers);
 
 END { local $?; kill 'TERM', @servers if @servers }
@@ -133,8 +135,8 @@ sub _list
 	for my $key (@keys[ 0 .. ($#keys < $page - 1 ? $#keys : $page - 1) ])
 	{
 		my $bytes = slurp_file("$folder/$key");
-		$body .= sprintf '<Contents><Key>%s</Key><ETag>&quot;%s&quot;</ETag><Size>%d</Size></Contents>',
-		  _encoded($key), md5_hex($bytes), length $bytes;
+		$body .= sprintf '<Contents><Key>%s</Key><ETag>&quot;%s&quot;</ETag>'
+		  . '<Size>%d</Size></Contents>', _encoded($key), md5_hex($bytes), length $bytes;
 	}
 	$body .= '<IsTruncated>true</IsTruncated><NextContinuationToken>' . _encoded($keys[ $page - 1 ])
 	  . '</NextContinuationToken>' if @keys > $page;

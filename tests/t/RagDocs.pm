@@ -12,6 +12,7 @@ use IPC::Run ();
 use List::Util qw(max);
 use POSIX qw(mktime);
 use PostgreSQL::Test::Utils ();
+use RagBucket ();
 use RagCluster;
 use RagGit ();
 use RagLlm ();
@@ -126,6 +127,7 @@ sub example_names
 		[ '/srv/handbook.git', "$repositories/handbook.git" ],
 		[ 'https://git.example.org/', $git ],
 		[ 'https://www.example.org/', _serve("$data/site") ],
+		[ 'https://storage.example.org', RagBucket::bucket_server("$data/handbook") ],
 		map { [ "https://$_.example.org", RagLlm::origin($_) ] } 'llm', 'rerank');
 }
 

@@ -35,7 +35,7 @@ fn every_wrong_field_is_reported() {
     const SUBDOMAIN: &str = NameForm::Subdomain.hint();
     const NAMESPACE: &str = NameForm::Namespace.hint();
     const DURATION: &str = "Write a duration such as 1h30m, or a number of seconds.";
-    const TYPES: &str = "Values: Git, Static, Website, Folder, Markdown, Table.";
+    const TYPES: &str = "Values: Git, Static, Website, Folder, Markdown, Table, S3, AzBlob, GCS.";
     const NUMBER: &str = "Put the value in quotes. Without quotes it is read as a number.";
     const GIT: &str = "Fields: repositoryURL, branch, commit, paths, excludePaths, category, tags.";
     let long = "x".repeat(254);
@@ -129,7 +129,7 @@ fn every_wrong_field_is_reported() {
             "/spec/dataSource",
             Value::Null,
             "spec.dataSource: is missing | Fields: type, git, static, website, folder, markdown, \
-                table.".into(),
+                table, s3, azblob, gcs.".into(),
         ),
         (
             "/spec/dataSource/type",
@@ -139,8 +139,8 @@ fn every_wrong_field_is_reported() {
         ),
         (
             "/spec/dataSource/type",
-            json!("S3"),
-            format!("spec.dataSource.type: \"S3\" is not a type of data source | {TYPES}"),
+            json!("FTP"),
+            format!("spec.dataSource.type: \"FTP\" is not a type of data source | {TYPES}"),
         ),
         ("/spec/dataSource/type", Value::Null, "spec.dataSource.type: is missing | Write type: \
             Git.".into()),
@@ -260,7 +260,7 @@ fn exactly_one_data_source() {
         problems(&with(source(), &[("/spec/dataSource", no_type)])),
         [
             "spec.dataSource.type: is missing | Types: Git, Static, Website, Folder, Markdown, \
-                Table.",
+                Table, S3, AzBlob, GCS.",
             "spec.dataSource: has 2 data sources: git, static | Keep one, and write its type."
         ]
     );
@@ -268,9 +268,9 @@ fn exactly_one_data_source() {
         problems(&with(source(), &[("/spec/dataSource", json!({}))])),
         [
             "spec.dataSource.type: is missing | Types: Git, Static, Website, Folder, Markdown, \
-                Table.",
+                Table, S3, AzBlob, GCS.",
             "spec.dataSource: has no data source | Write one of git, static, website, folder, \
-                markdown, table."
+                markdown, table, s3, azblob, gcs."
         ]
     );
     let other = json!({"type": "Static", "git": {"repositoryURL": "https://example.org/a.git"}});

@@ -13,6 +13,8 @@
 //! | `static` | a list of files of the server and the web | the same |
 //! | `website` | the pages that can be reached from one | `https://host/guide/keys` |
 //! | `s3` | the objects of a bucket | `s3://bucket/docs/keys.md` |
+//! | `gcs` | the same | `gs://bucket/docs/keys.md` |
+//! | `azblob` | the blobs of a container | `https://account.blob.core.windows.net/container/docs/keys.md` |
 //!
 //! Items are sorted by the bytes of their paths, and paths in uris are percent-encoded, so names of
 //! any encoding work and the same source gives the same list every time.

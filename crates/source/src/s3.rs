@@ -2,7 +2,7 @@
 
 use rag_definition::source::{ObjectVersions, S3Spec};
 use rag_protocol::{EngineError, ErrorKind, ingest::Job};
-use reqwest::{StatusCode, header::HeaderMap};
+use reqwest::header::HeaderMap;
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -10,18 +10,14 @@ use crate::{
     OpenReader, SourceReader,
     http::HttpClient,
     objects::{
-        ObjectPage, ObjectStorage, Objects,
+        MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS,
         access::Access,
-        client::{Explanation, ObjectClient, ObjectError, Refusal},
+        client::{ObjectClient, ObjectError},
+        refusal::{Explanation, Refusal},
         text, url_below, with_query,
         xml::{marker_parts, s3_page},
     },
 };
-
-/// Maximum size of a page of a list: a thousand keys of a kilobyte, each byte as three, with much
-/// else.
-const MAX_PAGE: u64 = 16 << 20;
-const PAGE_KEYS: &str = "1000";
 
 struct S3 {
     client: ObjectClient,
@@ -118,101 +114,43 @@ impl ObjectStorage for S3 {
 }
 
 fn explain(refusal: &Refusal, access: &Access, bucket: &str, region: &str) -> Explanation {
-    let explained = |kind, message: String, hint: &str| Explanation {
-        kind,
-        message,
-        hint: Some(hint.into()),
-    };
     let elsewhere = refusal.region.as_deref().filter(|found| *found != region);
     if let Some(found) = elsewhere.filter(|found| !found.is_empty()) {
         let message = format!("the bucket is in the region {found}, not in {region}");
-        let hint = format!("Set \"region\" to \"{found}\".");
-        return explained(ErrorKind::SourceUnavailable, message, &hint);
+        return Explanation::unavailable(message, &format!("Set \"region\" to \"{found}\"."));
     }
-    let denied = ErrorKind::Unauthorized;
-    match (refusal.status, &*refusal.code) {
-        (_, "NoSuchBucket") => explained(
-            ErrorKind::SourceUnavailable,
+    match &*refusal.code {
+        "NoSuchBucket" => Explanation::unavailable(
             format!("there is no bucket \"{bucket}\""),
             "Check \"bucket\" and \"endpoint\".",
         ),
-        (_, "NoSuchKey" | "NoSuchVersion") => Explanation {
-            kind: ErrorKind::SourceUnavailable,
-            message: "it was removed after it was listed".into(),
-            hint: None,
-        },
-        (_, "InvalidObjectState") => explained(
-            ErrorKind::SourceUnavailable,
-            "the object is archived".into(),
+        "NoSuchKey" | "NoSuchVersion" => {
+            Explanation::without_hint("it was removed after it was listed")
+        }
+        "InvalidObjectState" => Explanation::unavailable(
+            "the object is archived",
             "Restore it, or leave it out with \"excludePaths\".",
         ),
-        (_, "RequestTimeTooSkewed") => explained(
-            ErrorKind::SourceUnavailable,
-            skew(refusal),
-            "Synchronize the clock of the database server.",
-        ),
-        (_, "InvalidAccessKeyId") => explained(
-            denied,
-            "the access key id does not exist there".into(),
+        "RequestTimeTooSkewed" => refusal.skewed(),
+        "InvalidAccessKeyId" => Explanation::denied(
+            "the access key id does not exist there",
             "Check the value \"username\" of the secret, and \"endpoint\".",
         ),
-        (_, "SignatureDoesNotMatch") => explained(
-            denied,
-            "the signature is refused".into(),
+        "SignatureDoesNotMatch" => Explanation::denied(
+            "the signature is refused",
             "Check the value \"password\" of the secret, which is the secret access key. A proxy \
              in front of the storage must not change the host and the path of requests.",
         ),
-        (_, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") => explained(
-            denied,
-            "the token is refused".into(),
+        "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired" => Explanation::denied(
+            "the token is refused",
             "Check the role of this machine, or use a secret.",
         ),
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) if access.is_public() => explained(
-            denied,
-            "it is not public".into(),
-            "Create a secret and name it in the source's credentials.",
-        ),
-        (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => explained(
-            denied,
-            "access is denied".into(),
+        _ => refusal.explained(
+            access,
             "The credentials need the rights s3:ListBucket on the bucket and s3:GetObject on its \
              objects, with \"versions\" also s3:ListBucketVersions and s3:GetObjectVersion. \
              Without s3:ListBucket, missing objects are denied, too.",
+            "S3",
         ),
-        (status, _) if status.is_redirection() => {
-            let to = refusal.location.as_deref().unwrap_or("another address");
-            explained(
-                ErrorKind::SourceUnavailable,
-                format!("the server redirects to {to}"),
-                "Requests are signed for one host. Check \"region\", or write the address that the \
-                 bucket has into \"endpoint\".",
-            )
-        }
-        (_, "") => explained(
-            ErrorKind::SourceUnavailable,
-            "the server does not answer as S3 does".into(),
-            "Check that \"endpoint\" is the address of the S3 interface, not that of a console, \
-             and \"pathStyle\".",
-        ),
-        (_, code) => Explanation {
-            kind: ErrorKind::SourceUnavailable,
-            message: format!("the server refuses the request as {code}"),
-            hint: None,
-        },
     }
-}
-
-/// Says how much the clocks differ.
-fn skew(refusal: &Refusal) -> String {
-    let date = refusal.date.as_deref().map(httpdate::parse_http_date);
-    let differ = "the clocks of this server and of the storage differ";
-    let Some(Ok(there)) = date else {
-        return differ.into();
-    };
-    let here = std::time::SystemTime::now();
-    let seconds = here
-        .duration_since(there)
-        .unwrap_or_else(|ahead| ahead.duration())
-        .as_secs();
-    format!("{differ} by {seconds} s")
 }

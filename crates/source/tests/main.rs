@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 
 mod bucket;
+mod clouds;
 mod errors;
 mod folder;
 mod git;

@@ -73,7 +73,7 @@ fn objects_are_listed_page_by_page_and_fetched() {
     let job = job(&bucket, &json!({}));
     let uris = uris(&job);
     assert_eq!(uris.len(), 25);
-    assert_eq!(uris[24], "s3://docs/guides/24.md");
+    assert_eq!(uris[24], "s3://shelf/guides/24.md");
     assert_eq!(bucket.server.requests().len(), 3);
     let fetched = fetch(&job);
     let content = fetched[24].as_ref().unwrap();
@@ -99,6 +99,8 @@ fn keys_of_all_characters_are_fetched() {
         "Größe/日本語 (1)'*!.md",
         "back\\slash.md",
         "~tilde_-.md",
+        "key=value/a::b@c,$;[x]!.md",
+        "\u{1F602}.md",
     ];
     let bucket = Bucket::start();
     for key in keys {
@@ -122,10 +124,10 @@ fn keys_of_all_characters_are_fetched() {
     }
     let uris = uris(&job(&bucket, &json!({})));
     for uri in [
-        "s3://docs//leading.md",
-        "s3://docs/a%20b+c&d=e.md",
-        "s3://docs/line%0Abreak%09tab%01.md",
-        "s3://docs/100%2525.md",
+        "s3://shelf//leading.md",
+        "s3://shelf/a%20b+c&d=e.md",
+        "s3://shelf/line%0Abreak%09tab%01.md",
+        "s3://shelf/100%2525.md",
     ] {
         assert!(uris.iter().any(|listed| listed == uri), "{uri}: {uris:?}");
     }
@@ -140,7 +142,7 @@ fn a_key_that_no_url_has_is_one_failure() {
     ]);
     let fetched = fetch(&job(&bucket, &json!({})));
     let failure = fetched[0].as_ref().unwrap_err();
-    assert_eq!(failure.uri, "s3://docs/../../etc/passwd.md");
+    assert_eq!(failure.uri, "s3://shelf/../../etc/passwd.md");
     assert_eq!(
         failure.message,
         "the key has a part \".\" or \"..\", which URLs cannot have"
@@ -162,18 +164,18 @@ fn prefix_and_patterns_select_as_in_folders() {
         ("other/g.md", "g"),
     ]);
     let uris_of = |more: &Value| uris(&job(&bucket, more)).join(" ");
-    let all = "s3://docs/docs/a.md s3://docs/docs/guides/b.md s3://docs/docs/guides/drafts/c.md";
+    let all = "s3://shelf/docs/a.md s3://shelf/docs/guides/b.md s3://shelf/docs/guides/drafts/c.md";
     assert_eq!(uris_of(&json!({"prefix": "docs/"})), all);
-    assert_eq!(uris_of(&json!({})), format!("{all} s3://docs/other/g.md"));
+    assert_eq!(uris_of(&json!({})), format!("{all} s3://shelf/other/g.md"));
     let spec = json!({"prefix": "docs/", "paths": ["/guides"], "excludePaths": ["drafts/"]});
-    assert_eq!(uris_of(&spec), "s3://docs/docs/guides/b.md");
+    assert_eq!(uris_of(&spec), "s3://shelf/docs/guides/b.md");
     assert_eq!(
         uris_of(&json!({"prefix": "docs/gui", "excludePaths": ["c.md"]})),
-        "s3://docs/docs/guides/b.md"
+        "s3://shelf/docs/guides/b.md"
     );
     assert_eq!(
         uris_of(&json!({"paths": [".git/"]})),
-        "s3://docs/docs/.git/d.md"
+        "s3://shelf/docs/.git/d.md"
     );
     assert_eq!(list(&job(&bucket, &json!({}))).unwrap().skipped.keys, 1);
 }
@@ -211,9 +213,9 @@ fn each_version_can_be_a_document() {
     bucket.state().page = 2;
     let job = job(&bucket, &json!({"versions": "all"}));
     let expected = [
-        "s3://docs/a.md?versionId=v0",
-        "s3://docs/a.md?versionId=v1",
-        "s3://docs/b.md?versionId=v0",
+        "s3://shelf/a.md?versionId=v0",
+        "s3://shelf/a.md?versionId=v1",
+        "s3://shelf/b.md?versionId=v0",
     ];
     assert_eq!(uris(&job), expected);
     let texts: Vec<_> = fetch(&job)
@@ -230,7 +232,7 @@ fn a_public_bucket_needs_no_credentials() {
     assert_eq!(error.kind, ErrorKind::Unauthorized);
     assert_eq!(
         error.message,
-        "could not list bucket \"docs\": it is not public"
+        "could not list bucket \"shelf\": it is not public"
     );
     bucket.state().is_public = true;
     assert_eq!(fetch(&public(&bucket))[0].as_ref().unwrap().bytes, b"open");
@@ -294,7 +296,7 @@ fn errors_of_the_bucket_say_what_to_do() {
     bucket.state().clock = std::time::Duration::from_secs(3600);
     let error = list(&right()).unwrap_err();
     let message =
-        "could not list bucket \"docs\": the clocks of this server and of the storage differ by 3";
+        "could not list bucket \"shelf\": the clocks of this server and of the storage differ by 3";
     assert!(error.message.starts_with(message), "{}", error.message);
     assert_eq!(
         error.hint.unwrap(),
@@ -321,7 +323,7 @@ fn an_endpoint_that_is_no_storage_is_told() {
         let error = list(&job(&bucket, &json!({}))).unwrap_err();
         assert_eq!(
             error.message,
-            format!("could not list bucket \"docs\": {message}")
+            format!("could not list bucket \"shelf\": {message}")
         );
         assert_eq!(error.detail.unwrap().to_lowercase(), detail.to_lowercase());
         assert!(error.hint.unwrap().contains("\"endpoint\""));

@@ -52,7 +52,7 @@ fn page(number: usize, keys: usize) -> Reply {
 
 #[test]
 fn a_list_without_end_is_an_error() {
-    let endless = "could not list bucket \"docs\": the pages of the list have no end";
+    let endless = "could not list bucket \"shelf\": the pages of the list have no end";
     let error = lists(|_| page(7, 3));
     assert_eq!(
         (error.kind, error.message.as_str()),
@@ -89,7 +89,7 @@ fn the_keys_of_a_list_are_limited() {
             &format!("<IsTruncated>true</IsTruncated>{token}{keys}"),
         )
     });
-    let message = "could not list bucket \"docs\": it has keys of more than 256 MB";
+    let message = "could not list bucket \"shelf\": it has keys of more than 256 MB";
     assert_eq!(
         (error.kind, error.message.as_str()),
         (ErrorKind::LimitExceeded, message)
@@ -201,7 +201,7 @@ fn no_redirect_is_followed() {
         "http://example.org/docs/?list-type=2",
     ] {
         let error = lists(move |_| Reply::redirect(location).status("307 Temporary Redirect"));
-        let message = format!("could not list bucket \"docs\": the server redirects to {location}");
+        let message = format!("could not list bucket \"shelf\": the server redirects to {location}");
         assert_eq!(error.message, message);
         let (failure, requests) = fetches("4", move || Reply::redirect(location));
         assert!(

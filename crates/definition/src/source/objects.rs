@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{PathFilter, common::path_filter, endpoint::CREDENTIALS_HINT};
+use super::{
+    PathFilter, RequiredRight, WebAddress, common::path_filter, endpoint::CREDENTIALS_HINT,
+};
 use crate::{FieldProblem, Fields};
 
 /// The limit of a key in all services, in bytes.
@@ -111,6 +113,22 @@ pub(super) fn credentials_server(
             .hint("Leave out one of the two. Credentials may be removed with credentials => ''."));
     }
     Ok(Url::parse(endpoint).ok())
+}
+
+/// Returns the right that requests to a server need.
+pub(super) fn required_right(endpoint: &str, instance_identity: bool) -> RequiredRight<'_> {
+    if instance_identity {
+        RequiredRight::InstanceIdentity(endpoint)
+    } else {
+        RequiredRight::None
+    }
+}
+
+pub(super) fn web_addresses(endpoint: &str) -> Vec<WebAddress<'_>> {
+    vec![WebAddress {
+        field: "spec.endpoint".into(),
+        url: endpoint,
+    }]
 }
 
 #[cfg(test)]

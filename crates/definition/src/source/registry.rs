@@ -17,6 +17,8 @@ macro_rules! source_kinds {
             markdown::MarkdownSpec as Markdown;
             table::TableSpec as Table;
             s3::S3Spec as S3;
+            azblob::AzblobSpec as Azblob;
+            gcs::GcsSpec as Gcs;
         }
     };
 }

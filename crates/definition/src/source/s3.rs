@@ -136,11 +136,7 @@ impl KindSpec for S3Spec {
     }
 
     fn required_right(&self) -> RequiredRight<'_> {
-        if self.instance_identity {
-            RequiredRight::InstanceIdentity(&self.endpoint)
-        } else {
-            RequiredRight::None
-        }
+        objects::required_right(&self.endpoint, self.instance_identity)
     }
 
     fn uses_network(&self) -> bool {
@@ -152,10 +148,7 @@ impl KindSpec for S3Spec {
     }
 
     fn web_addresses(&self) -> Vec<WebAddress<'_>> {
-        vec![WebAddress {
-            field: "spec.endpoint".into(),
-            url: &self.endpoint,
-        }]
+        objects::web_addresses(&self.endpoint)
     }
 
     fn path_filter(&self) -> Option<(&PathFilter, [&'static str; 2])> {

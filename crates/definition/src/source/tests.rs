@@ -32,6 +32,8 @@ fn examples() -> Vec<(&'static str, Value)> {
         ("website", json!({"url": "https://example.org"})),
         ("table", json!({"relation": "a"})),
         ("s3", json!({"bucket": "docs"})),
+        ("azblob", json!({"account": "company", "container": "docs"})),
+        ("gcs", json!({"bucket": "docs"})),
     ]
 }
 
@@ -143,6 +145,7 @@ fn credentials_are_for_servers() {
         ("website", json!({"url": "https://example.org"}), true),
         ("table", json!({"relation": "a"}), false),
         ("s3", json!({"bucket": "docs"}), true),
+        ("gcs", json!({"bucket": "docs"}), true),
     ] {
         let spec = SourceSpec::parse(kind, &spec).unwrap();
         assert_eq!(spec.takes_credentials(), expected, "{spec:?}");
@@ -192,7 +195,7 @@ fn every_kind_takes_category_and_tags() {
 proptest! {
     #[test]
     fn any_text_is_parsed_without_panic(
-        kind in "folder|git|markdown|static|website|table|s3|.{0,5}",
+        kind in "folder|git|markdown|static|website|table|s3|azblob|gcs|.{0,5}",
         key in "path|uri|url|repositoryURL|branch|bucket|endpoint|prefix|region|.{0,5}",
         value in ".{0,40}",
     ) {

@@ -1,59 +1,52 @@
 //! With whose rights requests are made: without any, with a secret, or with those of the machine.
 //!
 //! The crate object_store signs the requests, and gets the tokens of a machine from the metadata
-//! service of its cloud. Its own requests go through [`MetadataConnector`].
+//! service of its cloud. Its own requests go through a [`MetadataConnector`].
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-    time::Duration,
-};
+use std::{error::Error, fmt::Display, iter, sync::Arc};
 
-use async_trait::async_trait;
 use object_store::{
-    ClientOptions, RetryConfig,
     aws::{AmazonS3Builder, AwsAuthorizer, AwsCredential, AwsCredentialProvider},
-    client::{
-        HttpClient as StoreClient, HttpConnector, HttpError as StoreError, HttpErrorKind,
-        HttpRequest as StoreRequest, HttpRequestBody, HttpResponse as StoreResponse,
-        HttpResponseBody, HttpService, StaticCredentialProvider,
+    azure::{
+        AzureAccessKey, AzureAuthorizer, AzureCredential, AzureCredentialProvider,
+        MicrosoftAzureBuilder, split_sas,
     },
+    client::{HttpRequest as StoreRequest, HttpRequestBody, StaticCredentialProvider},
+    gcp::{GcpCredentialProvider, GoogleCloudStorageBuilder},
 };
-use rag_protocol::{
-    EngineError, ErrorKind,
-    ingest::{Credentials, Network},
-};
-use reqwest::{Method, header::HeaderValue};
+use rag_protocol::{EngineError, ErrorKind, ingest::Credentials};
+use reqwest::header::HeaderValue;
 use url::Url;
 
-use crate::http::{HttpClient, HttpRequest, Redirects};
+use super::metadata::{METADATA_ADDRESS, MetadataConnector, block_on, no_retry};
 
-/// The metadata service of Amazon's, Google's and Microsoft's machines.
-const METADATA_ADDRESS: &str = "169.254.169.254";
-const METADATA_SILENCE_SECONDS: u64 = 5;
-const METADATA_TOTAL: Duration = Duration::from_secs(10);
-const MAX_METADATA: u64 = 1 << 20;
 /// The headers that authorize a request, and those that must be sent with them.
 const SENT_HEADERS: [&str; 6] = [
     "authorization",
+    "date",
     "x-amz-content-sha256",
     "x-amz-date",
     "x-amz-security-token",
-    "x-ms-date",
     "x-ms-version",
 ];
+/// The version of Azure's interface, which object_store sends, too.
+const AZURE_VERSION: &str = "2023-11-03";
 
 /// With whose rights requests are made.
 #[derive(Debug)]
 pub enum Access {
-    /// Everybody's.
     Public,
+    /// Everybody's, in the form of Azure.
+    PublicAzure,
     Amazon {
         provider: AwsCredentialProvider,
         region: String,
     },
+    Azure {
+        provider: AzureCredentialProvider,
+        account: String,
+    },
+    Google(GcpCredentialProvider),
 }
 
 /// A request that was authorized: its URL, and its headers.
@@ -61,18 +54,15 @@ pub type Authorized = (Url, Vec<(&'static str, String)>);
 
 impl Access {
     /// # Errors
-    /// `InvalidRequest`: the secret has no user name, or what cannot be sent.
+    /// `InvalidRequest`: the secret has no user name, or one that cannot be sent.
     pub fn amazon(credentials: &Credentials, region: &str) -> Result<Self, EngineError> {
-        let Some(user) = &credentials.username else {
-            let message = "the secret has no access key id";
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(AMAZON_HINT));
-        };
-        if HeaderValue::from_str(user).is_err() {
-            let message = "the access key id cannot be sent in an HTTP header";
-            return Err(EngineError::new(ErrorKind::InvalidRequest, message).hint(AMAZON_HINT));
-        }
+        const HINT: &str = "Create the secret with the access key id under the key \"username\", \
+                            and the secret access key under the key \"password\".";
+        let user = credentials.username.as_deref();
+        let user = user.filter(|user| HeaderValue::from_str(user).is_ok());
+        let user = user.ok_or_else(|| unusable("the secret has no access key id", HINT))?;
         let credential = AwsCredential {
-            key_id: user.clone(),
+            key_id: user.into(),
             secret_key: credentials.secret.clone(),
             token: None,
         };
@@ -105,8 +95,91 @@ impl Access {
         })
     }
 
+    /// Accepts a key of the account, a shared access signature, or a connection string with one of
+    /// them.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: the secret is none of these.
+    pub fn azure(credentials: &Credentials, account: &str) -> Result<Self, EngineError> {
+        const HINT: &str = "Create the secret with a key of the storage account, or with a shared \
+                            access signature, under the key \"token\".";
+        let secret = credentials.secret.trim();
+        let part = |name: &str| secret.split(';').find_map(|part| part.strip_prefix(name));
+        let secret = part("AccountKey=")
+            .or_else(|| part("SharedAccessSignature="))
+            .unwrap_or(secret);
+        let credential = if secret.contains("sig=") {
+            split_sas(secret).map(AzureCredential::SASToken).ok()
+        } else {
+            let key = AzureAccessKey::try_new(secret);
+            key.map(AzureCredential::AccessKey).ok()
+        };
+        let credential = credential.ok_or_else(|| {
+            unusable(
+                "the secret is no key of a storage account, nor a signature",
+                HINT,
+            )
+        })?;
+        Ok(Self::Azure {
+            provider: Arc::new(StaticCredentialProvider::new(credential)),
+            account: account.into(),
+        })
+    }
+
+    /// See [`Access::amazon_machine`].
+    ///
+    /// # Errors
+    /// `Internal`: object_store refuses what it is given.
+    pub fn azure_machine(account: &str) -> Result<Self, EngineError> {
+        let store = MicrosoftAzureBuilder::new()
+            .with_account(account)
+            .with_container_name("unused")
+            .with_retry(no_retry())
+            .with_http_connector(MetadataConnector::new(METADATA_ADDRESS)?)
+            .build()
+            .map_err(|error| internal(&error))?;
+        Ok(Self::Azure {
+            provider: Arc::clone(store.credentials()),
+            account: account.into(),
+        })
+    }
+
+    /// Accepts the key of a service account in JSON, as the console gives it.
+    ///
+    /// # Errors
+    /// `InvalidRequest`: the secret is not such a key.
+    pub fn google(credentials: &Credentials) -> Result<Self, EngineError> {
+        const HINT: &str = "Create the secret with the content of the key's file, which is JSON, \
+                            under the key \"token\". HMAC keys are for sources of kind s3 with \
+                            \"endpoint\": \"https://storage.googleapis.com\".";
+        let store = GoogleCloudStorageBuilder::new()
+            .with_service_account_key(&credentials.secret)
+            .with_bucket_name("unused")
+            .with_retry(no_retry())
+            .with_http_connector(MetadataConnector::new(METADATA_ADDRESS)?)
+            .build();
+        // the library's message could have parts of the key
+        let store =
+            store.map_err(|_| unusable("the secret is not the key of a service account", HINT))?;
+        Ok(Self::Google(Arc::clone(store.credentials())))
+    }
+
+    /// See [`Access::amazon_machine`].
+    ///
+    /// # Errors
+    /// `Internal`: object_store refuses what it is given.
+    pub fn google_machine() -> Result<Self, EngineError> {
+        let store = GoogleCloudStorageBuilder::new()
+            .with_bucket_name("unused")
+            .with_retry(no_retry())
+            .with_http_connector(MetadataConnector::new(METADATA_ADDRESS)?)
+            .build()
+            .map_err(|error| internal(&error))?;
+        Ok(Self::Google(Arc::clone(store.credentials())))
+    }
+
     pub fn is_public(&self) -> bool {
-        matches!(self, Self::Public)
+        matches!(self, Self::Public | Self::PublicAzure)
     }
 
     /// Returns the URL and the headers of a GET request.
@@ -114,46 +187,70 @@ impl Access {
     /// # Errors
     /// `Unauthorized`: the machine has no identity.
     pub fn authorize(&self, url: &Url) -> Result<Authorized, EngineError> {
-        let Self::Amazon { provider, region } = self else {
-            return Ok((url.clone(), vec![]));
-        };
-        let credential = block_on(provider.get_credential()).map_err(|error| no_token(&error))?;
-        if let Some(token) = &credential.token
-            && HeaderValue::from_str(token).is_err()
-        {
-            return Err(EngineError::new(
-                ErrorKind::InvalidAnswer,
-                "the metadata service of this machine sent an invalid token",
-            ));
-        }
         let mut request = StoreRequest::new(HttpRequestBody::empty());
         *request.uri_mut() = url.as_str().parse().map_err(|error| internal(&error))?;
-        AwsAuthorizer::new(&credential, "s3", region)
-            .try_authorize(&mut request, None)
-            .map_err(|error| internal(&error))?;
-        Ok((url.clone(), sent_headers(&request)))
+        match self {
+            Self::Public => return Ok((url.clone(), vec![])),
+            Self::PublicAzure => {
+                let version = ("x-ms-version", AZURE_VERSION.to_owned());
+                return Ok((url.clone(), vec![version]));
+            }
+            Self::Amazon { provider, region } => {
+                let credential = block_on(provider.get_credential());
+                let credential = credential.map_err(|error| no_token(&error))?;
+                check_token(credential.token.as_deref().unwrap_or_default())?;
+                AwsAuthorizer::new(&credential, "s3", region)
+                    .try_authorize(&mut request, None)
+                    .map_err(|error| internal(&error))?;
+            }
+            Self::Azure { provider, account } => {
+                let credential = block_on(provider.get_credential());
+                let credential = credential.map_err(|error| no_token(&error))?;
+                if let AzureCredential::BearerToken(token) = &*credential {
+                    check_token(token)?;
+                }
+                AzureAuthorizer::new(&credential, account)
+                    .try_authorize(&mut request)
+                    .map_err(|error| internal(&error))?;
+            }
+            Self::Google(provider) => {
+                let credential = block_on(provider.get_credential());
+                let bearer = &credential.map_err(|error| no_token(&error))?.bearer;
+                check_token(bearer)?;
+                let header = ("authorization", format!("Bearer {bearer}"));
+                return Ok((url.clone(), vec![header]));
+            }
+        }
+        // a shared access signature is a part of the URL
+        let url = Url::parse(&request.uri().to_string()).map_err(|error| internal(&error))?;
+        let headers = SENT_HEADERS.into_iter().filter_map(|name| {
+            let value = request.headers().get(name)?.to_str().ok()?;
+            Some((name, value.to_owned()))
+        });
+        Ok((url, headers.collect()))
     }
 }
 
-/// Where the two parts of a key pair belong.
-const AMAZON_HINT: &str = "Create the secret with the access key id under the key \"username\", \
-                           and the secret access key under the key \"password\".";
-
-fn sent_headers(request: &StoreRequest) -> Vec<(&'static str, String)> {
-    let headers = SENT_HEADERS.into_iter().filter_map(|name| {
-        let value = request.headers().get(name)?.to_str().ok()?;
-        Some((name, value.to_owned()))
-    });
-    headers.collect()
+fn unusable(message: &str, hint: &str) -> EngineError {
+    EngineError::new(ErrorKind::InvalidRequest, message).hint(hint)
 }
 
-fn internal(error: &dyn std::error::Error) -> EngineError {
+/// Checks a token of a metadata service, which may be anything.
+fn check_token(token: &str) -> Result<(), EngineError> {
+    if HeaderValue::from_str(token).is_ok() {
+        return Ok(());
+    }
+    let message = "the metadata service of this machine sent an invalid token";
+    Err(EngineError::new(ErrorKind::InvalidAnswer, message))
+}
+
+fn internal(error: &dyn Display) -> EngineError {
     EngineError::new(ErrorKind::Internal, "could not sign a request").detail(error.to_string())
 }
 
 fn no_token(error: &object_store::Error) -> EngineError {
-    let error: &dyn std::error::Error = error;
-    let innermost = std::iter::successors(Some(error), |error| error.source()).last();
+    let error: &(dyn Error + 'static) = error;
+    let innermost = iter::successors(Some(error), |&error| error.source()).last();
     let reason = innermost.map(ToString::to_string).unwrap_or_default();
     let message = "could not get the identity of this machine from its metadata service";
     EngineError::new(ErrorKind::Unauthorized, message)
@@ -164,88 +261,119 @@ fn no_token(error: &object_store::Error) -> EngineError {
         )
 }
 
-/// Each attempt has its own signature, so retries are made by the caller.
-fn no_retry() -> RetryConfig {
-    RetryConfig {
-        max_retries: 0,
-        ..RetryConfig::default()
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        sync::{Arc, Mutex},
+    };
 
-/// Sends the requests of object_store to one metadata service.
-#[derive(Debug)]
-struct MetadataConnector(Arc<HttpClient>);
+    use super::*;
 
-impl MetadataConnector {
-    /// The client may connect to `host` alone, and does not use the proxy: the service answers
-    /// only this machine.
-    fn new(host: &str) -> Result<Self, EngineError> {
-        let network = Network {
-            allowed_private_hosts: vec![host.into()],
-            proxy: None,
-            silence_seconds: Some(METADATA_SILENCE_SECONDS),
-        };
-        Ok(Self(Arc::new(HttpClient::new(&network, None)?)))
-    }
-}
-
-impl HttpConnector for MetadataConnector {
-    fn connect(&self, _options: &ClientOptions) -> object_store::Result<StoreClient> {
-        Ok(StoreClient::new(MetadataService(Arc::clone(&self.0))))
-    }
-}
-
-#[derive(Debug)]
-struct MetadataService(Arc<HttpClient>);
-
-#[async_trait]
-impl HttpService for MetadataService {
-    async fn call(&self, request: StoreRequest) -> Result<StoreResponse, StoreError> {
-        let failed = |error| StoreError::new(HttpErrorKind::Unknown, error);
-        let url = Url::parse(&request.uri().to_string());
-        let url = url.map_err(|error| StoreError::new(HttpErrorKind::Unknown, error))?;
-        let mut sent = HttpRequest::get(url);
-        sent.method = Some(Method::clone(request.method()));
-        sent.redirects = Redirects::Never;
-        sent.total = Some(METADATA_TOTAL);
-        for name in METADATA_HEADERS {
-            let value = request.headers().get(name);
-            if let Some(value) = value.and_then(|value| value.to_str().ok()) {
-                sent = sent.header(name, value);
+    /// Answers as the metadata service of Amazon's machines: what the path of a request begins
+    /// with, and the answer. Returns its URL, and the requests that it gets.
+    fn metadata(answers: &'static [(&str, &str)]) -> (String, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(vec![]));
+        let seen = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().flatten() {
+                let mut lines = BufReader::new(connection.try_clone().unwrap()).lines();
+                let first = lines.next().unwrap().unwrap();
+                let token = lines
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty());
+                let token: Vec<String> =
+                    token.filter(|line| line.starts_with("x-aws-ec2")).collect();
+                seen.lock()
+                    .unwrap()
+                    .push(format!("{first} {}", token.join(" ")));
+                let answer = answers.iter().rfind(|(begin, _)| first.starts_with(begin));
+                let (status, body) = answer.map_or(("404 Not Found", ""), |it| ("200 OK", it.1));
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}");
+                write!(connection, "{head}\r\nConnection: close\r\n\r\n{body}").unwrap();
             }
-        }
-        let response = self.0.send(&sent).map_err(failed)?;
-        let (status, headers) = (response.status, response.headers.clone());
-        let bytes = response.bytes(MAX_METADATA).map_err(failed)?;
-        let mut answer = StoreResponse::new(HttpResponseBody::from(bytes));
-        *answer.status_mut() = status;
-        *answer.headers_mut() = headers;
-        Ok(answer)
+        });
+        (url, requests)
     }
-}
 
-/// The headers that metadata services ask for.
-const METADATA_HEADERS: [&str; 4] = [
-    "x-aws-ec2-metadata-token",
-    "x-aws-ec2-metadata-token-ttl-seconds",
-    "metadata-flavor",
-    "metadata",
-];
+    const ROLE: &str = "GET /latest/meta-data/iam/security-credentials/";
 
-/// Waits for a future in this thread. It needs no runtime: its requests block.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
+    #[test]
+    fn a_machine_signs_with_the_token_of_its_role() {
+        let (url, requests) = metadata(&[
+            ("PUT /latest/api/token", "session"),
+            (ROLE, "reader"),
+            (
+                "GET /latest/meta-data/iam/security-credentials/reader",
+                r#"{"AccessKeyId": "AKID", "SecretAccessKey": "word", "Token": "of-the-role",
+                    "Expiration": "2999-01-01T00:00:00Z"}"#,
+            ),
+        ]);
+        let access = Access::amazon_machine("eu-central-1", Some(&url)).unwrap();
+        let object = Url::parse("https://docs.s3.example/a.md").unwrap();
+        for _ in 0..2 {
+            let (_, headers) = access.authorize(&object).unwrap();
+            let get = |name| headers.iter().find(|it| it.0 == name).unwrap().1.as_str();
+            assert_eq!(get("x-amz-security-token"), "of-the-role");
+            assert!(get("authorization").contains("Credential=AKID/"));
         }
+        let requests = requests.lock().unwrap();
+        assert_eq!(requests.len(), 3, "a token is kept: {requests:?}");
+        assert!(
+            requests[2].ends_with("x-aws-ec2-metadata-token: session"),
+            "{requests:?}"
+        );
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
+
+    #[test]
+    fn a_machine_without_a_role_is_told() {
+        let (url, _) = metadata(&[("PUT /latest/api/token", "session")]);
+        let access = Access::amazon_machine("eu-central-1", Some(&url)).unwrap();
+        let object = Url::parse("https://docs.s3.example/a.md").unwrap();
+        let error = access.authorize(&object).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unauthorized);
+        let (url, _) = metadata(&[
+            ("PUT /latest/api/token", "session"),
+            (ROLE, "reader"),
+            (
+                "GET /latest/meta-data/iam/security-credentials/reader",
+                "{\"AccessKeyId\": \"AKID\", \"SecretAccessKey\": \"word\", \
+                  \"Token\": \"line\\nbreak\", \"Expiration\": \"2999-01-01T00:00:00Z\"}",
+            ),
+        ]);
+        let access = Access::amazon_machine("eu-central-1", Some(&url)).unwrap();
+        let error = access.authorize(&object).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidAnswer);
+    }
+
+    #[test]
+    fn secrets_of_another_kind_are_refused() {
+        let secret = |username: Option<&str>, secret: &str| Credentials {
+            username: username.map(Into::into),
+            secret: secret.into(),
+        };
+        for refused in [
+            Access::amazon(&secret(None, "x"), "us-east-1"),
+            Access::amazon(&secret(Some("a\nb"), "x"), "us-east-1"),
+            Access::azure(&secret(None, "no key!"), "company"),
+            Access::google(&secret(None, "{}")),
+            Access::google(&secret(Some("GOOG1"), "hmac")),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidRequest);
+            assert!(error.hint.is_some());
+        }
+        for accepted in [
+            "a2V5",
+            "?sv=2023&sig=abc%3D",
+            "DefaultEndpointsProtocol=https;AccountName=company;AccountKey=a2V5;EndpointSuffix=x",
+            "BlobEndpoint=https://x/;SharedAccessSignature=sv=2023&sig=abc%3D",
+        ] {
+            assert!(Access::azure(&secret(None, accepted), "company").is_ok());
         }
     }
 }

@@ -6,10 +6,14 @@ use rag_protocol::{EngineError, ErrorKind, ingest::Failure};
 use reqwest::{StatusCode, header::HeaderMap};
 use url::Url;
 
-use super::{access::Access, text, xml};
+use super::{
+    access::Access,
+    refusal::{Explain, Explanation, Refusal},
+    text, xml,
+};
 use crate::{
     fetch_failure,
-    fetcher::{ATTEMPT_TIMEOUT, FetchError, answered, retried},
+    fetcher::{ATTEMPT_TIMEOUT, FetchError, retried},
     http::{HttpClient, HttpError, HttpRequest, Redirects},
     item_failure,
 };
@@ -33,36 +37,9 @@ pub struct ObjectClient {
     explain: Explain,
 }
 
-/// Explains a refusal of a service: what is wrong, and what to do.
-pub type Explain = Box<dyn Fn(&Refusal, &Access) -> Explanation + Send + Sync>;
-
 pub struct ObjectAnswer {
     pub headers: HeaderMap,
     pub bytes: Vec<u8>,
-}
-
-/// An answer of a server that does not do what it was asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Refusal {
-    pub status: StatusCode,
-    /// What the service calls the reason, if it is one of its answers.
-    pub code: String,
-    pub message: String,
-    /// The region that the bucket is in, if the answer has it.
-    pub region: Option<String>,
-    /// Where the answer redirects to.
-    pub location: Option<String>,
-    /// The time of the server.
-    pub date: Option<String>,
-}
-
-/// What a refusal means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explanation {
-    pub kind: ErrorKind,
-    /// A sentence without its subject's bucket and key: the caller names them.
-    pub message: String,
-    pub hint: Option<String>,
 }
 
 #[derive(Debug)]
@@ -158,18 +135,6 @@ impl ObjectClient {
         }
         let explanation = (self.explain)(&refusal, &self.access);
         Ok(Err(ObjectError::Refused(refusal, explanation)))
-    }
-}
-
-impl Refusal {
-    /// Returns what the server answered: `403 Forbidden, AccessDenied`.
-    fn shown(&self) -> String {
-        let status = answered(self.status);
-        if self.code.is_empty() {
-            status
-        } else {
-            format!("{status}, {}", self.code)
-        }
     }
 }
 

@@ -14,7 +14,9 @@
 //! | file | what it has |
 //! |---|---|
 //! | `access.rs` | credentials, and signatures of requests |
-//! | `client.rs` | requests with retries, and answers that are refusals |
+//! | `client.rs` | requests with retries |
+//! | `metadata.rs` | requests for the tokens of a machine |
+//! | `refusal.rs` | answers that are refusals, and what they mean |
 //! | `xml.rs` | lists and errors in XML |
 //!
 //! All requests block, and `rag-engine ingest` needs no runtime: the futures of object_store, which
@@ -30,6 +32,8 @@
 
 pub mod access;
 pub mod client;
+mod metadata;
+pub mod refusal;
 pub mod xml;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +66,11 @@ const MAX_SELECTED: usize = 1_000_000;
 const MAX_SELECTED_BYTES: usize = 256 << 20;
 /// Maximum number of pages in a row without a key.
 const MAX_EMPTY_PAGES: usize = 1000;
+/// Maximum size of a page of a list: a thousand keys of a kilobyte, each byte as three, with much
+/// else.
+pub const MAX_PAGE: u64 = 16 << 20;
+/// The number of keys that a page is to have, which no service exceeds.
+pub const PAGE_KEYS: &str = "1000";
 /// The maximum length of an ETag that is kept.
 const MAX_ETAG: usize = 256;
 /// The maximum length of what the request for the next page has.
@@ -84,7 +93,7 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 /// All characters but those that signatures expect as they are (RFC 3986, 2.3).
-const STRICT: &AsciiSet = &NON_ALPHANUMERIC
+pub const STRICT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use quick_xml::{Reader, events::Event};
 use serde_json::Value;
 
-use super::{ListedObject, ObjectPage, client::Refusal};
+use super::{ListedObject, ObjectPage, refusal::Refusal};
 
 const MAX_DEPTH: usize = 16;
 /// The maximum number of characters of a server's message that is shown.
@@ -13,7 +13,8 @@ const MAX_MESSAGE: usize = 300;
 const MAX_CODE: usize = 64;
 
 /// Reads a document, and calls `ended` with the names around the end of each element, the
-/// outermost first, and with the text directly before it.
+/// outermost first, and with the text directly before it. The text of an element with the attribute
+/// `Encoded="true"`, which Azure writes, is decoded.
 ///
 /// # Errors
 /// Says why it is not well-formed.
@@ -22,9 +23,9 @@ pub fn read(
     mut ended: impl FnMut(&[String], &str) -> Result<(), String>,
 ) -> Result<(), String> {
     let document = std::str::from_utf8(document).map_err(|_| "it is not text in UTF-8")?;
-    let mut reader = Reader::from_str(document);
+    let mut reader = Reader::from_str(document.trim_start_matches('\u{FEFF}'));
     let (mut names, mut text) = (Vec::<String>::new(), String::new());
-    let mut has_root = false;
+    let (mut has_root, mut is_encoded) = (false, false);
     loop {
         let event = reader.read_event();
         match event.map_err(|error| format!("it is not valid XML: {error}"))? {
@@ -34,6 +35,8 @@ pub fn read(
                 }
                 has_root = true;
                 names.push(tag.local_name().as_ref().to_owned());
+                let encoded = tag.try_get_attribute("Encoded").ok().flatten();
+                is_encoded = encoded.is_some_and(|it| it.value.as_ref() == "true");
                 text.clear();
             }
             Event::Empty(tag) => {
@@ -57,6 +60,9 @@ pub fn read(
                 },
             },
             Event::End(_) => {
+                if std::mem::take(&mut is_encoded) {
+                    text = percent_decoded(&text)?;
+                }
                 ended(&names, &text)?;
                 names.pop();
                 text.clear();
@@ -131,8 +137,11 @@ pub fn marker_parts(marker: &str) -> (&str, &str) {
 
 /// Decodes a key of a list with `encoding-type=url`. Blanks are `+` or `%20`.
 fn decoded(text: &str) -> Result<String, String> {
-    let text = text.replace('+', " ");
-    let decoded = percent_decode_str(&text).decode_utf8();
+    percent_decoded(&text.replace('+', " "))
+}
+
+fn percent_decoded(text: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
     let decoded = decoded.map_err(|_| "a key is not text in UTF-8")?;
     Ok(decoded.into_owned())
 }
@@ -175,7 +184,7 @@ fn code(text: &str) -> String {
 }
 
 /// Returns the beginning of a server's text, on one line.
-fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.chars().filter(|char| !char.is_control());
     line.take(MAX_MESSAGE).collect()

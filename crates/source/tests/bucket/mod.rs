@@ -17,7 +17,7 @@ pub const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 /// What a token of a machine is signed with and sent beside.
 pub const SESSION_TOKEN: &str = "token-of-the-machine==";
 pub const REGION: &str = "eu-central-1";
-pub const BUCKET: &str = "docs";
+pub const BUCKET: &str = "shelf";
 
 pub struct Bucket {
     pub server: Server,
