@@ -34,7 +34,9 @@ CREATE TABLE rag_internal.queued_document (
     CHECK ((status = 'queued') = (content IS NOT NULL)),
     CHECK ((status = 'queued') = (ended_at IS NULL))
 );
-CREATE INDEX queued_document_waiting ON rag_internal.queued_document (next_attempt_at, id)
+CREATE INDEX queued_document_order ON rag_internal.queued_document (id)
+    WHERE status = 'queued';
+CREATE INDEX queued_document_due ON rag_internal.queued_document (next_attempt_at)
     WHERE status = 'queued';
 CREATE INDEX queued_document_uri ON rag_internal.queued_document (collection, md5(uri), id);
 CREATE INDEX queued_document_ended ON rag_internal.queued_document (ended_at)

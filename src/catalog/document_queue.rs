@@ -22,6 +22,15 @@ use crate::{
 const BATCH: i64 = 64;
 const BATCH_BYTES: i64 = 4 << 20;
 
+/// A query for columns of the documents that are due and were queued first.
+fn due_first(columns: &str) -> String {
+    format!(
+        "SELECT {columns} FROM rag_internal.queued_document
+         WHERE status = 'queued' AND next_attempt_at <= now() AND {NOT_RESTORING}
+         ORDER BY id LIMIT {BATCH}"
+    )
+}
+
 /// What was given of a document.
 pub struct GivenDocument {
     pub uri: String,
@@ -115,20 +124,12 @@ pub fn collection_and_owner(
 
 /// Returns the document that is due now and was queued first.
 pub fn next(owner: &OwnerRights) -> Result<Option<Next>, Error> {
-    let found = owner.query(
-        &format!(
-            "SELECT id, owner_id FROM rag_internal.queued_document
-             WHERE status = 'queued' AND next_attempt_at <= now() AND {NOT_RESTORING}
-             ORDER BY id LIMIT 1"
-        ),
-        &[],
-        |row| {
-            Ok(Next {
-                id: row.required("id")?,
-                role: row.required("owner_id")?,
-            })
-        },
-    )?;
+    let found = owner.query(&due_first("id, owner_id"), &[], |row| {
+        Ok(Next {
+            id: row.required("id")?,
+            role: row.required("owner_id")?,
+        })
+    })?;
     Ok(found.into_iter().next())
 }
 
@@ -144,42 +145,45 @@ pub fn until_next(owner: &OwnerRights) -> Result<Option<Duration>, Error> {
     Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()))
 }
 
-/// Ends documents that will not be indexed: later ones have their uris, their roles were dropped,
-/// or the process was lost in each of `max_attempts` attempts.
+/// Ends documents among those that are due first and will not be indexed: later ones have their
+/// uris, their roles were dropped, or the process was lost in each of `max_attempts` attempts.
 pub fn end_hopeless(owner: &OwnerRights, max_attempts: u32) -> Result<(), Error> {
-    const ENDED: &str = "content = NULL, next_attempt_at = NULL, ended_at = clock_timestamp()";
+    let end = |status: &str, error: &str, hopeless: &str| {
+        format!(
+            "UPDATE rag_internal.queued_document q
+             SET status = '{status}', error = {error}, content = NULL, next_attempt_at = NULL,
+                 ended_at = clock_timestamp()
+             WHERE id IN ({}) AND {hopeless}",
+            due_first("id")
+        )
+    };
+    let superseded = "EXISTS (
+        SELECT FROM rag_internal.queued_document later
+        WHERE later.collection = q.collection AND md5(later.uri) = md5(q.uri)
+          AND later.uri = q.uri AND later.id > q.id)";
+    owner.execute(&end("superseded", "NULL", superseded), &[])?;
     owner.execute(
-        &format!(
-            "UPDATE rag_internal.queued_document q SET status = 'superseded', {ENDED}
-             WHERE status = 'queued' AND EXISTS (
-                 SELECT FROM rag_internal.queued_document later
-                 WHERE later.collection = q.collection AND md5(later.uri) = md5(q.uri)
-                   AND later.uri = q.uri AND later.id > q.id)"
+        &end(
+            "failed",
+            "format('role \"%s\", which queued the document, does not exist', owner)",
+            "owner_id NOT IN (SELECT oid FROM pg_roles)",
         ),
         &[],
     )?;
     owner.execute(
-        &format!(
-            "UPDATE rag_internal.queued_document SET status = 'failed', {ENDED},
-                 error = format('role \"%s\", which queued the document, does not exist', owner)
-             WHERE status = 'queued' AND owner_id NOT IN (SELECT oid FROM pg_roles)"
-        ),
-        &[],
-    )?;
-    owner.execute(
-        &format!(
-            "UPDATE rag_internal.queued_document SET status = 'failed', {ENDED},
-                 error = coalesce(error, 'the process that indexed the document was lost')
-             WHERE status = 'queued' AND attempts >= $1 + throttled AND next_attempt_at <= now()"
+        &end(
+            "failed",
+            "coalesce(error, 'the process that indexed the document was lost')",
+            "attempts >= $1 + throttled",
         ),
         &[i64::from(max_attempts).into()],
     )?;
     Ok(())
 }
 
-/// Claims documents of a role that are due, all of one collection and with different uris, for an
-/// attempt. One that was tried before comes alone. If the process is lost, they are due again after
-/// `delay`. Returns an empty list if the document that is due first is another role's.
+/// Claims documents of a role that are due, all of one collection, for an attempt. One that was tried
+/// before comes alone. If the process is lost, they are due again after `delay`. Returns an empty
+/// list if the document that is due first is another role's.
 pub fn claim(
     owner: &OwnerRights,
     role: pgrx::pg_sys::Oid,
@@ -188,10 +192,7 @@ pub fn claim(
     let mut claimed = owner.execute_returning(
         &format!(
             "WITH due AS (
-                 SELECT id, owner_id, collection, uri, attempts, octet_length(content) AS bytes
-                 FROM rag_internal.queued_document
-                 WHERE status = 'queued' AND next_attempt_at <= now() AND {NOT_RESTORING}
-                 ORDER BY id LIMIT {BATCH}),
+                 {due}),
              first AS (SELECT * FROM due ORDER BY id LIMIT 1),
              batch AS (
                  SELECT d.id, sum(d.bytes) OVER (ORDER BY d.id) AS bytes
@@ -208,7 +209,8 @@ pub fn claim(
              UPDATE rag_internal.queued_document q
              SET attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => $2)
              FROM chosen WHERE q.id = chosen.id
-             RETURNING q.id, q.collection, q.attempts, q.throttled"
+             RETURNING q.id, q.collection, q.attempts, q.throttled",
+            due = due_first("id, owner_id, collection, attempts, octet_length(content) AS bytes")
         ),
         &[role.into(), delay.as_secs_f64().into()],
         |row| {

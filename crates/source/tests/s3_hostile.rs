@@ -201,7 +201,8 @@ fn no_redirect_is_followed() {
         "http://example.org/docs/?list-type=2",
     ] {
         let error = lists(move |_| Reply::redirect(location).status("307 Temporary Redirect"));
-        let message = format!("could not list bucket \"shelf\": the server redirects to {location}");
+        let message =
+            format!("could not list bucket \"shelf\": the server redirects to {location}");
         assert_eq!(error.message, message);
         let (failure, requests) = fetches("4", move || Reply::redirect(location));
         assert!(
