@@ -30,7 +30,7 @@
 //! characters or tokens, the first of equals. It is never within the first quarter of the previous
 //! chunk, so that even a large overlap gets through the text in a bounded number of steps. An
 //! overlap that leaves no room for anything new is dropped. After a whole record or element of
-//! source code only whole ones are repeated.
+//! source code only whole ones are repeated, and of tables only whole rows.
 //!
 //! **Tokens.** A chunk is counted whole, with the title. If it has too many tokens, the room is
 //! reduced in proportion, and the chunk is cut and counted again. The next chunk is first tried
@@ -96,6 +96,8 @@ pub fn split(
         covered = end;
         start = room
             .overlap(start, end, size)
+            .map(|start| outline.row(start))
+            .filter(|start| start.byte < end.byte)
             .unwrap_or_else(|| breaks.next_start(end));
     }
     Ok(chunks)

@@ -57,14 +57,38 @@ impl<'a> Outline<'a> {
     /// Returns the head of the table that a chunk continues if it begins at `start`: the names of
     /// the columns, and the lines that go before the rows.
     pub fn table_head(&self, start: Place) -> Option<(&'a str, String)> {
+        // a part of a row would be in other columns
+        let table = self.table(start).filter(|_| self.begins_line(start))?;
+        Some((self.text[table.names.clone()].trim(), table.head(self.text)))
+    }
+
+    /// Returns where the next row begins if a place is within one, else the place.
+    pub fn row(&self, place: Place) -> Place {
+        if self.table(place).is_none() || self.begins_line(place) {
+            return place;
+        }
+        let rest = &self.text[place.byte..];
+        let line = rest.find('\n').unwrap_or(rest.len());
+        let next = rest[line..].trim_start();
+        let passed = &rest[..rest.len() - next.len()];
+        Place {
+            byte: place.byte + passed.len(),
+            char: place.char + passed.chars().count(),
+        }
+    }
+
+    /// Returns the table that has a place among its rows.
+    fn table(&self, place: Place) -> Option<&Table> {
         let passed = self
             .tables
-            .partition_point(|table| table.body.end <= start.byte);
+            .partition_point(|table| table.body.end <= place.byte);
         let table = self.tables.get(passed)?;
-        table
-            .body
-            .contains(&start.byte)
-            .then(|| (self.text[table.names.clone()].trim(), table.head(self.text)))
+        table.body.contains(&place.byte).then_some(table)
+    }
+
+    fn begins_line(&self, place: Place) -> bool {
+        let before = self.text[..place.byte].rsplit('\n').next();
+        before.is_none_or(|before| before.trim().is_empty())
     }
 
     /// Returns what the model is told of a chunk that begins at `start`, besides the document's
