@@ -10,7 +10,7 @@ use std::{
 };
 
 use rag_clones::{User, release};
-use rag_definition::source::{GitSpec, Repository, SourceSpec};
+use rag_definition::source::{Repository, SourceSpec};
 
 use super::RUNTIME_DIR;
 use crate::{
@@ -72,13 +72,10 @@ pub fn remove_unused(source: &Source) -> Result<(), Error> {
         ))
     })?;
     let present: HashSet<String> = present.iter().map(ToString::to_string).collect();
-    let needs_none = !matches!(
-        &source.spec,
-        SourceSpec::Git(GitSpec {
-            repository: Repository::Https(_),
-            ..
-        })
-    );
+    let needs_none = match &source.spec {
+        SourceSpec::Git(git) => matches!(git.repository, Repository::Local(_)),
+        _ => true,
+    };
     let own = user(source);
     release(&dir(), None, |user| {
         !databases.contains(&user.database)

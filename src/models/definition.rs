@@ -3,6 +3,7 @@
 use rag_definition::{
     FieldProblem, SecretRef,
     model::{ModelKind, Provider, check_model_spec},
+    source::Login,
 };
 use serde_json::Value;
 
@@ -218,7 +219,8 @@ fn checked(
     check_folders(&settings, owner.id)?;
     let secret = secret_of(name, &settings);
     if let Some(named) = &secret {
-        let usable = secrets::check_use(named, owner.id).and_then(|()| secrets::check_value(named));
+        let usable = secrets::check_use(named, owner.id)
+            .and_then(|()| secrets::check_value(named, Login::Password));
         usable.map_err(|error| match error.cause() {
             // a missing right is no mistake in the definition
             Cause::Right => error,

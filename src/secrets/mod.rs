@@ -15,7 +15,10 @@ mod discretion;
 mod keys;
 
 use pgrx::{PgSqlErrorCode as Code, pg_sys};
-use rag_definition::{SecretRef, source::SourceSpec};
+use rag_definition::{
+    SecretRef,
+    source::{Login, SourceSpec},
+};
 use rag_protocol::{ingest::Credentials, network::AllowedHosts};
 use rag_secret::{
     InvalidValue, MAX_VALUE_BYTES, Reference, Value,
@@ -44,6 +47,9 @@ use crate::{
 pub const TOKEN: &str = "token";
 const USERNAME: &str = "username";
 const PASSWORD: &str = "password";
+/// The name of Kubernetes.
+const PRIVATE_KEY: &str = "ssh-privatekey";
+const PASSPHRASE: &str = "passphrase";
 
 /// Stores a value under a key of a secret, and replaces the old one.
 ///
@@ -152,7 +158,8 @@ pub fn drop(name: &str, key: Option<&str>) -> Result<bool, Error> {
             let left_secret = keys
                 .iter()
                 .any(|k| k != key && matches!(k.as_str(), TOKEN | PASSWORD));
-            let users = secrets::users_of_key(name, key, !left_secret)?;
+            let is_of_ssh = matches!(key, PRIVATE_KEY | PASSPHRASE);
+            let users = secrets::users_of_key(name, key, is_of_ssh || !left_secret)?;
             check_unused(&format!("key \"{key}\" of secret \"{name}\""), &users)?;
             secrets::drop_key(name, key)?;
             return Ok(true);
@@ -197,9 +204,9 @@ fn check_unused(what: &str, users: &SecretUsers) -> Result<(), Error> {
 }
 
 /// Returns the key of the value that is sent to a server if the source names none.
-pub fn default_key(name: &str) -> Result<Option<String>, Error> {
+pub fn default_key(name: &str, login: Login) -> Result<Option<String>, Error> {
     let entries = secrets::entries(name)?;
-    Ok(LoginValues::select(name, None, &entries)
+    Ok(LoginValues::select(name, None, login, &entries)
         .ok()
         .map(|login| login.secret.key.clone()))
 }
@@ -259,33 +266,54 @@ pub fn check_use(named: &SecretRef, role: pg_sys::Oid) -> Result<(), Error> {
 ///
 /// # Errors
 /// It does not.
-pub fn check_value(named: &SecretRef) -> Result<(), Error> {
+pub fn check_value(named: &SecretRef, login: Login) -> Result<(), Error> {
     let name = named.name.as_str();
     let entries = secrets::entries(name)?;
-    LoginValues::select(name, named.key.as_deref(), &entries).map(|_| ())
+    LoginValues::select(name, named.key.as_deref(), login, &entries).map(|_| ())
 }
 
-/// The values of a secret that are sent to a server.
+/// The values of a secret that open an account on a server.
 struct LoginValues<'a> {
     username: Option<&'a SecretEntry>,
     secret: &'a SecretEntry,
+    passphrase: Option<&'a SecretEntry>,
 }
 
 impl<'a> LoginValues<'a> {
     /// Selects the value of a key. Without a key it is the token, or else the password. Both are
-    /// sent with the username, if there is one. The value of any other key is sent alone.
-    fn select(name: &str, key: Option<&str>, entries: &'a [SecretEntry]) -> Result<Self, Error> {
+    /// sent with the username, if there is one. The value of any other key is sent alone. For ssh
+    /// the value is a private key, and the passphrase belongs to it.
+    fn select(
+        name: &str,
+        key: Option<&str>,
+        login: Login,
+        entries: &'a [SecretEntry],
+    ) -> Result<Self, Error> {
         let get = |key| entries.iter().find(|entry| entry.key == key);
+        if login == Login::PrivateKey {
+            let key = key.unwrap_or(PRIVATE_KEY);
+            return Ok(Self {
+                username: None,
+                secret: get(key).ok_or_else(|| missing_key(name, key, entries))?,
+                passphrase: get(PASSPHRASE),
+            });
+        }
+        let passphrase = None;
         let username = get(USERNAME);
         if let Some(key) = key {
             let secret = get(key).ok_or_else(|| missing_key(name, key, entries))?;
             return Ok(Self {
                 username: username.filter(|_| matches!(key, TOKEN | PASSWORD)),
                 secret,
+                passphrase,
             });
         }
         match (get(TOKEN), get(PASSWORD), username) {
-            (Some(secret), ..) | (None, Some(secret), Some(_)) => Ok(Self { username, secret }),
+            (Some(secret), ..) | (None, Some(secret), Some(_)) => Ok(Self {
+                username,
+                secret,
+                passphrase,
+            }),
             (None, password, _) => {
                 let has = if password.is_some() {
                     "a password and no username"
@@ -322,7 +350,7 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
         return Ok(None);
     };
     let entries = transaction(|| usable_entries(named, source.owner.role()?))?;
-    login(named, &entries).map(Some)
+    login(named, source.spec.login(), &entries).map(Some)
 }
 
 /// Returns the credentials that a secret has, for an object of `owner`.
@@ -330,7 +358,7 @@ pub fn credentials(source: &Source) -> Result<Option<Credentials>, Error> {
 /// # Errors
 /// The role has no right to the secret, or its value is unavailable.
 pub fn credentials_for(named: &SecretRef, owner: pg_sys::Oid) -> Result<Credentials, Error> {
-    login(named, &usable_entries(named, owner)?)
+    login(named, Login::Password, &usable_entries(named, owner)?)
 }
 
 /// Returns the one value of a secret that is named, for an object of `owner`.
@@ -377,13 +405,14 @@ fn usable_entries(named: &SecretRef, role: pg_sys::Oid) -> Result<Vec<SecretEntr
     Ok(entries)
 }
 
-fn login(named: &SecretRef, entries: &[SecretEntry]) -> Result<Credentials, Error> {
+fn login(named: &SecretRef, login: Login, entries: &[SecretEntry]) -> Result<Credentials, Error> {
     let SecretRef { name, key } = named;
-    let login = LoginValues::select(name, key.as_deref(), entries)?;
+    let login = LoginValues::select(name, key.as_deref(), login, entries)?;
     let text = |entry: &SecretEntry| resolve(entry).map(|value| value.expose().to_string());
     Ok(Credentials {
         username: login.username.map(text).transpose()?,
         secret: text(login.secret)?,
+        passphrase: login.passphrase.map(text).transpose()?,
     })
 }
 

@@ -4,7 +4,7 @@ use pgrx::{datum::Interval, pg_sys};
 use rag_definition::{
     Quota, SecretRef,
     labels::Labels,
-    source::{MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, SourceSpec},
+    source::{Login, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT, SourceSpec},
 };
 use rag_schedule::Schedule;
 use serde_json::{Map, Value};
@@ -131,7 +131,8 @@ fn credentials(
             .note(CREDENTIALS_NAME, secrets::check_use(named, owner))
             .is_some()
     {
-        errors.note(CREDENTIALS_KEY, secrets::check_value(named));
+        let login = spec.map_or(Login::Password, SourceSpec::login);
+        errors.note(CREDENTIALS_KEY, secrets::check_value(named, login));
     }
 }
 

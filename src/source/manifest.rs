@@ -10,7 +10,7 @@ use rag_definition::{
     SecretRef,
     collection::CollectionDefinition,
     name::{qualify, split},
-    source::{DriftPolicy, SourceSpec},
+    source::{DriftPolicy, Login, SourceSpec},
 };
 use rag_manifest::{ApplyAction, AutoIndexer, Manifest, Metadata, Retriever};
 use serde_json::{Value, json};
@@ -287,8 +287,12 @@ fn credentials(source: &AutoIndexer, stored: Option<&SourceRow>) -> Result<Strin
             name: qualified.clone(),
             key: None,
         });
+    let login =
+        SourceSpec::parse(source.kind, &source.spec).map_or(Login::Password, |spec| spec.login());
     match &secret.key {
-        Some(key) if !is_unnamed || secrets::default_key(&qualified)?.as_ref() != Some(key) => {
+        Some(key)
+            if !is_unnamed || secrets::default_key(&qualified, login)?.as_ref() != Some(key) =>
+        {
             Ok(format!("{}/{key}", secret.name))
         }
         _ => Ok(secret.name.clone()),
@@ -387,7 +391,7 @@ fn autoindexer(source: &SourceView) -> Result<AutoIndexer, Error> {
     let credentials = credentials.map(|named| {
         let key = match named.key {
             Some(key) => Some(key),
-            None => secrets::default_key(&named.name)?,
+            None => secrets::default_key(&named.name, parsed.login())?,
         };
         let name = split(&named.name).1.to_owned();
         Ok::<_, Error>(SecretRef {

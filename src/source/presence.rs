@@ -48,7 +48,7 @@ pub fn warn_of_refused(spec: &SourceSpec, errors: &mut DefinitionErrors) -> Resu
     let allowed = AllowedHosts::parse(&settings::network().allowed_private_hosts)?;
     for address in addresses {
         pgrx::check_for_interrupts!();
-        let url = Url::parse(address.url).ok();
+        let url = Url::parse(&address.url).ok();
         if let Some(refusal) = url.and_then(|url| allowed.refusal(&url)) {
             errors.warn(FieldProblem::new(address.field, refusal).hint(NOT_PUBLIC_HINT));
         }

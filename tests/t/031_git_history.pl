@@ -16,7 +16,8 @@ my $repository = git_repository();
 my $path = $repository->path;
 my $url = git_server($repository);
 my $filter =
-  '"paths": ["/docs", "guide/", "main.md", "*.txt"], "excludePaths": ["drafts/", "secret.md"]';
+  '"paths": ["/docs", "guide/", "main.md", "*.txt"], "excludePaths": ["drafts/", "secret.md"], '
+  . '"lfs": false';
 my %url = (local => $path, web => $url, clean => $path);
 
 sub create_sources

@@ -4,6 +4,7 @@
 //! clones/                     mode 0700, shared by the jobs of all databases
 //!   3f1c…9a/                  for one URL and branch or pinned commit; locked by its job (flock)
 //!     repository.git/         bare and shallow
+//!     submodules/7b02…e1.git/ the same for each submodule
 //!     state                   marks a complete clone: its first size; mtime: last use
 //!     users/16384-<uid>       an empty file for each source that uses the clone: database and uid
 //! ```

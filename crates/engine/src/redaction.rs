@@ -117,6 +117,9 @@ impl Redaction {
     fn add_credentials(&mut self, credentials: &Credentials) {
         let name = credentials.username.as_deref().unwrap_or(TOKEN_USER);
         self.add_secret(&credentials.secret);
+        if let Some(passphrase) = &credentials.passphrase {
+            self.add_secret(passphrase);
+        }
         if name.chars().count() > MAX_NAME_CHARS {
             self.add_secret(name);
         }
@@ -139,6 +142,7 @@ impl Redaction {
         self.add_credentials(&Credentials {
             username: Some(url.username().into()),
             secret: decoded.into_owned(),
+            ..Credentials::default()
         });
     }
 

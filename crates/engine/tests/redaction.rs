@@ -32,6 +32,7 @@ fn job(folder: &TempDir, kind: &str, spec: &Value, username: Option<&str>, secre
         credentials: Some(Credentials {
             username: username.map(Into::into),
             secret: secret.into(),
+            ..Credentials::default()
         }),
         network: Network {
             allowed_private_hosts: vec!["127.0.0.1".into()],

@@ -37,7 +37,8 @@ fn every_wrong_field_is_reported() {
     const DURATION: &str = "Write a duration such as 1h30m, or a number of seconds.";
     const TYPES: &str = "Values: Git, Static, Website, Folder, Markdown, Table, S3, AzBlob, GCS.";
     const NUMBER: &str = "Put the value in quotes. Without quotes it is read as a number.";
-    const GIT: &str = "Fields: repositoryURL, branch, commit, paths, excludePaths, category, tags.";
+    const GIT: &str = "Fields: repositoryURL, branch, commit, hostKeys, paths, excludePaths, lfs, \
+                       submodules, category, tags.";
     let long = "x".repeat(254);
     assert_eq!(
         problems(&source().to_string().replace("AutoIndexer", "Autoindexr")),
@@ -148,8 +149,7 @@ fn every_wrong_field_is_reported() {
             "/spec/dataSource/git",
             Value::Null,
             "spec.dataSource.git: is missing | The type is Git. Fields: repositoryURL, branch, \
-                commit, paths, \
-             excludePaths, category, tags."
+             commit, hostKeys, paths, excludePaths, lfs, submodules, category, tags."
                 .into(),
         ),
         ("/spec/dataSource/git", json!(["a"]), "spec.dataSource.git: must be an object, not an \

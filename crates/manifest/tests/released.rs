@@ -70,7 +70,7 @@ fn a_released_manifest_is_that_of_the_proposal_under_other_names() {
 fn problems_have_the_names_of_fields_as_written() {
     assert_eq!(
         problems(&GIT.replace("https://example", "ftp://example")),
-        ["spec.dataSource.git.repository: must start with https://"]
+        ["spec.dataSource.git.repository: must start with https:// or ssh://"]
     );
     assert_eq!(
         problems(&STATIC.replace("https://example.org/a.pdf", "a.pdf")),

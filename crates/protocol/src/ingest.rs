@@ -66,12 +66,15 @@ pub struct Clones {
 pub const TOKEN_USER: &str = "x-access-token";
 
 /// Credentials that are sent only to the server that a source names.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// If set, `secret` is a password (Basic). Otherwise it is a token (Bearer; for git, the
-    /// password of [`TOKEN_USER`]).
+    /// password of [`TOKEN_USER`]). For git over ssh it is a private key, and no name is set.
     pub username: Option<String>,
     pub secret: String,
+    /// Of the private key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase: Option<String>,
 }
 
 impl std::fmt::Debug for Credentials {

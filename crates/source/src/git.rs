@@ -15,20 +15,30 @@
 //! equal embeddings.
 //!
 //! Files are read from the object store and nothing is checked out. So no hook, filter or attribute
-//! of the repository runs, and none of its paths is created. Submodules, symbolic links and the
-//! pointers of Git LFS are skipped.
+//! of the repository runs, and none of its paths is created. Symbolic links are skipped, and
+//! so are submodules unless the source asks for them.
 //!
 //! A repository on the server is opened in place and only read. Its owner does not matter, since
 //! only superusers may name one and nothing in it is executed. The git configuration of the user
 //! and of the machine is ignored.
 //!
+//! * [`commit`]: finds the commit;
+//! * [`list`]: lists its tree;
+//! * [`submodule`]: submodules, whose repositories are beside that of the clone;
 //! * [`remote`]: updates a clone;
 //! * [`kept`]: the folders of clones, and how long they are kept;
-//! * [`transport`]: git's smart protocol over the guarded HTTP client.
+//! * [`transport`]: the connections of libgit2: [`http`], or [`ssh`];
+//! * [`lfs`]: the files of Git LFS.
 
+mod commit;
+mod http;
 mod kept;
+mod lfs;
+mod list;
 mod options;
 mod remote;
+mod ssh;
+mod submodule;
 mod transport;
 
 use std::{
@@ -39,20 +49,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use git2::{BranchType, ErrorCode, ObjectType, Oid, RepositoryOpenFlags, Tree};
+use git2::Oid;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use rag_definition::source::{GitSpec, PathFilter, Repository};
 use rag_protocol::{
     EngineError, ErrorKind,
     ingest::{Failure, Job, KnownVersion},
-    skipped::SkippedFiles,
 };
 use serde_json::{Map, Value};
 
+use self::{
+    commit::{find_commit, open_local},
+    lfs::{Lfs, is_pointer},
+    submodule::{Access, Submodule},
+};
 use crate::{
     FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SkippedFile, SourceItem,
     SourceReader, fetch_failure,
-    filter::{Filter, Verdict},
+    filter::Filter,
     item_failure, root, too_large,
 };
 
@@ -73,16 +87,6 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Limit on the entries of a commit. A few objects can describe a tree of billions of files ("git
-/// bomb").
-const MAX_ENTRIES: usize = 2_000_000;
-/// Limit on the nesting of directories.
-const MAX_DEPTH: usize = 256;
-
-/// The beginning of a Git LFS pointer, and its maximum size.
-const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\n";
-const LFS_POINTER_BYTES: usize = 1024;
-
 struct Git {
     repository: git2::Repository,
     /// `None` for a repository on the server.
@@ -96,7 +100,13 @@ struct Git {
     commit: Oid,
     filter: Filter,
     known: StoredVersions,
-    max_bytes: u64,
+    access: Access,
+    /// `None` if pointers of Git LFS are skipped.
+    lfs: Option<Lfs>,
+    /// Those that were listed.
+    submodules: Vec<Submodule>,
+    /// Number of submodules that could not be listed.
+    unread_submodules: usize,
 }
 
 impl OpenReader for GitSpec {
@@ -109,11 +119,18 @@ impl Git {
     fn open(spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
         options::set_once()?;
         let filter = Filter::new(&spec.filter, PathFilter::KEYS)?;
+        let access = Access {
+            spec: spec.clone(),
+            credentials: job.credentials.clone(),
+            network: job.network.clone(),
+            max_file_bytes: job.limits.max_file_bytes,
+        };
         let (clone, url, (repository, commit)) = match &spec.repository {
-            Repository::Https(url) => {
-                let clone = remote::RemoteClone::new(url, spec, job)?;
+            remote @ (Repository::Https(_) | Repository::Ssh(_)) => {
+                let url = remote.url().unwrap_or_default();
+                let clone = remote::RemoteClone::new(&access, job)?;
                 let updated = clone.update()?;
-                (Some(clone), url.clone(), updated)
+                (Some(clone), url, updated)
             }
             Repository::Local(path) => {
                 let (repository, url) = (open_local(path)?, root::uri(path));
@@ -122,7 +139,7 @@ impl Git {
             }
         };
         let branch = spec.commit.is_none().then(|| spec.branch.clone());
-        let (known, max_bytes) = (StoredVersions::new(job), job.limits.max_file_bytes);
+        let lfs = spec.lfs.then(|| Lfs::new(&access, repository.commondir()));
         Ok(Self {
             repository,
             clone,
@@ -131,8 +148,11 @@ impl Git {
             branch,
             commit,
             filter,
-            known,
-            max_bytes,
+            known: StoredVersions::new(job),
+            access,
+            lfs,
+            submodules: vec![],
+            unread_submodules: 0,
         })
     }
 
@@ -164,125 +184,51 @@ impl Git {
         )
     }
 
-    fn list_tree(
-        &self,
-        tree: &Tree<'_>,
-        directory: &Path,
-        listing: &mut Listing,
-        pending: &mut Vec<(PathBuf, Oid)>,
-    ) -> Result<(), git2::Error> {
-        let objects = self.repository.odb()?;
-        for entry in tree {
-            let path = directory.join(OsStr::from_bytes(entry.name_bytes()));
-            if entry.kind() == Some(ObjectType::Tree) {
-                if self.filter.enters(&path) {
-                    pending.push((path, entry.id()));
-                }
-                continue;
-            }
-            match (self.filter.wants(&path), entry.kind()) {
-                (Verdict::Unwanted, _) => {}
-                (Verdict::Wanted, Some(ObjectType::Blob)) if !is_link(entry.filemode()) => {
-                    let (uri, blob) = (self.uri(&path), entry.id());
-                    let validator = blob.to_string();
-                    // reading the size takes as long as all the rest; it is not needed for a stored
-                    // version
-                    let is_known = self.known.contains(&uri, &validator);
-                    match if is_known {
-                        Ok(0)
-                    } else {
-                        objects.read_header(blob).map(|(size, _)| size as u64)
-                    } {
-                        Ok(size) => listing.items.push(SourceItem {
-                            uri,
-                            name: path.to_string_lossy().into_owned(),
-                            size,
-                            validator: Some(validator),
-                            locator: Locator::Blob(blob),
-                        }),
-                        Err(error) => {
-                            listing
-                                .failures
-                                .push(fetch_failure(&uri, object_message(&error), None))
-                        }
-                    }
-                }
-                (Verdict::Secret, _) => listing.skipped.keys += 1,
-                (Verdict::Wanted, Some(ObjectType::Commit)) => listing.skipped.submodules += 1,
-                (Verdict::Wanted, Some(ObjectType::Blob)) => listing.skipped.symbolic_links += 1,
-                (Verdict::Wanted, _) => listing.skipped.others += 1,
-            }
-        }
-        Ok(())
+    /// Returns the number of the submodule that an item is in.
+    fn submodule_of(&self, item: &SourceItem) -> Option<usize> {
+        let path = self.path_of(item);
+        let depth = |number: &usize| self.submodules[*number].path.components().count();
+        let around = (0..self.submodules.len())
+            .filter(|number| path.starts_with(&self.submodules[*number].path));
+        around.max_by_key(depth)
     }
-}
 
-impl Git {
-    fn try_list(&self) -> Result<Listing, EngineError> {
-        let mut listing = Listing {
-            items: vec![],
-            failures: vec![],
-            complete: true,
-            skipped: SkippedFiles::default(),
-            commit: Some(self.commit.to_string()),
-        };
-        let root = self
-            .repository
-            .find_commit(self.commit)
-            .map_err(|e| self.broken(&e))?
-            .tree_id();
-        let mut pending = vec![(PathBuf::new(), root)];
-        let mut entries = 0;
-        while let Some((directory, id)) = pending.pop() {
-            if directory.components().count() > MAX_DEPTH {
-                return Err(too_much(
-                    &self.url,
-                    format!("directories nested more than {MAX_DEPTH} deep"),
-                ));
-            }
-            let listed = self.repository.find_tree(id).and_then(|tree| {
-                entries += tree.len();
-                if entries > MAX_ENTRIES {
-                    return Ok(());
-                }
-                self.list_tree(&tree, &directory, &mut listing, &mut pending)
-            });
-            if entries > MAX_ENTRIES {
-                return Err(too_much(
-                    &self.url,
-                    format!("more than {MAX_ENTRIES} files and directories"),
-                ));
-            }
-            if let Err(error) = listed {
-                if directory == Path::new("") {
-                    return Err(self.broken(&error));
-                }
-                listing.complete = false;
-                listing.failures.push(fetch_failure(
-                    &self.uri(&directory),
-                    object_message(&error),
-                    None,
-                ));
-            }
-        }
-        listing.items.sort_by(|a, b| a.uri.cmp(&b.uri));
-        listing.failures.sort_by(|a, b| a.uri.cmp(&b.uri));
-        Ok(listing)
+    /// Returns the repository of a submodule, or that of the source.
+    fn repository_of(&self, submodule: Option<usize>) -> &git2::Repository {
+        submodule.map_or(&self.repository, |number| &self.submodules[number].repository)
+    }
+
+    fn path_of(&self, item: &SourceItem) -> PathBuf {
+        let encoded = item.uri.get(self.url.len() + 1..).unwrap_or_default();
+        let bytes: Vec<u8> = percent_decode_str(encoded).collect();
+        PathBuf::from(OsStr::from_bytes(&bytes))
     }
 
     fn read(
-        &self,
+        &mut self,
         blob: Oid,
         item: &SourceItem,
     ) -> Result<Result<FetchOutcome, Failure>, git2::Error> {
-        let objects = self.repository.odb()?;
-        let (size, _) = objects.read_header(blob)?;
-        if size as u64 > self.max_bytes {
-            return Ok(Err(too_large(&item.uri, size as u64, self.max_bytes)));
-        }
-        let bytes = objects.read(blob)?.data().to_vec();
-        if bytes.len() <= LFS_POINTER_BYTES && bytes.starts_with(LFS_POINTER) {
-            return Ok(Ok(FetchOutcome::Skipped(SkippedFile::LfsPointer)));
+        let submodule = self.submodule_of(item);
+        let max_bytes = self.access.max_file_bytes;
+        let mut bytes = {
+            let objects = self.repository_of(submodule).odb()?;
+            let (size, _) = objects.read_header(blob)?;
+            if size as u64 > max_bytes {
+                return Ok(Err(too_large(&item.uri, size as u64, max_bytes)));
+            }
+            objects.read(blob)?.data().to_vec()
+        };
+        if is_pointer(&bytes) {
+            let lfs = match submodule {
+                Some(number) => &mut self.submodules[number].lfs,
+                None => &mut self.lfs,
+            };
+            bytes = match lfs.as_mut().map(|lfs| lfs.fetch(&bytes, &item.uri)) {
+                None => return Ok(Ok(FetchOutcome::Skipped(SkippedFile::LfsPointer))),
+                Some(Err(failure)) => return Ok(Err(failure)),
+                Some(Ok(bytes)) => bytes,
+            };
         }
         let (validator, metadata) = (item.validator.clone(), self.metadata(blob, item));
         Ok(Ok(FetchOutcome::Content(FetchedContent {
@@ -304,6 +250,9 @@ impl Git {
         set("path", path);
         set("commit", self.commit.to_string());
         set("blob", blob.to_string());
+        if let Some(number) = self.submodule_of(item) {
+            set("submodule", self.submodules[number].url.clone());
+        }
         if let Some(branch) = &self.branch {
             set("branch", branch.clone());
         }
@@ -315,7 +264,7 @@ impl SourceReader for Git {
     fn list(&mut self) -> Result<Listing, EngineError> {
         let listed = self.try_list();
         let is_corrupted = match &listed {
-            Ok(listing) => !listing.failures.is_empty(),
+            Ok(listing) => listing.failures.len() > self.unread_submodules,
             Err(error) => error.kind == ErrorKind::SourceUnavailable,
         };
         if is_corrupted && self.renew()? {
@@ -374,114 +323,6 @@ impl StoredVersions {
     }
 }
 
-fn is_link(mode: i32) -> bool {
-    mode & 0o170_000 == 0o120_000
-}
-
 fn object_message(error: &git2::Error) -> String {
     format!("could not be read from the repository: {}", error.message())
-}
-
-fn too_much(url: &str, what: String) -> EngineError {
-    EngineError::new(
-        ErrorKind::LimitExceeded,
-        format!("the repository {url} has {what}"),
-    )
-    .hint("Select fewer files with \"paths\" and \"excludePaths\".")
-}
-
-fn open_local(path: &Path) -> Result<git2::Repository, EngineError> {
-    std::fs::read_dir(path).map_err(|e| root::unusable(path, &e))?;
-    git2::Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, [] as [&OsStr; 0]).map_err(
-        |error| {
-            let path = path.display();
-            if error.code() == ErrorCode::NotFound {
-                EngineError::new(
-                    ErrorKind::SourceUnavailable,
-                    format!("\"{path}\" is not a git repository"),
-                )
-                .hint("Write the path of a folder that contains \".git\", or of a bare repository.")
-            } else {
-                unreadable(
-                    &error,
-                    format!("could not open the git repository \"{path}\""),
-                )
-            }
-        },
-    )
-}
-
-fn unreadable(error: &git2::Error, message: String) -> EngineError {
-    let unreadable =
-        EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message());
-    if error.message().contains("object format 'sha256'") {
-        return unreadable.hint("Only repositories with SHA-1 object ids are supported.");
-    }
-    unreadable
-}
-
-/// Returns the pinned commit, or else the head of the branch, or of the tag of that name if there
-/// is no such branch. The id of a tag stands for its commit.
-fn find_commit(
-    repository: &git2::Repository,
-    url: &str,
-    spec: &GitSpec,
-) -> Result<Oid, EngineError> {
-    let unavailable = |message: String| EngineError::new(ErrorKind::SourceUnavailable, message);
-    if let Some(pin) = &spec.commit {
-        let pinned = repository.find_object_by_prefix(pin, None);
-        return match pinned.and_then(|object| object.peel_to_commit()) {
-            Ok(commit) => Ok(commit.id()),
-            Err(e) if e.code() == ErrorCode::Ambiguous => Err(unavailable(format!(
-                "more than one object of {url} begins with \"{pin}\""
-            ))
-            .hint("Write more digits of the commit.")),
-            Err(e) => Err(
-                unavailable(format!("commit \"{pin}\" does not exist in {url}"))
-                    .detail(e.message()),
-            ),
-        };
-    }
-    let tip = repository
-        .find_branch(&spec.branch, BranchType::Local)
-        .and_then(|branch| branch.get().peel_to_commit())
-        .or_else(|_| {
-            let tag = repository.find_reference(&format!("refs/tags/{}", spec.branch));
-            tag.and_then(|tag| tag.peel_to_commit())
-        })
-        .map(|commit| commit.id());
-    tip.map_err(|_| {
-        let branches = repository
-            .branches(Some(BranchType::Local))
-            .into_iter()
-            .flatten()
-            .flatten();
-        no_branch(
-            url,
-            &spec.branch,
-            branches.filter_map(|(branch, _)| branch.name().ok().flatten().map(Into::into)),
-        )
-    })
-}
-
-fn no_branch(url: &str, branch: &str, existing: impl Iterator<Item = String>) -> EngineError {
-    const SHOWN: usize = 10;
-    let mut names: Vec<String> = existing.collect();
-    names.sort();
-    let hint = if names.is_empty() {
-        "The repository is empty: it has no branches.".into()
-    } else if names.len() > SHOWN {
-        format!(
-            "Branches: {}, and {} more.",
-            names[..SHOWN].join(", "),
-            names.len() - SHOWN
-        )
-    } else {
-        format!("Branches: {}.", names.join(", "))
-    };
-    EngineError::new(
-        ErrorKind::SourceUnavailable,
-        format!("branch \"{branch}\" does not exist in {url}"),
-    )
-    .hint(hint)
 }

@@ -37,6 +37,7 @@ pub mod http;
 mod machine;
 mod objects;
 mod root;
+mod tcp;
 
 use std::path::PathBuf;
 

@@ -283,7 +283,7 @@ fn names_of_any_encoding_have_distinct_uris() {
 }
 
 #[test]
-fn pointers_of_git_lfs_are_skipped() {
+fn pointers_of_git_lfs_are_skipped_on_request() {
     let made = Made::new();
     let pointer = format!(
         "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 12345\n",
@@ -292,7 +292,11 @@ fn pointers_of_git_lfs_are_skipped() {
     made.write("film.md", pointer.as_bytes())
         .write("text.md", b"version https://git-lfs.github.com/spec/v2\n")
         .commit();
-    let mut source = open(made.spec());
+    let spec = GitSpec {
+        lfs: false,
+        ..made.spec()
+    };
+    let mut source = open(spec);
     let items = source.list().unwrap().items;
     assert_eq!(
         source.fetch(&items[0], None),

@@ -26,6 +26,7 @@ fn with(mut job: Job, username: Option<&str>, secret: &str) -> Job {
     job.credentials = Some(Credentials {
         username: username.map(Into::into),
         secret: secret.into(),
+        ..Credentials::default()
     });
     job
 }

@@ -65,6 +65,7 @@ fn credentials_are_sent_to_their_origin_only() {
     let credentials = Credentials {
         username: Some("u".into()),
         secret: "s".into(),
+        ..Credentials::default()
     };
     let url = Url::parse(&server.origin).unwrap();
     let client = HttpClient::new(&network(&["127.0.0.1"]), Some((&credentials, &url))).unwrap();
@@ -88,6 +89,7 @@ fn credentials_are_sent_to_their_origin_only() {
     let token = Credentials {
         username: None,
         secret: "t".into(),
+        ..Credentials::default()
     };
     let client = HttpClient::new(&network(&["127.0.0.1"]), Some((&token, &url))).unwrap();
     server.forget();
@@ -103,6 +105,7 @@ fn credentials_are_not_sent_unencrypted() {
     let credentials = Credentials {
         username: None,
         secret: "secret-token".into(),
+        ..Credentials::default()
     };
     let url = Url::parse("http://example.org/").unwrap();
     let error = HttpClient::new(&network(&[]), Some((&credentials, &url))).unwrap_err();
@@ -110,6 +113,7 @@ fn credentials_are_not_sent_unencrypted() {
     let broken = Credentials {
         username: None,
         secret: "a\r\nHost: b".into(),
+        ..Credentials::default()
     };
     let url = Url::parse("https://example.org/").unwrap();
     let error = HttpClient::new(&network(&[]), Some((&broken, &url))).unwrap_err();

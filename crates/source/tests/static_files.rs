@@ -463,6 +463,7 @@ fn credentials_are_for_one_server() {
     let credentials = Some(Credentials {
         username: None,
         secret: "t".into(),
+        ..Credentials::default()
     });
     let endpoints = [server.url("/a"), server.url("/b")];
     let (mut source, items) = open(&Job {

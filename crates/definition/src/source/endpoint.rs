@@ -49,7 +49,7 @@ impl Endpoint {
         match self {
             Self::Web(url) => Some(WebAddress {
                 field: field(),
-                url,
+                url: url.into(),
             }),
             Self::File(_) => None,
         }

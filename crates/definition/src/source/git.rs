@@ -1,13 +1,20 @@
 //! `git`: the files of one branch or commit of a git repository.
 
+mod host_key;
+mod ssh;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    KindSpec, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec, WebAddress,
+    KindSpec, Login, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec, WebAddress,
     common::path_filter, endpoint::CREDENTIALS_HINT,
+};
+pub use self::{
+    host_key::HostKey,
+    ssh::{SshRepository, SshServer},
 };
 use crate::{FieldProblem, Fields, url::has_sendable_host};
 
@@ -15,7 +22,11 @@ pub(super) const KIND: SourceKind = SourceKind {
     name: "git",
     manifest_type: "Git",
     comment: "the files of one branch or commit of a git repository",
-    keys: &["repositoryURL", "branch", "commit", "paths", "excludePaths"],
+    keys: &[
+        "repositoryURL", "branch", "commit", "hostKeys", "paths", "excludePaths",
+        "lfs",
+        "submodules",
+    ],
     released_names: &[("repository", URL_KEY)],
     parse: |fields| GitSpec::parse(fields).map(SourceSpec::Git),
 };
@@ -34,6 +45,10 @@ pub struct GitSpec {
     /// Pins the source to one commit (full or abbreviated hex).
     pub commit: Option<String>,
     pub filter: PathFilter,
+    /// True if the files of Git LFS are read.
+    pub lfs: bool,
+    /// True if the files of submodules are read.
+    pub submodules: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,16 +57,42 @@ pub enum Repository {
     /// An `https://` URL without credentials in it. `http://` is for hosts that
     /// `rag.allowed_private_hosts` names.
     Https(String),
+    /// An account and path on an ssh server.
+    Ssh(SshRepository),
     /// A path on the database server; superusers only.
     Local(PathBuf),
 }
 
+impl Repository {
+    /// Returns the URL of a repository on another server.
+    pub fn url(&self) -> Option<String> {
+        match self {
+            Self::Https(url) => Some(url.clone()),
+            Self::Ssh(ssh) => Some(ssh.to_string()),
+            Self::Local(_) => None,
+        }
+    }
+}
+
 impl GitSpec {
     fn parse(fields: &Fields<'_>) -> Option<Self> {
-        let repository = repository(fields);
+        let mut repository = repository(fields);
+        let server = match &repository {
+            Some(Repository::Ssh(ssh)) => Some(&ssh.server),
+            _ => None,
+        };
+        // a wrong address says nothing of the keys
+        if repository.is_some() {
+            let keys = host_key::host_keys(fields, server);
+            if let Some(Repository::Ssh(ssh)) = &mut repository {
+                ssh.host_keys = keys;
+            }
+        }
         let branch = fields.text("branch").map(str::to_owned);
         let commit = fields.text("commit").map(str::to_owned);
         let filter = path_filter(fields, PathFilter::KEYS);
+        let lfs = fields.boolean("lfs").unwrap_or(true);
+        let submodules = fields.boolean("submodules").unwrap_or(false);
         if branch
             .as_deref()
             .is_some_and(|branch| !is_branch_name(branch))
@@ -85,6 +126,8 @@ impl GitSpec {
             branch: branch.unwrap_or_else(|| DEFAULT_BRANCH.into()),
             commit,
             filter,
+            lfs,
+            submodules,
         })
     }
 }
@@ -102,29 +145,40 @@ impl KindSpec for GitSpec {
         match &self.repository {
             Repository::Local(_) => RequiredRight::Superuser("read a repository on the server"),
             Repository::Https(url) if url.starts_with("http://") => RequiredRight::PlainHttp(url),
-            Repository::Https(_) => RequiredRight::None,
+            Repository::Https(_) | Repository::Ssh(_) => RequiredRight::None,
         }
     }
 
     fn uses_network(&self) -> bool {
-        matches!(self.repository, Repository::Https(_))
+        !matches!(self.repository, Repository::Local(_))
     }
 
     fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
         Ok(match &self.repository {
             Repository::Https(url) => Url::parse(url).ok(),
+            Repository::Ssh(ssh) => ssh.server.url(),
             Repository::Local(_) => None,
         })
     }
 
-    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+    fn login(&self) -> Login {
         match &self.repository {
-            Repository::Https(url) => vec![WebAddress {
-                field: format!("spec.{URL_KEY}"),
-                url,
-            }],
-            Repository::Local(_) => vec![],
+            Repository::Ssh(_) => Login::PrivateKey,
+            Repository::Https(_) | Repository::Local(_) => Login::Password,
         }
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        let url = match &self.repository {
+            Repository::Https(url) => Some(url.into()),
+            Repository::Ssh(ssh) => ssh.server.url().map(|url| String::from(url).into()),
+            Repository::Local(_) => None,
+        };
+        let address = url.map(|url| WebAddress {
+            field: format!("spec.{URL_KEY}"),
+            url,
+        });
+        address.into_iter().collect()
     }
 
     fn server_paths(&self) -> Vec<ServerPath<'_>> {
@@ -134,7 +188,7 @@ impl KindSpec for GitSpec {
                 path,
                 is_folder: true,
             }],
-            Repository::Https(_) => vec![],
+            Repository::Https(_) | Repository::Ssh(_) => vec![],
         }
     }
 
@@ -146,26 +200,27 @@ impl KindSpec for GitSpec {
 fn repository(fields: &Fields<'_>) -> Option<Repository> {
     const NO_URL: &str = "is not the URL of a repository";
     const HINT: &str =
-        "Write https://host/path, or, as a superuser, an absolute path on the server.";
+        "Write https://host/path, git@host:path, ssh://git@host:port/path, or, as a superuser, an \
+         absolute path on the server.";
     let text = fields.required_text(URL_KEY)?;
     let local = text.strip_prefix("file://").unwrap_or(text);
     if local.starts_with('/') {
         return Some(Repository::Local(local.into()));
     }
+    if let Some(read) = ssh::parse(text) {
+        return match read {
+            Ok(ssh) => Some(Repository::Ssh(ssh)),
+            Err((problem, hint)) => {
+                fields.problem_with(URL_KEY, problem, hint);
+                None
+            }
+        };
+    }
     let Some(rest) = text
         .strip_prefix("https://")
         .or_else(|| text.strip_prefix("http://"))
     else {
-        let hint = https_form(text).map_or_else(
-            || HINT.into(),
-            |url| {
-                format!(
-                    "Write {url}. For a private repository, create a secret with a token that may \
-                     read it."
-                )
-            },
-        );
-        fields.problem_with(URL_KEY, "must start with https://", hint);
+        fields.problem_with(URL_KEY, "must start with https:// or ssh://", HINT);
         return None;
     };
     // a URL parser would drop some of these, and take others for slashes
@@ -228,19 +283,6 @@ fn is_zero(text: &str) -> bool {
     text.bytes().all(|b| b == b'0')
 }
 
-/// Returns the https URL that an address over ssh probably stands for: `git@host:path`,
-/// `ssh://git@host:22/path`.
-fn https_form(address: &str) -> Option<String> {
-    let (authority, path) = match address.strip_prefix("ssh://") {
-        Some(rest) => rest.split_once('/')?,
-        None => address
-            .split_once(':')
-            .filter(|(host, path)| host.contains('@') && !path.starts_with('/'))?,
-    };
-    let host = authority.rsplit('@').next()?.split(':').next()?;
-    (!host.is_empty() && !path.is_empty()).then(|| format!("https://{host}/{path}"))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -262,32 +304,6 @@ mod tests {
             git.repository,
             Repository::Https("https://example.org/a.git".into())
         );
-    }
-
-    #[test]
-    fn the_hint_for_an_ssh_address_is_its_https_form() {
-        for (address, url) in [
-            (
-                "git@example.org:group/a.git",
-                "https://example.org/group/a.git",
-            ),
-            (
-                "ssh://git@example.org:2222/a.git",
-                "https://example.org/a.git",
-            ),
-            (
-                "ssh://me:secret@example.org/a.git",
-                "https://example.org/a.git",
-            ),
-        ] {
-            let problems = parse(address).unwrap_err();
-            assert_eq!(problems[0].message, "must start with https://");
-            let hint = problems[0].hint.as_deref().unwrap_or_default();
-            assert!(hint.starts_with(&format!("Write {url}. ")), "{problems:?}");
-        }
-        let problems = parse("docs/a:b").unwrap_err();
-        let hint = problems[0].hint.as_deref().unwrap_or_default();
-        assert!(hint.starts_with("Write https://host/path"));
     }
 
     #[test]
@@ -356,7 +372,7 @@ mod tests {
         for (url, expected) in [
             (
                 "ftp://example.org/a",
-                "spec.repositoryURL: must start with https://",
+                "spec.repositoryURL: must start with https:// or ssh://",
             ),
             (
                 "https://example.org/a?b=c",

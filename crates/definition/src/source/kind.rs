@@ -1,6 +1,6 @@
 //! What the file of a kind must provide.
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 use url::Url;
 
@@ -75,6 +75,11 @@ pub trait KindSpec {
         Ok(None)
     }
 
+    /// Returns what the server asks for.
+    fn login(&self) -> Login {
+        Login::Password
+    }
+
     /// Returns the addresses that every run requests.
     fn web_addresses(&self) -> Vec<WebAddress<'_>> {
         vec![]
@@ -89,6 +94,15 @@ pub trait KindSpec {
     fn path_filter(&self) -> Option<(&PathFilter, [&'static str; 2])> {
         None
     }
+}
+
+/// What a server asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Login {
+    /// A token, or a user name and a password.
+    Password,
+    /// A private key of ssh.
+    PrivateKey,
 }
 
 /// A right on what a source reads. It is checked when a source is defined and at the start of each
@@ -122,5 +136,5 @@ pub struct ServerPath<'a> {
 pub struct WebAddress<'a> {
     /// The path of the field: `spec.endpoints[2]`.
     pub field: String,
-    pub url: &'a str,
+    pub url: Cow<'a, str>,
 }

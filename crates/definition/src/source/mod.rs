@@ -26,7 +26,7 @@ use url::Url;
 pub use self::{
     attributes::{DriftPolicy, MAX_RETRIES, MAX_TIMEOUT, MIN_TIMEOUT},
     endpoint::{Endpoint, server_of},
-    kind::{COMMON_KEYS, KindSpec, RequiredRight, ServerPath, SourceKind, WebAddress},
+    kind::{COMMON_KEYS, KindSpec, Login, RequiredRight, ServerPath, SourceKind, WebAddress},
     objects::ObjectSelection,
 };
 use crate::{FieldProblem, Fields, Problems, fields::wrong_type};
@@ -123,6 +123,11 @@ impl SourceSpec {
     /// The source has several servers.
     pub fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
         self.as_kind().credentials_server()
+    }
+
+    /// See [`KindSpec::login`].
+    pub fn login(&self) -> Login {
+        self.as_kind().login()
     }
 
     /// See [`KindSpec::web_addresses`].

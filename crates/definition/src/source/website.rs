@@ -124,7 +124,7 @@ impl KindSpec for WebsiteSpec {
     fn web_addresses(&self) -> Vec<WebAddress<'_>> {
         vec![WebAddress {
             field: "spec.url".into(),
-            url: &self.url,
+            url: (&self.url).into(),
         }]
     }
 

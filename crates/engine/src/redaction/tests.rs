@@ -8,6 +8,7 @@ fn of(username: Option<&str>, secret: &str) -> Redaction {
     redaction.add_credentials(&Credentials {
         username: username.map(Into::into),
         secret: secret.into(),
+        ..Credentials::default()
     });
     redaction
 }

@@ -26,6 +26,8 @@ use rag_protocol::{EngineError, ErrorKind, ingest::Clones};
 
 /// Maximum wait for a clone that another job uses: enough for a run with few changes.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// The folder of the repositories of submodules.
+const SUBMODULES: &str = "submodules";
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Fetches add packs and never remove unused ones. A clone with more packs than this is fetched
 /// again.
@@ -105,6 +107,13 @@ impl CloneFolder {
         self.folder.join("repository.git")
     }
 
+    /// Returns the folder of the repository of a submodule.
+    pub fn submodule(&self, url: &str) -> PathBuf {
+        let key = blake3::hash(url.as_bytes()).to_hex();
+        let name = format!("{}.git", &key[..KEY_DIGITS]);
+        self.folder.join(SUBMODULES).join(name)
+    }
+
     /// Returns the size of the clone.
     pub fn bytes(&self) -> u64 {
         bytes_below(&self.folder)
@@ -153,10 +162,15 @@ impl CloneFolder {
     /// Removes the clone.
     pub fn clear(&self) -> Result<(), EngineError> {
         self.begin()?;
-        match fs::remove_dir_all(self.repository()) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(unusable(&self.folder, &e)),
-            _ => Ok(()),
+        for folder in [self.repository(), self.folder.join(SUBMODULES)] {
+            match fs::remove_dir_all(folder) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(unusable(&self.folder, &e));
+                }
+                _ => {}
+            }
         }
+        Ok(())
     }
 }
 

@@ -16,9 +16,9 @@ use super::transport;
 const WINDOW: usize = 32 << 20;
 const MAPPED: usize = 512 << 20;
 
-/// Limits memory, ignores the configuration of the user and the machine, and makes our HTTP client
-/// the only one. Repositories of any owner are opened: most on a database server do not belong
-/// to `postgres`, and nothing in them is executed.
+/// Limits memory, ignores the configuration of the user and the machine, and makes our clients of
+/// HTTP and ssh the only ones. Repositories of any owner are opened: most on a database server do
+/// not belong to `postgres`, and nothing in them is executed.
 pub fn set_once() -> Result<(), EngineError> {
     static ONCE: OnceLock<Result<(), EngineError>> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -38,6 +38,7 @@ pub fn set_once() -> Result<(), EngineError> {
                 .and_then(|()| opts::set_mwindow_mapped_limit(MAPPED))
                 .and_then(|()| git2::transport::register("https", transport::create))
                 .and_then(|()| git2::transport::register("http", transport::create))
+                .and_then(|()| git2::transport::register("ssh", transport::create))
         };
         set.map_err(|e| {
             EngineError::new(ErrorKind::Internal, "could not initialize the git library")

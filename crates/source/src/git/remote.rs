@@ -22,11 +22,16 @@ use git2::{
     AutotagOption, BranchType, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, Remote,
     RemoteCallbacks, RemoteHead, Repository,
 };
-use rag_definition::source::GitSpec;
+use rag_definition::source::{GitSpec, Repository as Named};
 use rag_protocol::{EngineError, ErrorKind, ingest::Job};
 
 use super::{
-    find_commit, kept::CloneFolder, no_branch, transport, transport::GitSession, unreadable,
+    commit::{find_commit, no_branch, unreadable},
+    http::HttpSession,
+    kept::CloneFolder,
+    ssh::SshSession,
+    submodule::Access,
+    transport::{self, GitSession},
 };
 
 /// Digits of a full commit id (SHA-1).
@@ -44,8 +49,8 @@ const RESERVE: u64 = 1 << 30;
 pub struct RemoteClone {
     url: String,
     spec: GitSpec,
-    session: Arc<GitSession>,
-    place: CloneFolder,
+    session: Arc<dyn GitSession>,
+    place: Arc<CloneFolder>,
     /// Maximum size of the clone.
     max_bytes: u64,
 }
@@ -67,8 +72,10 @@ impl From<EngineError> for UpdateError {
 }
 
 impl RemoteClone {
-    pub fn new(url: &str, spec: &GitSpec, job: &Job) -> Result<Self, EngineError> {
-        let session = Arc::new(GitSession::new(url, job)?);
+    pub fn new(access: &Access, job: &Job) -> Result<Self, EngineError> {
+        let spec = &access.spec;
+        let url = spec.repository.url().unwrap_or_default();
+        let session = session(access)?;
         // a clone of its own for each branch: its growth is that of one history
         let name = match &spec.commit {
             Some(pin) => format!("{url}\ncommit {pin}"),
@@ -76,12 +83,56 @@ impl RemoteClone {
         };
         let place = CloneFolder::take(&job.clones, &name, &job.work_dir)?;
         Ok(Self {
-            url: url.into(),
+            url,
             spec: spec.clone(),
             session,
-            place,
+            place: Arc::new(place),
             max_bytes: job.clones.max_clone_bytes,
         })
+    }
+
+    /// Fetches the commit of a submodule, unless it is there. Its server is asked in any case.
+    /// Returns its repository, which is beside that of the clone: what one server has sent must not
+    /// be read with the permission of another.
+    pub fn fetch_submodule(&self, access: &Access) -> Result<(Repository, Oid), EngineError> {
+        let submodule = Self {
+            url: access.spec.repository.url().unwrap_or_default(),
+            spec: access.spec.clone(),
+            session: session(access)?,
+            place: Arc::clone(&self.place),
+            max_bytes: self.max_bytes,
+        };
+        let folder = self.place.submodule(&submodule.url);
+        let former = Repository::open_bare(&folder).map_err(UpdateError::Corrupted);
+        match former.and_then(|repository| submodule.update_submodule(repository)) {
+            Ok(updated) => Ok(updated),
+            Err(UpdateError::Corrupted(_)) => {
+                let _ = std::fs::remove_dir_all(&folder);
+                let new = Repository::init_bare(&folder).map_err(UpdateError::Corrupted);
+                let updated = new.and_then(|repository| submodule.update_submodule(repository));
+                updated.map_err(|error| submodule.failure(error))
+            }
+            Err(error) => Err(submodule.failure(error)),
+        }
+    }
+
+    fn update_submodule(&self, repository: Repository) -> Result<(Repository, Oid), UpdateError> {
+        let mut remote = self.connect(&repository)?;
+        let commit = match self.present(&repository, &remote)? {
+            Some(commit) => commit,
+            None => {
+                // what a submodule adds is no leftover of earlier fetches
+                let (fresh, before) = (self.place.state(), self.place.bytes());
+                self.place.begin()?;
+                let fetched = self.fetch(&repository, &mut remote);
+                let added = self.place.bytes().saturating_sub(before);
+                self.place.finish(fresh.map(|fresh| fresh.saturating_add(added)))?;
+                fetched?;
+                self.find(&repository)?
+            }
+        };
+        drop(remote);
+        Ok((repository, commit))
     }
 
     /// Updates the clone. Returns the repository and the wanted commit.
@@ -117,7 +168,13 @@ impl RemoteClone {
             .connect(&repository)
             .and_then(|mut remote| self.fetch(&repository, &mut remote));
         let fetched = fetched.and_then(|()| self.find(&repository));
-        let commit = fetched.map_err(|error| match error {
+        let commit = fetched.map_err(|error| self.failure(error))?;
+        self.place.finish(None)?;
+        Ok((repository, commit))
+    }
+
+    fn failure(&self, error: UpdateError) -> EngineError {
+        match error {
             UpdateError::Failed(error) | UpdateError::TooLarge(error) => error,
             UpdateError::Corrupted(error)
                 if matches!(error.class(), ErrorClass::Os | ErrorClass::Filesystem) =>
@@ -132,9 +189,7 @@ impl RemoteClone {
                 &error,
                 format!("could not read the objects that {} has sent", self.url),
             ),
-        })?;
-        self.place.finish(None)?;
-        Ok((repository, commit))
+        }
     }
 
     /// Returns `None` if everything must be fetched again.
@@ -349,7 +404,7 @@ impl RemoteClone {
     }
 
     fn update_error(&self, error: git2::Error) -> UpdateError {
-        if let Some(error) = self.session.take_error() {
+        if let Some(error) = self.session.error().take() {
             return UpdateError::Failed(error);
         }
         let is_remote = matches!(
@@ -364,6 +419,17 @@ impl RemoteClone {
             EngineError::new(ErrorKind::SourceUnavailable, message).detail(error.message()),
         )
     }
+}
+
+fn session(access: &Access) -> Result<Arc<dyn GitSession>, EngineError> {
+    let (credentials, network) = (access.credentials.as_ref(), &access.network);
+    Ok(match &access.spec.repository {
+        Named::Ssh(ssh) => Arc::new(SshSession::new(ssh, credentials, network)?),
+        web => {
+            let url = web.url().unwrap_or_default();
+            Arc::new(HttpSession::new(&url, credentials, network)?)
+        }
+    })
 }
 
 /// Returns the name of a reference, or `None` if it is not UTF-8: the library panics then.

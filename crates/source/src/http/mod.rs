@@ -44,7 +44,7 @@ use rag_protocol::{
 pub use reqwest::{Method, header::HeaderName};
 use reqwest::{
     Proxy, StatusCode, blocking,
-    header::{self, HeaderValue},
+    header::{self, HeaderMap, HeaderValue},
     redirect::Policy,
 };
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier, crypto::ring};
@@ -58,10 +58,10 @@ use self::{error::innermost, response::encoding};
 use crate::guard::{Guard, GuardedResolver};
 
 /// Includes name resolution and TLS.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limits the wait for the headers of a response, the connection included, and then for the next
 /// bytes, unless the job has another limit.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// An idle connection is closed after this time. There may be many hosts, and each connection holds
 /// a descriptor.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -95,6 +95,8 @@ pub enum Redirects {
 pub struct HttpRequest<'a> {
     pub url: Url,
     pub headers: Vec<(&'static str, String)>,
+    /// Headers that are sent to the origin of `url` alone. They may have secrets.
+    pub own_headers: HeaderMap,
     /// None: POST for a request with a body, else GET.
     pub method: Option<Method>,
     /// After a redirect the body is sent again only for the statuses 307 and 308.
@@ -111,6 +113,7 @@ impl HttpRequest<'_> {
         Self {
             url,
             headers: vec![],
+            own_headers: HeaderMap::new(),
             method: None,
             body: None,
             redirects: Redirects::default(),
@@ -408,6 +411,9 @@ impl HttpClient {
             .header(header::ACCEPT_ENCODING, "gzip");
         for (name, value) in &request.headers {
             built = built.header(*name, value);
+        }
+        if url.origin() == request.url.origin() {
+            built = built.headers(request.own_headers.clone());
         }
         if let Some((origin, name, value)) = &self.credentials
             && *origin == url.origin()

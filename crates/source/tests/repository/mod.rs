@@ -63,6 +63,8 @@ impl Made {
             branch: "main".into(),
             commit: None,
             filter: PathFilter::default(),
+            lfs: true,
+            submodules: false,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -43,17 +43,7 @@ pub struct Seen {
 impl Server {
     /// Serves the repositories in `folder` until the test process ends.
     pub fn start(folder: &Path) -> Self {
-        let path = Command::new("git")
-            .arg("--exec-path")
-            .output()
-            .unwrap()
-            .stdout;
-        let backend = Path::new(String::from_utf8(path).unwrap().trim()).join("git-http-backend");
-        assert!(
-            backend.exists(),
-            "git http-backend comes with git: {}",
-            backend.display()
-        );
+        let backend = backend();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State::default()));
@@ -83,6 +73,22 @@ impl Server {
             .sum();
         (log.into_iter().map(|seen| seen.method).collect(), sent)
     }
+}
+
+/// The CGI program of git.
+pub fn backend() -> PathBuf {
+    let path = Command::new("git")
+        .arg("--exec-path")
+        .output()
+        .unwrap()
+        .stdout;
+    let backend = Path::new(String::from_utf8(path).unwrap().trim()).join("git-http-backend");
+    assert!(
+        backend.exists(),
+        "git http-backend comes with git: {}",
+        backend.display()
+    );
+    backend
 }
 
 /// Answers one request and closes the connection. `/away/...` redirects to another host,
@@ -157,19 +163,14 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
             simple(200, "Content-Type: text/html\r\n", "<p>A page.").into_bytes()
         }
         _ => {
-            let environment = [
-                ("GIT_PROJECT_ROOT", folder.to_str().unwrap()),
-                ("GIT_HTTP_EXPORT_ALL", "1"),
-                ("GIT_CONFIG_COUNT", "1"),
-                ("GIT_CONFIG_KEY_0", "safe.directory"),
-                ("GIT_CONFIG_VALUE_0", "*"),
-                ("PATH_INFO", path),
-                ("QUERY_STRING", query),
-                ("REQUEST_METHOD", method),
-                ("CONTENT_TYPE", &content_type),
-                ("CONTENT_LENGTH", &length.to_string()),
-            ];
-            run(backend, &environment, &body)
+            let request = CgiRequest {
+                method,
+                path,
+                query,
+                content_type: &content_type,
+                body: &body,
+            };
+            run(backend, folder, &request)
         }
     };
     let at = reply
@@ -189,16 +190,37 @@ fn answer(mut connection: TcpStream, backend: &Path, folder: &Path, state: &Mute
     let _ = connection.write_all(&reply[..end]);
 }
 
+/// A request for git's CGI program.
+pub struct CgiRequest<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub query: &'a str,
+    pub content_type: &'a str,
+    pub body: &'a [u8],
+}
+
 /// Runs git's own CGI program, and gives its answer in HTTP.
-fn run(backend: &Path, environment: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub fn run(backend: &Path, folder: &Path, request: &CgiRequest<'_>) -> Vec<u8> {
+    let environment = [
+        ("GIT_PROJECT_ROOT", folder.to_str().unwrap()),
+        ("GIT_HTTP_EXPORT_ALL", "1"),
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "safe.directory"),
+        ("GIT_CONFIG_VALUE_0", "*"),
+        ("PATH_INFO", request.path),
+        ("QUERY_STRING", request.query),
+        ("REQUEST_METHOD", request.method),
+        ("CONTENT_TYPE", request.content_type),
+        ("CONTENT_LENGTH", &request.body.len().to_string()),
+    ];
     let mut child = Command::new(backend)
-        .envs(environment.iter().copied())
+        .envs(environment)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(body).unwrap();
+    child.stdin.take().unwrap().write_all(request.body).unwrap();
     let reply = child.wait_with_output().unwrap().stdout;
     let body = reply
         .windows(4)

@@ -60,6 +60,14 @@ impl Reply {
         }
     }
 
+    /// A whole response, after which the connection is closed.
+    pub fn raw(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            then: Then::Close,
+        }
+    }
+
     pub fn ok(media_type: &str, body: impl AsRef<[u8]>) -> Self {
         Self::new("200 OK", &[("Content-Type", media_type)], body)
     }
