@@ -24,7 +24,7 @@ NAMED_FILE = re.compile(r"(?<![\w/.~$<>:*{-])(?:\.\.?/)*([\w./-]+\.(?:rs|sql|md|
 COMMENT = {".rs": "//", ".sql": "--", ".sh": "#", ".pl": "#", ".pm": "#", ".py": "#", ".md": ""}
 # Files of examples: documents of a user, and what a recipe creates.
 EXAMPLE = re.compile(
-    r"docs/(keys|example|docker|\.notes|api/a)\.md|\bsftp\.|source-sftp|module\.rs|example\.com/|/x\.pl"
+    r"docs/(keys|example|docker|\.notes|api/a|a/\.\./b)\.md|\bsftp\.|source-sftp|module\.rs|example\.com/|/x\.pl"
 )
 
 # The rooms that have statements, and why.

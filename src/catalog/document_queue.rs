@@ -181,9 +181,9 @@ pub fn end_hopeless(owner: &OwnerRights, max_attempts: u32) -> Result<(), Error>
     Ok(())
 }
 
-/// Claims documents of a role that are due, all of one collection, for an attempt. One that was tried
-/// before comes alone. If the process is lost, they are due again after `delay`. Returns an empty
-/// list if the document that is due first is another role's.
+/// Claims documents of a role that are due, all of one collection, for an attempt. One that was
+/// tried before comes alone. If the process is lost, they are due again after `delay`. Returns an
+/// empty list if the document that is due first is another role's.
 pub fn claim(
     owner: &OwnerRights,
     role: pgrx::pg_sys::Oid,

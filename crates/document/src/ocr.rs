@@ -152,8 +152,8 @@ impl Recognizer {
         }
     }
 
-    /// Has Tesseract read its data of orientations, which it does when it first needs them. Without
-    /// the data, pages are read as if they were upright.
+    /// Loads the data of orientations, which Tesseract does when it first needs them. Without the
+    /// data, pages are read as if they were upright.
     fn load_orientations(&self) {
         const SIDE: usize = 64;
         let blank = Picture {

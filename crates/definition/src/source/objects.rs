@@ -127,7 +127,7 @@ pub(super) fn required_right(endpoint: &str, instance_identity: bool) -> Require
 pub(super) fn web_addresses(endpoint: &str) -> Vec<WebAddress<'_>> {
     vec![WebAddress {
         field: "spec.endpoint".into(),
-        url: endpoint,
+        url: endpoint.into(),
     }]
 }
 
