@@ -11,6 +11,7 @@ use Exporter 'import';
 use File::Find ();
 use IO::Socket::INET;
 use POSIX ();
+use PostgreSQL::Test::Utils ();
 use RagCluster;
 
 our @EXPORT = qw(bucket_server bucket_requests);
@@ -134,7 +135,7 @@ sub _list
 	my $body = '<EncodingType>url</EncodingType>';
 	for my $key (@keys[ 0 .. ($#keys < $page - 1 ? $#keys : $page - 1) ])
 	{
-		my $bytes = slurp_file("$folder/$key");
+		my $bytes = PostgreSQL::Test::Utils::slurp_file("$folder/$key");
 		$body .= sprintf '<Contents><Key>%s</Key><ETag>&quot;%s&quot;</ETag>'
 		  . '<Size>%d</Size></Contents>', _encoded($key), md5_hex($bytes), length $bytes;
 	}
@@ -147,7 +148,7 @@ sub _object
 {
 	my ($folder, $key) = @_;
 	-f "$folder/$key" or return _refusal('404 Not Found', 'NoSuchKey');
-	my $bytes = slurp_file("$folder/$key");
+	my $bytes = PostgreSQL::Test::Utils::slurp_file("$folder/$key");
 	return ('200 OK', $bytes, "Content-Type: binary/octet-stream\r\n");
 }
 

@@ -186,7 +186,7 @@ fn google(request: &HttpRequest) -> Reply {
         Reply::ok("application/json", json!({"error": error}).to_string()).status(status)
     };
     let (path, query) = request.target.split_once('?').unwrap();
-    let Some(key) = path.strip_prefix("/storage/v1/b/docs/o") else {
+    let Some(key) = path.strip_prefix("/storage/v1/b/shelf/o") else {
         let message = "The specified bucket does not exist.";
         return refused("404 Not Found", "notFound", message);
     };
@@ -215,11 +215,11 @@ fn google(request: &HttpRequest) -> Reply {
 fn objects_of_google_have_any_key() {
     let server = Server::start(google);
     let spec = |bucket: &str| json!({"bucket": bucket, "endpoint": server.origin});
-    let found = texts(&web_job("gcs", &spec("docs"), Path::new("unused")));
+    let found = texts(&web_job("gcs", &spec("shelf"), Path::new("unused")));
     let expected = [
-        ("gs://docs//x%0A.md", "# /x\n.md"),
-        ("gs://docs/a/../b.md", "# a/../b.md"),
-        ("gs://docs/a//b%20c.md", "# a//b c.md"),
+        ("gs://shelf//x%0A.md", "# /x\n.md"),
+        ("gs://shelf/a/../b.md", "# a/../b.md"),
+        ("gs://shelf/a//b%20c.md", "# a//b c.md"),
     ];
     let expected = expected.map(|(uri, text)| (uri.to_owned(), text.to_owned()));
     assert_eq!(found, expected);

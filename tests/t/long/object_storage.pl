@@ -43,13 +43,14 @@ sub start_server
 sub put
 {
 	my ($url, $content, %headers) = @_;
-	my $answer =
-	  $http->put($url, { content => $content, headers => { 'Content-Length' => length $content, %headers } });
+	%headers = ('Content-Length' => length $content, %headers);
+	my $answer = $http->put($url, { content => $content, headers => \%headers });
 	$answer->{success} or die "$url: $answer->{status} $answer->{content}";
 	return;
 }
 
-my $node = rag_node('object_storage_servers');
+my $node = rag_node('object_storage_servers',
+	conf => "rag.allowed_private_hosts = '127.0.0.1'\nrag.scheduler = off");
 my %texts = map { $_ => "# Title of $_\n\n" . paragraph($_) } 'a.md', 'guides/b c+d.md',
   'guides/ü%25.md', 'guides/two//slashes.md';
 my @keys = sort keys %texts;
@@ -96,7 +97,7 @@ SKIP:
 	my $key = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr'
 	  . '/KBHBeksoGMGw==';
 	my $url = start_server($program, '--blobHost', '127.0.0.1', '--blobPort', 'PORT',
-		'--location', 'FOLDER', '--silent', '--skipApiVersionCheck');
+		'--location', 'FOLDER', '--silent', '--skipApiVersionCheck', '--disableTelemetry');
 	my $send = sub {
 		my ($path, $query, $content, %headers) = @_;
 		my $date = strftime('%a, %d %b %Y %H:%M:%S GMT', gmtime);

@@ -40,7 +40,8 @@ pub struct AzblobSpec {
 impl AzblobSpec {
     fn parse(fields: &Fields<'_>) -> Option<Self> {
         let account = account(fields);
-        let container = objects::bucket_name(fields, "container", &["az", "azure", "abfs", "abfss"]);
+        let schemes = ["az", "azure", "abfs", "abfss"];
+        let container = objects::bucket_name(fields, "container", &schemes);
         let endpoint = objects::endpoint(fields, None, "Write https://host.");
         let instance_identity = objects::instance_identity(fields);
         let objects = ObjectSelection::parse(fields);

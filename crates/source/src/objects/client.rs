@@ -14,7 +14,7 @@ use super::{
 use crate::{
     fetch_failure,
     fetcher::{ATTEMPT_TIMEOUT, FetchError, retried},
-    http::{HttpClient, HttpError, HttpRequest, Redirects},
+    http::{HttpClient, HttpError, HttpRequest, MAX_WAIT, Redirects},
     item_failure,
 };
 
@@ -125,6 +125,12 @@ impl ObjectClient {
             ..found
         };
         let is_throttling = is_throttling || THROTTLING.contains(&&*refusal.code);
+        // 503 may concern this object only, 429 concerns the client
+        if let Some(wait) =
+            wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > MAX_WAIT)
+        {
+            self.http.back_off(&request.url, wait);
+        }
         if is_throttling || (status.is_server_error() && status.as_u16() != 501) {
             return Err(FetchError::Unavailable {
                 status,
