@@ -36,7 +36,8 @@ SELECT rag_create_source('docs', 'git', '{"repositoryURL": "https://example.org/
     "hostKeys": ["ssh-ed25519 AAAA"]}'); :sqlstate
 SELECT field, problem, hint FROM rag_validate_source('git', jsonb_build_object(
     'repositoryURL', 'git@example.org:a.git', 'lfs', false, 'submodules', true, 'hostKeys', ARRAY[
-        'example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl',
+        'example.org ssh-ed25519 '
+            'AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl',
         'SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU', 'ssh-ed25519 AAAA']));
 SELECT count(*) FROM rag_validate_source('git',
     '{"repositoryURL": "ssh://git@example.org:2222/a.git"}');

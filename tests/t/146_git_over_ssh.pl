@@ -97,7 +97,8 @@ like(
 	'an unknown host is refused');
 my ($shown) = $unknown =~ /"hostKeys": \["(.*)"\]$/;
 is($shown, $host_key, 'the hint has the key');
-is(create('known', qq("$shown"), 'deploy'), 'Completed|1||', 'with the key, the repository is read');
+is(create('known', qq("$shown"), 'deploy'),
+	'Completed|1||', 'with the key, the repository is read');
 is( $node->safe_psql('postgres', "SELECT uri FROM rag.documents WHERE source = 'known'"),
 	"$url#a.md",
 	'the document has the URL of the repository');
@@ -111,7 +112,8 @@ like(
 	'a passphrase is missing');
 create_secret('locked', 'passphrase', 's3cr3t phrase');
 $node->safe_psql('postgres', "SELECT rag_sync('locked')");
-is(run_row($node, 'locked', 'phase, documents_added'), 'Completed|1', 'the passphrase opens the key');
+is(run_row($node, 'locked', 'phase, documents_added'),
+	'Completed|1', 'the passphrase opens the key');
 
 # -- secrets
 create_secret('token', 'token', 'ghp_1234');

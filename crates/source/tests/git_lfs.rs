@@ -1,4 +1,5 @@
-//! Files of Git LFS: from a server of HTTP, with git over ssh, and from a repository on this machine.
+//! Files of Git LFS: from a server of HTTP, with git over ssh, and from a repository on this
+//! machine.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 

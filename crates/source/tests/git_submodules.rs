@@ -1,4 +1,4 @@
-//! Submodules: their objects go into the clone of their repository.
+//! Submodules: their repositories are beside the clone of the one that names them.
 
 #![allow(clippy::unwrap_used)] // a helper that cannot go on ends its test
 

@@ -154,7 +154,8 @@ impl Read for Exchange {
         let read = self.command.read(buffer).map_err(|error| self.session.keep(error))?;
         self.received += read as u64;
         if !self.is_listed && self.received > LIST_BYTES {
-            let message = format!("{} has too many branches and tags", self.session.account.named());
+            let named = self.session.account.named();
+            let message = format!("{named} has too many branches and tags");
             let error = EngineError::new(ErrorKind::LimitExceeded, message)
                 .detail(format!("The limit of their list is {LIST_BYTES} bytes."));
             return Err(self.session.error.keep(error));

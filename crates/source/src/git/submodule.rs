@@ -1,7 +1,8 @@
 //! The submodules that `.gitmodules` names.
 //!
-//! The objects of a submodule are beside the clone of its repository, and live as long. The server of each submodule is asked in each run, as that of the repository is. Credentials are
-//! only for submodules on the repository's own server.
+//! The objects of a submodule are beside the clone of its repository, and live as long. The server
+//! of each submodule is asked in each run, as that of the repository is. Credentials are only for
+//! submodules on the repository's own server.
 
 use std::path::{Path, PathBuf};
 

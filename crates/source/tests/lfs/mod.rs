@@ -92,7 +92,11 @@ impl LfsHost {
             .map(|request| request.target.split('?').next().unwrap());
         let paths = paths.filter_map(|path| {
             let is_file = path.starts_with("/objects/");
-            (is_file || path.contains("/info/lfs/")).then(|| if is_file { "file" } else { "batch" })
+            (is_file || path.contains("/info/lfs/")).then_some(if is_file {
+                "file"
+            } else {
+                "batch"
+            })
         });
         paths.map(Into::into).collect()
     }

@@ -61,9 +61,9 @@ struct LfsLogin {
     /// The URL of batch requests.
     batch: Url,
     headers: HeaderMap,
-    /// Has the credentials of the source.
+    /// Sends the credentials of the source.
     client: HttpClient,
-    /// Has none.
+    /// Sends none.
     stranger: HttpClient,
     guard: Guard,
 }
@@ -358,7 +358,10 @@ impl LfsLogin {
         }
         self.unusable(&match status.as_u16() {
             401 | 403 => format!("{}, so the credentials give no access to it", answered(status)),
-            404 => format!("{}, so it has no Git LFS, or none for these credentials", answered(status)),
+            404 => {
+                let answered = answered(status);
+                format!("{answered}, so it has no Git LFS, or none for these credentials")
+            }
             _ => answered(status),
         })
     }

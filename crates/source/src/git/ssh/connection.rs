@@ -217,9 +217,11 @@ impl SshAccount {
         match &*presented {
             Some(key) => host_key::refused(&self.named, key, !self.host_keys.is_empty()),
             None => {
-                let message = format!("the server of {} has no host key that is supported", self.named);
-                EngineError::new(ErrorKind::SourceUnavailable, message)
-                    .hint("Keys of hosts are ed25519, ecdsa or rsa with SHA-2, without certificates.")
+                let named = &self.named;
+                let message = format!("the server of {named} has no host key that is supported");
+                EngineError::new(ErrorKind::SourceUnavailable, message).hint(
+                    "Keys of hosts are ed25519, ecdsa or rsa with SHA-2, without certificates.",
+                )
             }
         }
     }
