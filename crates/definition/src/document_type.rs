@@ -53,6 +53,19 @@ document_types! {
     /// Slides of PowerPoint or LibreOffice.
     Presentation = "presentation", Binary;
     Epub = "epub", Binary;
+    /// reStructuredText.
+    Rst = "rst", Text;
+    Asciidoc = "asciidoc", Text;
+    /// The format of Emacs.
+    Org = "org", Text;
+    /// LaTeX.
+    Tex = "tex", Text;
+    Subtitles = "subtitles", Text;
+    Xml = "xml", Text;
+    /// RSS or Atom.
+    Feed = "feed", Text;
+    /// A message, or a mailbox of them.
+    Mail = "mail", Binary;
 }
 
 /// What the bytes of a file are.

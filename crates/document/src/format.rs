@@ -6,8 +6,8 @@
 use rag_definition::DocumentType;
 
 use crate::{
-    DocumentError, ExtractedDocument, Structure, Syntax, code, docx, epub, html, markdown,
-    notebook, odf, records, rtf, slides, title,
+    DocumentError, ExtractedDocument, PdfReader, Structure, Syntax, code, docx, epub, feed, html,
+    mail, markdown, markup, notebook, odf, pdf, records, rtf, slides, subtitles, title, xml_file,
 };
 
 /// What there is to know of a type. Each type has one.
@@ -29,7 +29,8 @@ pub enum Reader {
     Bytes(fn(&[u8], &str) -> Result<ExtractedDocument, DocumentError>),
     /// Reads what the bytes say in their encoding.
     Text(TextReader),
-    Pdf,
+    /// Reads files that may hold PDFs.
+    WithPdfs(fn(&[u8], &str, &PdfReader) -> Result<ExtractedDocument, DocumentError>),
 }
 
 pub type TextReader = fn(&str, &str) -> Result<ExtractedDocument, DocumentError>;
@@ -68,6 +69,7 @@ impl Shape {
 }
 
 const PROPERTIES: &str = "document properties, first heading";
+const FIRST_HEADING: &str = "first heading";
 const NONE: &str = "none";
 
 /// All formats, in the order of the guide.
@@ -169,16 +171,86 @@ pub const FORMATS: &[Format] = &[
         document_type: DocumentType::Pdf,
         extensions: &["pdf"],
         media_types: &["application/pdf", "application/x-pdf"],
-        reader: Reader::Pdf,
+        reader: Reader::WithPdfs(pdf::extract),
         shape: Shape::Pages,
         text: "pages with a form feed between them",
         title: "Info dictionary, unless a program filled it in",
     },
     Format {
+        document_type: DocumentType::Rst,
+        extensions: &["rst", "rest"],
+        media_types: &["text/x-rst", "text/prs.fallenstein.rst"],
+        reader: Reader::Text(markup::rst::extract),
+        shape: Shape::Markdown,
+        text: "sections, lists, tables and code as Markdown",
+        title: FIRST_HEADING,
+    },
+    Format {
+        document_type: DocumentType::Asciidoc,
+        extensions: &["adoc", "asciidoc", "asc"],
+        media_types: &["text/asciidoc", "text/x-asciidoc"],
+        reader: Reader::Text(markup::asciidoc::extract),
+        shape: Shape::Markdown,
+        text: "sections, lists, tables and code as Markdown",
+        title: "title of the file, first heading",
+    },
+    Format {
+        document_type: DocumentType::Org,
+        extensions: &["org"],
+        media_types: &["text/org", "text/x-org"],
+        reader: Reader::Text(markup::org::extract),
+        shape: Shape::Markdown,
+        text: "sections, lists, tables and code as Markdown",
+        title: "`#+title`, first heading",
+    },
+    Format {
+        document_type: DocumentType::Tex,
+        extensions: &["tex", "latex", "ltx"],
+        media_types: &["text/x-tex", "application/x-tex", "application/x-latex"],
+        reader: Reader::Text(markup::tex::extract),
+        shape: Shape::Markdown,
+        text: "sections, lists, tables, formulas and code as Markdown",
+        title: "`\\title`, first heading",
+    },
+    Format {
+        document_type: DocumentType::Subtitles,
+        extensions: &["srt", "vtt", "sbv"],
+        media_types: &["text/vtt", "application/x-subrip"],
+        reader: Reader::Text(subtitles::extract),
+        shape: Shape::Prose,
+        text: "cues as lines, without times",
+        title: NONE,
+    },
+    Format {
+        document_type: DocumentType::Xml,
+        extensions: &["xml"],
+        media_types: &["application/xml", "text/xml"],
+        reader: Reader::Text(xml_file::extract),
+        shape: Shape::Markdown,
+        text: "paragraphs, or records",
+        title: "first title in it",
+    },
+    Format {
+        document_type: DocumentType::Feed,
+        extensions: &["rss", "atom"],
+        media_types: &["application/rss+xml", "application/atom+xml"],
+        reader: Reader::Text(feed::extract),
+        shape: Shape::Markdown,
+        text: "a section for each entry",
+        title: "title of the feed",
+    },
+    Format {
+        document_type: DocumentType::Mail,
+        extensions: &["eml", "mbox", "mht", "mhtml"],
+        media_types: &["message/rfc822", "application/mbox", "multipart/related"],
+        reader: Reader::WithPdfs(mail::extract),
+        shape: Shape::Markdown,
+        text: "its text and its attachments as Markdown",
+        title: "subject",
+    },
+    Format {
         document_type: DocumentType::Text,
-        extensions: &[
-            "txt", "text", "log", "rst", "adoc", "asciidoc", "org", "tex", "textile", "srt", "vtt",
-        ],
+        extensions: &["txt", "text", "log", "textile"],
         media_types: &[],
         reader: Reader::Text(|file, name| {
             let title = title::from_name(name);

@@ -10,6 +10,7 @@
 use rag_definition::DocumentType;
 
 use crate::{
+    feed,
     format::{FORMATS, Format},
     language, odf, package,
 };
@@ -87,6 +88,7 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
             Some(DocumentType::Pdf)
         }
         TypeHint::Document(DocumentType::Spreadsheet) => Some(workbook(content)),
+        TypeHint::Document(DocumentType::Xml) => Some(by_root(content)),
         TypeHint::Document(document_type) => Some(document_type),
     }
 }
@@ -107,6 +109,26 @@ fn workbook(content: &[u8]) -> DocumentType {
         DocumentType::Csv
     } else {
         DocumentType::Spreadsheet
+    }
+}
+
+/// Returns the type of a file in XML by its first element.
+fn by_root(content: &[u8]) -> DocumentType {
+    let head = String::from_utf8_lossy(&content[..content.len().min(4096)]);
+    let mut rest = &*head;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        if let Some(comment) = rest.strip_prefix("!--") {
+            rest = comment.split_once("-->").map_or("", |(_, rest)| rest);
+        } else if !rest.starts_with(['?', '!']) {
+            break;
+        }
+    }
+    let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
+    match &rest[..end.unwrap_or(rest.len())] {
+        name if feed::is_root(name) => DocumentType::Feed,
+        "html" => DocumentType::Html,
+        _ => DocumentType::Xml,
     }
 }
 

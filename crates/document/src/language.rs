@@ -31,7 +31,7 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
     ("thrift", &["thrift"]), ("toml", &["toml"]), ("tsx", &["tsx"]),
     ("typescript", &["ts", "cts", "mts"]), ("vb", &["vb", "vbs"]), ("verilog", &["v", "sv", "svh"]),
     ("vhdl", &["vhd", "vhdl"]), ("vim", &["vim"]), ("vue", &["vue"]),
-    ("xml", &["xml", "xsd", "xsl", "xslt", "wsdl", "plist"]), ("yaml", &["yaml", "yml"]),
+    ("xml", &["xsd", "xsl", "xslt", "wsdl", "plist"]), ("yaml", &["yaml", "yml"]),
     ("zig", &["zig"]),
 ];
 

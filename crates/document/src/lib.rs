@@ -25,8 +25,9 @@
 //! | key | value |
 //! |---|---|
 //! | `encoding` | the encoding the file was read in (types whose bytes are text) |
+//! | `from`, `to`, `cc`, `date`, `message_id`, `attachments` | what the head of a message says |
 //! | `warnings` | sentences on what may have been lost or misread |
-//! | `author` | the author in the properties of OpenDocument |
+//! | `author` | the author whom a document names: OpenDocument, text with markup, feeds |
 //! | `language` | the language of source code |
 //! | `link_targets` | the targets of an HTML page's links |
 //! | `front_matter_error` | the reason why front matter stayed in the text |
@@ -41,6 +42,7 @@ mod data_uri;
 mod decode;
 mod docx;
 mod epub;
+mod feed;
 pub mod format;
 mod formula;
 mod front_matter;
@@ -48,7 +50,9 @@ mod html;
 mod invisible;
 mod kind;
 mod language;
+mod mail;
 mod markdown;
+mod markup;
 mod notebook;
 mod ocr;
 mod odf;
@@ -58,9 +62,11 @@ mod records;
 mod rtf;
 mod slides;
 mod split;
+mod subtitles;
 mod title;
 mod words;
 mod xml;
+mod xml_file;
 
 use rag_definition::DocumentType;
 use rag_protocol::ingest::{Content, Splitting, Stage, Title, Warning};
@@ -308,7 +314,7 @@ pub fn extract_with(
     }
     let format = format::of(document_type);
     let mut extracted = match format.reader {
-        Reader::Pdf => pdf::extract(bytes, name, pdfs)?,
+        Reader::WithPdfs(read) => read(bytes, name, pdfs)?,
         Reader::Bytes(read) => read(bytes, name)?,
         Reader::Text(read) => extract_text(bytes, document_type, read, name, media_type)?,
     };
