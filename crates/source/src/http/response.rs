@@ -169,17 +169,17 @@ pub(super) enum Encoding {
 
 pub(super) fn encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
     let mut encoding = Encoding::Identity;
-    let values = headers.get_all(header::CONTENT_ENCODING).into_iter();
-    let values = values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
-    let values: Vec<String> = values.collect();
-    for value in values.iter().flat_map(|list| list.split(',')) {
-        let value = value.trim();
-        encoding = match (value, encoding) {
-            ("identity" | "", encoding) => encoding,
-            // no encodings of bytes, but common values of this header in object storage
-            ("aws-chunked" | "utf-8", encoding) => encoding,
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let value = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        let parts = value.split(',').map(str::trim);
+        // the last two encode no bytes, but are common values of this header in object storage
+        let encodings =
+            parts.filter(|part| !matches!(*part, "" | "identity" | "aws-chunked" | "utf-8"));
+        let value = encodings.collect::<Vec<_>>().join(", ");
+        encoding = match (value.as_str(), encoding) {
+            ("", encoding) => encoding,
             ("gzip" | "x-gzip", Encoding::Identity) => Encoding::Gzip,
-            _ => return Err(HttpError::Encoding(value.into())),
+            _ => return Err(HttpError::Encoding(value)),
         };
     }
     Ok(encoding)
