@@ -10,7 +10,10 @@ use super::{MAX_DEPTH, document, item};
 use crate::{DocumentError, ExtractedDocument, blocks::Block, html};
 
 mod inline;
+mod marker;
 mod table;
+
+use marker::{Marker, attached};
 
 #[derive(Default)]
 struct Reader {
@@ -266,7 +269,7 @@ impl Reader {
         depth: usize,
         counts: &mut HashMap<&'t str, usize>,
     ) -> Option<(Vec<Block>, usize)> {
-        let marker = marker(lines[at])?;
+        let marker = marker::marker(lines[at])?;
         let mut below = HashMap::new();
         let label = match marker.label {
             "." => {
@@ -285,7 +288,7 @@ impl Reader {
                 // A list goes on after empty lines, if an item follows.
                 let next = lines[end..].iter().position(|line| !line.is_empty());
                 let is_deeper = next
-                    .and_then(|next| self::marker(lines[end + next]))
+                    .and_then(|next| marker::marker(lines[end + next]))
                     .is_some_and(|next| self.is_below(&marker, &next));
                 if !is_deeper {
                     break;
@@ -302,7 +305,7 @@ impl Reader {
                 end = stop;
                 continue;
             }
-            if let Some(next) = self::marker(line) {
+            if let Some(next) = marker::marker(line) {
                 if !self.is_below(&marker, &next) {
                     break;
                 }
@@ -317,7 +320,7 @@ impl Reader {
                 end += 1;
                 continue;
             }
-            let next = lines.get(end + 1).and_then(|next| self::marker(next));
+            let next = lines.get(end + 1).and_then(|next| marker::marker(next));
             if line.starts_with('[') && next.is_some_and(|next| self.is_below(&marker, &next)) {
                 // The style of a list.
                 end += 1;
@@ -451,87 +454,4 @@ fn label_first(blocks: &mut Vec<Block>, label: &str) {
         Some(Block::Text(text)) => *text = format!("{label}: {text}"),
         _ => blocks.insert(0, Block::Text(format!("{label}:"))),
     }
-}
-
-struct Marker<'a> {
-    /// The sign, repeated for deeper lists.
-    sign: &'a str,
-    label: &'a str,
-    term: Option<&'a str>,
-    rest: &'a str,
-}
-
-/// Returns the end of what belongs to an item because of a `+` above it.
-fn attached(lines: &[&str], begin: usize) -> usize {
-    let is_above = |line: &&&str| line.len() > 1 && line.starts_with(['[', '.']);
-    let lines_above = lines[begin..].iter().take_while(is_above).count();
-    let first = begin + lines_above;
-    let Some(line) = lines.get(first) else {
-        return lines.len();
-    };
-    let rest = &lines[first + 1..];
-    let length = if delimiter(line).is_some() {
-        let close = rest.iter().position(|next| next == line);
-        close.map_or(rest.len(), |close| close + 1)
-    } else {
-        let is_inside = |line: &&&str| !line.is_empty() && **line != "+" && marker(line).is_none();
-        rest.iter().take_while(is_inside).count()
-    };
-    first + 1 + length
-}
-
-fn marker(line: &str) -> Option<Marker<'_>> {
-    let line = line.trim_start();
-    let first = line.split(' ').next()?;
-    let rest = line.get(first.len() + 1..).unwrap_or_default().trim_start();
-    let is_all = |sign: char| !first.is_empty() && first.chars().all(|c| c == sign);
-    if (is_all('*') || is_all('.') || first == "-") && first.len() <= 6 && !rest.is_empty() {
-        let rest = ["[x] ", "[*] ", "[ ] "]
-            .iter()
-            .find_map(|check| rest.strip_prefix(check))
-            .unwrap_or(rest);
-        return Some(Marker {
-            sign: first,
-            label: if is_all('.') { "." } else { "" },
-            term: None,
-            rest,
-        });
-    }
-    if let Some((label, rest)) = super::numbered(line)
-        && label.starts_with(|c: char| c.is_ascii_digit())
-        && !rest.trim().is_empty()
-    {
-        return Some(Marker {
-            sign: "1",
-            label,
-            term: None,
-            rest: rest.trim_start(),
-        });
-    }
-    if first.starts_with('<') && first.ends_with('>') && first.len() > 2 && !rest.is_empty() {
-        let number = &first[1..first.len() - 1];
-        let is_number = number == "." || number.bytes().all(|b| b.is_ascii_digit());
-        return is_number.then_some(Marker {
-            sign: "<",
-            label: "",
-            term: None,
-            rest,
-        });
-    }
-    for sign in ["::::", ":::", "::", ";;"] {
-        let split = line.split_once(&format!("{sign} "));
-        let Some((term, rest)) = split.or_else(|| Some((line.strip_suffix(sign)?, ""))) else {
-            continue;
-        };
-        let is_term = !term.is_empty() && !term.ends_with(':') && !term.contains("::");
-        if is_term {
-            return Some(Marker {
-                sign,
-                label: "",
-                term: Some(term),
-                rest: rest.trim(),
-            });
-        }
-    }
-    None
 }

@@ -1,8 +1,11 @@
 //! Letters with accents, and other signs that have a command.
 
+use super::tokens::{command_length, group};
+
 /// Letters by their accent and what they are without it.
 const LETTERS: &str = "'aá'eé'ií'oó'uú'yý'cć'nń'sś'zź'lĺ'rŕ'AÁ'EÉ'IÍ'OÓ'UÚ'YÝ'CĆ'NŃ'SŚ'ZŹ\
-    `aà`eè`iì`oò`uù`AÀ`EÈ`IÌ`OÒ`UÙ^aâ^eê^iî^oô^uû^cĉ^gĝ^hĥ^jĵ^sŝ^wŵ^yŷ^AÂ^EÊ^IÎ^OÔ^UÛ^CĈ^GĜ^HĤ^JĴ^SŜ\
+    `aà`eè`iì`oò`uù`AÀ`EÈ`IÌ`OÒ`UÙ^aâ^eê^iî^oô^uû^cĉ^gĝ^hĥ^jĵ^sŝ^wŵ^yŷ^AÂ^EÊ^IÎ^OÔ^UÛ^CĈ^GĜ^HĤ\
+    ^JĴ^SŜ\
     \"aä\"eë\"iï\"oö\"uü\"yÿ\"AÄ\"EË\"IÏ\"OÖ\"UÜ~aã~nñ~oõ~iĩ~uũ~AÃ~NÑ~OÕcçççcCÇcsşcSŞctţcTŢcgģ\
     vcčvCČvdďvDĎveěvEĚvnňvNŇvrřvRŘvsšvSŠvtťvTŤvzžvZŽHoőHOŐHuűHUŰkaąkAĄkeękEĘkiįkuų\
     uaăuAĂugğuGĞuuŭuUŬ.zż.ZŻ.cċ.eė.EĖ.gġ.Iİ=aā=eē=iī=oō=uū=AĀ=EĒ=OŌ=UŪraåruůrUŮdaạdeẹdsṣdhḥ";
@@ -34,6 +37,29 @@ pub fn with_accent(accent: char, letter: char) -> Option<String> {
         };
         letter.is_alphabetic().then(|| format!("{letter}{mark}"))
     })
+}
+
+/// Reads a letter with an accent: `\'e`, `\c{c}`, `\"\i`.
+pub fn accented<'t>(name: &str, rest: &'t str) -> Option<(String, &'t str)> {
+    let accent = name.chars().next().filter(|_| name.len() == 1)?;
+    let is_letter = accent.is_ascii_alphabetic();
+    let trimmed = if is_letter { rest.trim_start() } else { rest };
+    let (letter, after) = match group(trimmed).filter(|_| trimmed.starts_with('{')) {
+        Some(pair) => pair,
+        None => {
+            let length = command_length(trimmed).max(trimmed.chars().next()?.len_utf8());
+            if is_letter && rest.len() == trimmed.len() {
+                return None;
+            }
+            trimmed.split_at(length)
+        }
+    };
+    let letter = letter.trim().trim_start_matches('\\');
+    let only = letter
+        .chars()
+        .next()
+        .filter(|c| letter.len() == c.len_utf8())?;
+    Some((with_accent(accent, only)?, after))
 }
 
 /// Returns what a command without arguments is shown as.

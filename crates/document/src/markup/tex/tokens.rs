@@ -91,3 +91,18 @@ fn between(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     }
     None
 }
+
+/// Returns what follows after the arguments that a text begins with.
+pub fn without_arguments(mut rest: &str) -> &str {
+    loop {
+        let after = match rest.chars().next() {
+            Some('{') => group(rest),
+            Some('[') => option(rest),
+            _ => None,
+        };
+        match after {
+            Some((_, after)) => rest = after,
+            None => return rest,
+        }
+    }
+}
