@@ -48,3 +48,4 @@ SELECT name, kind, spec, credentials FROM rag.sources ORDER BY name;
 SELECT rag_alter_source('bucket', spec => '{"bucket": "docs", "region": "eu-central-1"}');
 SELECT spec, generation FROM rag.sources WHERE name = 'bucket';
 SELECT count(rag_drop_source(name)) AS dropped FROM rag.sources;
+SELECT rag_drop_secret('storage');
