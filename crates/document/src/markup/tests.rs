@@ -77,7 +77,8 @@ fn hostile_files_are_read_in_time() {
             let deep: String = (0..300).map(|i| " ".repeat(i) + piece + "\n").collect();
             let _ = read(&deep, name);
             let seconds = begin.elapsed().as_secs();
-            assert!(seconds < 10, "{name} {piece:?} took {seconds} s");
+            // a reader that is quadratic in its input takes minutes
+            assert!(seconds < 60, "{name} {piece:?} took {seconds} s");
         }
     }
 }
