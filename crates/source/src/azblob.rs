@@ -38,9 +38,8 @@ impl OpenReader for AzblobSpec {
         };
         let http = HttpClient::new(&job.network, None)?;
         let container = self.container.clone();
-        let explain = move |refusal: &Refusal, access: &Access| {
-            explain(refusal, access, &container)
-        };
+        let explain =
+            move |refusal: &Refusal, access: &Access| explain(refusal, access, &container);
         let storage = Container {
             client: ObjectClient::new(http, access, &url, Box::new(explain))?,
             name: format!("container \"{}\"", self.container),
@@ -134,9 +133,10 @@ fn azure_page(document: &[u8]) -> Result<ObjectPage, String> {
 fn explain(refusal: &Refusal, access: &Access, container: &str) -> Explanation {
     let missing = format!("there is no container \"{container}\"");
     match &*refusal.code {
-        "ContainerNotFound" => {
-            Explanation::unavailable(missing, "Check \"account\", \"container\" and \"endpoint\".")
-        }
+        "ContainerNotFound" => Explanation::unavailable(
+            missing,
+            "Check \"account\", \"container\" and \"endpoint\".",
+        ),
         "ResourceNotFound" | "PublicAccessNotPermitted" if access.is_public() => {
             Explanation::denied(
                 "it does not exist, or is not public",
@@ -176,9 +176,16 @@ mod tests {
               </Blobs><NextMarker>more</NextMarker></EnumerationResults>",
         )
         .unwrap();
-        let keys: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
+        let keys: Vec<_> = page
+            .objects
+            .iter()
+            .map(|object| object.key.as_str())
+            .collect();
         assert_eq!(keys, ["a & b+.md", "x\u{FFFE}\n.md"]);
-        assert_eq!((page.objects[0].size, page.next.as_deref()), (7, Some("more")));
+        assert_eq!(
+            (page.objects[0].size, page.next.as_deref()),
+            (7, Some("more"))
+        );
         assert_eq!(page.objects[0].etag.as_deref(), Some("0x8D"));
         assert_eq!(azure_page(b"<Error/>"), Err("it is \"Error\"".into()));
     }

@@ -58,8 +58,7 @@ impl OpenReader for GcsSpec {
         };
         let http = HttpClient::new(&job.network, None)?;
         let bucket = self.bucket.clone();
-        let explain =
-            move |refusal: &Refusal, access: &Access| explain(refusal, access, &bucket);
+        let explain = move |refusal: &Refusal, access: &Access| explain(refusal, access, &bucket);
         let storage = Gcs {
             client: ObjectClient::new(http, access, &url, Box::new(explain))?,
             name: format!("bucket \"{}\"", self.bucket),
@@ -185,6 +184,9 @@ mod tests {
         assert_eq!(google_page(b"{}"), Ok(ObjectPage::default()));
         assert!(google_page(b"<html>").is_err());
         let negative = br#"{"items": [{"name": "a", "size": "-1"}]}"#;
-        assert_eq!(google_page(negative), Err("an object has an invalid size".into()));
+        assert_eq!(
+            google_page(negative),
+            Err("an object has an invalid size".into())
+        );
     }
 }

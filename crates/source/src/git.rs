@@ -65,9 +65,7 @@ use self::{
 };
 use crate::{
     FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SkippedFile, SourceItem,
-    SourceReader, fetch_failure,
-    filter::Filter,
-    item_failure, root, too_large,
+    SourceReader, fetch_failure, filter::Filter, item_failure, root, too_large,
 };
 
 /// The characters of a path that are percent-encoded after the `#` of a uri.
@@ -195,7 +193,9 @@ impl Git {
 
     /// Returns the repository of a submodule, or that of the source.
     fn repository_of(&self, submodule: Option<usize>) -> &git2::Repository {
-        submodule.map_or(&self.repository, |number| &self.submodules[number].repository)
+        submodule.map_or(&self.repository, |number| {
+            &self.submodules[number].repository
+        })
     }
 
     fn path_of(&self, item: &SourceItem) -> PathBuf {

@@ -40,9 +40,8 @@ impl OpenReader for S3Spec {
         };
         let http = HttpClient::new(&job.network, None)?;
         let (bucket, region) = (self.bucket.clone(), self.region.clone());
-        let explain = move |refusal: &Refusal, access: &Access| {
-            explain(refusal, access, &bucket, &region)
-        };
+        let explain =
+            move |refusal: &Refusal, access: &Access| explain(refusal, access, &bucket, &region);
         let storage = S3 {
             client: ObjectClient::new(http, access, &url, Box::new(explain))?,
             name: format!("bucket \"{}\"", self.bucket),

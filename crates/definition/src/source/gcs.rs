@@ -95,6 +95,10 @@ mod tests {
         };
         assert_eq!(spec.endpoint, "https://storage.googleapis.com");
         let address = json!({"bucket": "gs://docs/guides/"});
-        refuses("gcs", address, "spec.bucket: must be a name, not an address");
+        refuses(
+            "gcs",
+            address,
+            "spec.bucket: must be a name, not an address",
+        );
     }
 }

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{
-    KindSpec, Login, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec, WebAddress,
-    common::path_filter, endpoint::CREDENTIALS_HINT,
-};
 pub use self::{
     host_key::HostKey,
     ssh::{SshRepository, SshServer},
+};
+use super::{
+    KindSpec, Login, PathFilter, RequiredRight, ServerPath, SourceKind, SourceSpec, WebAddress,
+    common::path_filter, endpoint::CREDENTIALS_HINT,
 };
 use crate::{FieldProblem, Fields, url::has_sendable_host};
 
@@ -23,7 +23,12 @@ pub(super) const KIND: SourceKind = SourceKind {
     manifest_type: "Git",
     comment: "the files of one branch or commit of a git repository",
     keys: &[
-        "repositoryURL", "branch", "commit", "hostKeys", "paths", "excludePaths",
+        "repositoryURL",
+        "branch",
+        "commit",
+        "hostKeys",
+        "paths",
+        "excludePaths",
         "lfs",
         "submodules",
     ],
@@ -199,8 +204,7 @@ impl KindSpec for GitSpec {
 
 fn repository(fields: &Fields<'_>) -> Option<Repository> {
     const NO_URL: &str = "is not the URL of a repository";
-    const HINT: &str =
-        "Write https://host/path, git@host:path, ssh://git@host:port/path, or, as a superuser, an \
+    const HINT: &str = "Write https://host/path, git@host:path, ssh://git@host:port/path, or, as a superuser, an \
          absolute path on the server.";
     let text = fields.required_text(URL_KEY)?;
     let local = text.strip_prefix("file://").unwrap_or(text);

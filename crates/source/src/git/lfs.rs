@@ -76,7 +76,11 @@ impl Lfs {
     /// It is larger than the limit, cannot be fetched, or is another file.
     pub fn fetch(&mut self, pointer: &[u8], uri: &str) -> Result<Vec<u8>, Failure> {
         let failed = |reason: &str| {
-            fetch_failure(uri, format!("could not fetch it from Git LFS: {reason}"), Some(HINT))
+            fetch_failure(
+                uri,
+                format!("could not fetch it from Git LFS: {reason}"),
+                Some(HINT),
+            )
         };
         let pointer = Pointer::parse(pointer).map_err(|reason| failed(&reason))?;
         if pointer.size > self.max_bytes {
@@ -122,7 +126,8 @@ fn read(folder: &Path, pointer: &Pointer) -> Result<Vec<u8>, String> {
             return Err(io::Error::other("it is not a regular file"));
         }
         let mut bytes = vec![];
-        file.take(pointer.size.saturating_add(1)).read_to_end(&mut bytes)?;
+        file.take(pointer.size.saturating_add(1))
+            .read_to_end(&mut bytes)?;
         Ok(bytes)
     });
     read.map_err(|error| match error.kind() {

@@ -50,7 +50,9 @@ impl Git {
         self.unread_submodules = 0;
         let mut pending = Pending::default();
         let mut entries = 0;
-        pending.folders.push((PathBuf::new(), self.root_of(self.commit)?));
+        pending
+            .folders
+            .push((PathBuf::new(), self.root_of(self.commit)?));
         self.list_folders(&mut listing, &mut pending, &mut entries)?;
         while let Some((path, commit, parent)) = pending.submodules.pop() {
             match self.open_submodule(&path, commit, parent) {
@@ -73,7 +75,9 @@ impl Git {
 
     fn root_of(&self, commit: Oid) -> Result<Oid, EngineError> {
         let found = self.repository.find_commit(commit);
-        found.map(|commit| commit.tree_id()).map_err(|e| self.broken(&e))
+        found
+            .map(|commit| commit.tree_id())
+            .map_err(|e| self.broken(&e))
     }
 
     /// Fetches a submodule. Returns its root.
@@ -84,7 +88,10 @@ impl Git {
         parent: Option<usize>,
     ) -> Result<Oid, EngineError> {
         if self.submodules.len() >= MAX_SUBMODULES {
-            return Err(too_much(&self.url, format!("more than {MAX_SUBMODULES} submodules")));
+            return Err(too_much(
+                &self.url,
+                format!("more than {MAX_SUBMODULES} submodules"),
+            ));
         }
         let failed = |reason: &str| {
             let message = format!("could not read the submodule: {reason}");
@@ -106,10 +113,18 @@ impl Git {
             let url = url.ok_or_else(|| failed(".gitmodules has no URL for it"))?;
             access.to_submodule(&url, commit)?
         };
-        let clone = self.clone.as_ref().ok_or_else(|| failed("the repository is no clone"))?;
+        let clone = self
+            .clone
+            .as_ref()
+            .ok_or_else(|| failed("the repository is no clone"))?;
         let (repository, commit) = clone.fetch_submodule(&access)?;
-        let lfs = access.spec.lfs.then(|| Lfs::new(&access, repository.commondir()));
-        let root = repository.find_commit(commit).map(|commit| commit.tree_id());
+        let lfs = access
+            .spec
+            .lfs
+            .then(|| Lfs::new(&access, repository.commondir()));
+        let root = repository
+            .find_commit(commit)
+            .map(|commit| commit.tree_id());
         let root = root.map_err(|e| failed(e.message()))?;
         let submodule = Submodule {
             path: path.into(),

@@ -126,7 +126,8 @@ impl RemoteClone {
                 self.place.begin()?;
                 let fetched = self.fetch(&repository, &mut remote);
                 let added = self.place.bytes().saturating_sub(before);
-                self.place.finish(fresh.map(|fresh| fresh.saturating_add(added)))?;
+                self.place
+                    .finish(fresh.map(|fresh| fresh.saturating_add(added)))?;
                 fetched?;
                 self.find(&repository)?
             }

@@ -77,7 +77,9 @@ impl SshSession {
     }
 
     fn keep(&self, error: io::Error) -> io::Error {
-        let http = error.get_ref().and_then(|inner| inner.downcast_ref::<HttpError>());
+        let http = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<HttpError>());
         match http.map(|http| no_connection(self.account.named(), http)) {
             Some(failed) => self.error.keep(failed),
             None => error,
@@ -113,9 +115,8 @@ impl SmartSubtransport for Subtransport {
             return Err(git2::Error::from_str("pushing is not supported"));
         }
         let command = self.0.start();
-        let command = command.map_err(|error| {
-            git2::Error::from_str(&self.0.error.keep(error).to_string())
-        })?;
+        let command = command
+            .map_err(|error| git2::Error::from_str(&self.0.error.keep(error).to_string()))?;
         Ok(Box::new(Exchange {
             session: Arc::clone(&self.0),
             command,
@@ -141,7 +142,9 @@ struct Exchange {
 impl Write for Exchange {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.is_listed = true;
-        self.command.write(bytes).map_err(|error| self.session.keep(error))
+        self.command
+            .write(bytes)
+            .map_err(|error| self.session.keep(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -151,7 +154,10 @@ impl Write for Exchange {
 
 impl Read for Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.command.read(buffer).map_err(|error| self.session.keep(error))?;
+        let read = self
+            .command
+            .read(buffer)
+            .map_err(|error| self.session.keep(error))?;
         self.received += read as u64;
         if !self.is_listed && self.received > LIST_BYTES {
             let named = self.session.account.named();

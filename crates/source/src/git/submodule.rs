@@ -51,7 +51,9 @@ pub fn url_of(repository: &git2::Repository, root: &Tree<'_>, path: &Path) -> Op
     }
     let blob = repository.find_blob(entry.id()).ok()?;
     let text = String::from_utf8_lossy(blob.content());
-    let found = parse(&text).into_iter().find(|(own, _)| Path::new(own) == path);
+    let found = parse(&text)
+        .into_iter()
+        .find(|(own, _)| Path::new(own) == path);
     found.map(|(_, url)| url)
 }
 
@@ -79,7 +81,10 @@ fn parse(text: &str) -> Vec<(String, String)> {
             }
         }
     }
-    found.into_iter().filter_map(|(path, url)| Some((path?, url?))).collect()
+    found
+        .into_iter()
+        .filter_map(|(path, url)| Some((path?, url?)))
+        .collect()
 }
 
 impl Access {
@@ -93,7 +98,9 @@ impl Access {
             EngineError::new(ErrorKind::SourceUnavailable, message)
         };
         let url = match relative(url) {
-            Some((up, rest)) => self.joined(up, rest).ok_or_else(|| refused("leads nowhere"))?,
+            Some((up, rest)) => self
+                .joined(up, rest)
+                .ok_or_else(|| refused("leads nowhere"))?,
             None => url.to_owned(),
         };
         let spec = SourceSpec::parse("git", &json!({"repositoryURL": url}));
@@ -195,7 +202,10 @@ mod tests {
                     [submodule \"b\"]\n  URL=\"https://h.org/b\"\n  Path = b\n  branch = x\n\
                     [submodule \"no url\"]\n\tpath = c\n";
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
-        assert_eq!(parse(text), [pair("libs/a", "../a.git"), pair("b", "https://h.org/b")]);
+        assert_eq!(
+            parse(text),
+            [pair("libs/a", "../a.git"), pair("b", "https://h.org/b")]
+        );
     }
 
     #[test]
@@ -216,12 +226,42 @@ mod tests {
             submodule.map(|it| (it.spec.repository.url().unwrap(), it.credentials.is_some()))
         };
         for (url, submodule, expected, has_credentials) in [
-            ("https://h.org/g/a.git", "../b.git", "https://h.org/g/b.git", true),
-            ("https://h.org/g/a.git", "./../../x/b", "https://h.org/x/b", true),
-            ("https://h.org/g/a.git", "./b", "https://h.org/g/a.git/b", true),
-            ("https://h.org/a", "https://h.org/b", "https://h.org/b", true),
-            ("https://h.org/a", "https://h.org:444/b", "https://h.org:444/b", false),
-            ("https://h.org/a", "https://evil.org/b", "https://evil.org/b", false),
+            (
+                "https://h.org/g/a.git",
+                "../b.git",
+                "https://h.org/g/b.git",
+                true,
+            ),
+            (
+                "https://h.org/g/a.git",
+                "./../../x/b",
+                "https://h.org/x/b",
+                true,
+            ),
+            (
+                "https://h.org/g/a.git",
+                "./b",
+                "https://h.org/g/a.git/b",
+                true,
+            ),
+            (
+                "https://h.org/a",
+                "https://h.org/b",
+                "https://h.org/b",
+                true,
+            ),
+            (
+                "https://h.org/a",
+                "https://h.org:444/b",
+                "https://h.org:444/b",
+                false,
+            ),
+            (
+                "https://h.org/a",
+                "https://evil.org/b",
+                "https://evil.org/b",
+                false,
+            ),
             ("https://h.org/a", "git@h.org:b", "ssh://git@h.org/b", false),
             ("git@h.org:g/a", "../b", "ssh://git@h.org/g/b", true),
             ("git@h.org:a", "git@h.org:b", "ssh://git@h.org/b", true),
@@ -231,7 +271,15 @@ mod tests {
             let found = of(url, submodule).unwrap();
             assert_eq!(found, (expected.to_owned(), has_credentials), "{submodule}");
         }
-        for submodule in ["/etc", "file:///etc", "../../../../b", "ext::sh -c id", "-u", "", "x"] {
+        for submodule in [
+            "/etc",
+            "file:///etc",
+            "../../../../b",
+            "ext::sh -c id",
+            "-u",
+            "",
+            "x",
+        ] {
             assert!(of("https://h.org/g/a", submodule).is_err(), "{submodule}");
         }
     }

@@ -96,9 +96,15 @@ mod tests {
                 "?id=1&page=2",
             ),
             ("?mc_cid=1&mc_eid=2&b=&a", "?b=&a"),
-            ("?pk_campaign=x&mtm_source=y&msclkid=z&a=utm_source", "?a=utm_source"),
+            (
+                "?pk_campaign=x&mtm_source=y&msclkid=z&a=utm_source",
+                "?a=utm_source",
+            ),
             // these are others
-            ("?utm=1&source=x&pk_id=2&gclid2=3&ref=a", "?utm=1&source=x&pk_id=2&gclid2=3&ref=a"),
+            (
+                "?utm=1&source=x&pk_id=2&gclid2=3&ref=a",
+                "?utm=1&source=x&pk_id=2&gclid2=3&ref=a",
+            ),
         ] {
             let url = |query: &str| Url::parse(&format!("https://a.example/p{query}")).unwrap();
             assert_eq!(normalized(url(given)), url(expected), "{given}");

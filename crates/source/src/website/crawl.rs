@@ -162,8 +162,15 @@ impl<'a> Crawl<'a> {
                 .map_err(|problem| problem.error(&robots_url(url)))?;
             self.robots.insert(origin.clone(), rules);
         }
-        let is_allowed = self.robots.get(&origin).is_some_and(|rules| rules.allow(url));
-        if is_allowed { Ok(()) } else { Err(forbidden(url)) }
+        let is_allowed = self
+            .robots
+            .get(&origin)
+            .is_some_and(|rules| rules.allow(url));
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(forbidden(url))
+        }
     }
 
     /// Visits a page after a number of redirects that pages themselves declared.
@@ -450,10 +457,7 @@ impl<'a> Crawl<'a> {
 /// Reads what a page tells crawlers.
 fn page(resource: &Resource) -> Page {
     let media_type = resource.essence();
-    if matches!(
-        media_type.as_str(),
-        "text/html" | "application/xhtml+xml"
-    ) {
+    if matches!(media_type.as_str(), "text/html" | "application/xhtml+xml") {
         return Page::read(&resource.bytes, &resource.url, &resource.robots);
     }
     let mut page = Page::of_headers(&resource.robots);

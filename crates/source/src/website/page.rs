@@ -15,7 +15,11 @@ use html5ever::{
 };
 use url::Url;
 
-use super::{address::normalized, refresh::Refresh, text::{Text, TextHash}};
+use super::{
+    address::normalized,
+    refresh::Refresh,
+    text::{Text, TextHash},
+};
 
 /// Further links of a page are ignored.
 const MAX_LINKS: usize = 10_000;
@@ -248,7 +252,10 @@ impl Sink {
                     .filter(|refresh| refresh.target.len() <= MAX_ADDRESS);
                 if let Some(refresh) = refresh {
                     let (seconds, in_noscript) = (refresh.delay, found.in_noscript);
-                    let delay = Delay { seconds, in_noscript };
+                    let delay = Delay {
+                        seconds,
+                        in_noscript,
+                    };
                     found.refresh = Some((delay, refresh.target.into()));
                 }
             }
@@ -375,9 +382,15 @@ mod tests {
         for (html, expected) in [
             (to("0; url=latest/"), Some("https://a.example/docs/latest/")),
             (to("5;URL=/b#top"), Some("https://a.example/b")),
-            ("<base href=/x/>".to_owned() + &to("0;y"), Some("https://a.example/x/y")),
+            (
+                "<base href=/x/>".to_owned() + &to("0;y"),
+                Some("https://a.example/x/y"),
+            ),
             (to("0;url=https://e.example"), Some("https://e.example/")),
-            (to("x") + &to("0;url=b") + &to("0;url=c"), Some("https://a.example/docs/b")),
+            (
+                to("x") + &to("0;url=b") + &to("0;url=c"),
+                Some("https://a.example/docs/b"),
+            ),
             // the page itself again
             (to("0"), None),
             (to("0; url="), None),
@@ -388,7 +401,10 @@ mod tests {
             (to("0; url=javascript:x()"), None),
             (to("0; url=app://open"), None),
             (format!("<!-- {} -->", to("0; url=b")), None),
-            (format!("<script>'{}'</script>", to("0; url=b").replace('\'', "")), None),
+            (
+                format!("<script>'{}'</script>", to("0; url=b").replace('\'', "")),
+                None,
+            ),
             (to(&format!("0; url={}", "b".repeat(5000))), None),
         ] {
             assert_eq!(refresh(&html).as_deref(), expected, "{html}");
@@ -404,7 +420,10 @@ mod tests {
     fn a_page_for_browsers_with_scripts_is_read() {
         let other = "<noscript><meta http-equiv=refresh content='0; url=plain'></noscript>";
         let notice = format!("<title>Redirecting</title>{other}Redirecting to <a href=b>b</a>...");
-        assert_eq!(refresh(&notice).as_deref(), Some("https://a.example/docs/plain"));
+        assert_eq!(
+            refresh(&notice).as_deref(),
+            Some("https://a.example/docs/plain")
+        );
         let page = other.to_owned() + &"<p>Words to read. </p>".repeat(50);
         assert_eq!(refresh(&page), None);
         assert_eq!(links(&page), ["https://a.example/docs/plain"]);
@@ -437,9 +456,8 @@ mod tests {
 
     #[test]
     fn texts_in_other_encodings_are_told_apart() {
-        let text = |bytes: &[u8]| {
-            Page::read(bytes, &Url::parse("https://a.example/").unwrap(), &[]).text
-        };
+        let text =
+            |bytes: &[u8]| Page::read(bytes, &Url::parse("https://a.example/").unwrap(), &[]).text;
         assert_ne!(text(b"<p>Gr\xf6\xdfe"), text(b"<p>Gr\xfc\xdfe"));
         assert_ne!(text(b"\xff\xfe<\0p\0>\0a\0"), text(b"\xff\xfe<\0p\0>\0b\0"));
         assert_eq!(

@@ -14,7 +14,10 @@ impl TextHash {
     /// Returns that of a file of any type: its bytes.
     pub fn of_file(media_type: &str, bytes: &[u8]) -> Self {
         let mut hasher = Hasher::new();
-        hasher.update(media_type.as_bytes()).update(&[0]).update(bytes);
+        hasher
+            .update(media_type.as_bytes())
+            .update(&[0])
+            .update(bytes);
         Self(hasher.finalize().to_hex().to_string())
     }
 }

@@ -85,9 +85,8 @@ fn is_whole(kind: &str, key: &str) -> bool {
     };
     let is_its_type = next() == Some(kind.as_bytes());
     let last = (0..fields).map(|_| next()).last().flatten();
-    let is_sized = last.is_some_and(|last| {
-        !last.is_empty() && size.is_none_or(|size| last.len() == size)
-    });
+    let is_sized =
+        last.is_some_and(|last| !last.is_empty() && size.is_none_or(|size| last.len() == size));
     is_its_type && is_sized && rest.is_empty()
 }
 
@@ -158,14 +157,32 @@ mod tests {
     #[test]
     fn other_texts_are_refused() {
         for (text, problem) in [
-            ("SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU", "is a fingerprint"),
-            ("-----BEGIN OPENSSH PRIVATE KEY-----", "is not the public key of a host"),
-            ("ssh-dss AAAAB3NzaC1kc3MAAACB", "is not the public key of a host"),
+            (
+                "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU",
+                "is a fingerprint",
+            ),
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY-----",
+                "is not the public key of a host",
+            ),
+            (
+                "ssh-dss AAAAB3NzaC1kc3MAAACB",
+                "is not the public key of a host",
+            ),
             (&ED25519[..ED25519.len() - 4], "is not a complete key"),
-            (&ED25519.replace("ssh-ed25519", "ssh-rsa"), "is not a complete key"),
+            (
+                &ED25519.replace("ssh-ed25519", "ssh-rsa"),
+                "is not a complete key",
+            ),
             (&format!("@cert-authority *.org {ED25519}"), "has a marker"),
-            (&format!("example.com {ED25519}"), "is a line for another host than example.org"),
-            (&format!("[example.org]:2222 {ED25519}"), "is a line for another host"),
+            (
+                &format!("example.com {ED25519}"),
+                "is a line for another host than example.org",
+            ),
+            (
+                &format!("[example.org]:2222 {ED25519}"),
+                "is a line for another host",
+            ),
         ] {
             let message = keys(&json!([text])).unwrap_err();
             assert!(message.starts_with(problem), "{text}: {message}");

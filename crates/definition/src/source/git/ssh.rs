@@ -160,7 +160,9 @@ fn url(rest: &str) -> Result<SshRepository, Problem> {
         let hint = "Create a secret with a private key, and name it in the source's credentials.";
         return Err(("must not contain a password", hint.into()));
     }
-    let after_colon = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    let after_colon = host
+        .rsplit_once(':')
+        .filter(|(_, port)| !port.ends_with(']'));
     if let Some((host, folder)) = after_colon
         && !folder.is_empty()
         && !folder.bytes().all(|b| b.is_ascii_digit())
@@ -222,41 +224,129 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> SshRepository {
-        parse(text).unwrap_or_else(|| panic!("{text}")).unwrap_or_else(|e| panic!("{text}: {e:?}"))
+        parse(text)
+            .unwrap_or_else(|| panic!("{text}"))
+            .unwrap_or_else(|e| panic!("{text}: {e:?}"))
     }
 
     #[test]
     fn addresses_are_those_of_git() {
         for (text, user, host, port, path, url) in [
-            ("git@Example.org:a/b.git", "git", "example.org", 22, "a/b.git",
-             "ssh://git@example.org/a/b.git"),
-            ("git@example.org:/srv/a", "git", "example.org", 22, "/srv/a",
-             "ssh://git@example.org/srv/a"),
-            ("git@git.sr.ht:~me/a", "git", "git.sr.ht", 22, "~me/a", "ssh://git@git.sr.ht/~me/a"),
-            ("ssh://git@git.sr.ht/~me/a", "git", "git.sr.ht", 22, "~me/a",
-             "ssh://git@git.sr.ht/~me/a"),
-            ("ssh://git@h.org:7999/p/a%20b.git", "git", "h.org", 7999, "/p/a b.git",
-             "ssh://git@h.org:7999/p/a%20b.git"),
-            ("ssh://me%40corp.org@h.org:443/p/a?b#c", "me@corp.org", "h.org", 443, "/p/a?b#c",
-             "ssh://me%40corp.org@h.org:443/p/a%3Fb%23c"),
-            ("ssh://me@corp.org@h.org/p", "me@corp.org", "h.org", 22, "/p",
-             "ssh://me%40corp.org@h.org/p"),
-            ("git@[2606:4700::1111]:a.git", "git", "[2606:4700::1111]", 22, "a.git",
-             "ssh://git@[2606:4700::1111]/a.git"),
-            ("ssh://git@[2606:4700::1111]:2222/a", "git", "[2606:4700::1111]", 2222, "/a",
-             "ssh://git@[2606:4700::1111]:2222/a"),
-            ("git@0x7f.1:a", "git", "127.0.0.1", 22, "a", "ssh://git@127.0.0.1/a"),
-            ("git@ssh.dev.azure.com:v3/org/project/repo", "git", "ssh.dev.azure.com", 22,
-             "v3/org/project/repo", "ssh://git@ssh.dev.azure.com/v3/org/project/repo"),
-            ("git@bücher.example:a", "git", "xn--bcher-kva.example", 22, "a",
-             "ssh://git@xn--bcher-kva.example/a"),
-            ("git@h.org:it's; rm -rf /", "git", "h.org", 22, "it's; rm -rf /",
-             "ssh://git@h.org/it's;%20rm%20-rf%20/"),
+            (
+                "git@Example.org:a/b.git",
+                "git",
+                "example.org",
+                22,
+                "a/b.git",
+                "ssh://git@example.org/a/b.git",
+            ),
+            (
+                "git@example.org:/srv/a",
+                "git",
+                "example.org",
+                22,
+                "/srv/a",
+                "ssh://git@example.org/srv/a",
+            ),
+            (
+                "git@git.sr.ht:~me/a",
+                "git",
+                "git.sr.ht",
+                22,
+                "~me/a",
+                "ssh://git@git.sr.ht/~me/a",
+            ),
+            (
+                "ssh://git@git.sr.ht/~me/a",
+                "git",
+                "git.sr.ht",
+                22,
+                "~me/a",
+                "ssh://git@git.sr.ht/~me/a",
+            ),
+            (
+                "ssh://git@h.org:7999/p/a%20b.git",
+                "git",
+                "h.org",
+                7999,
+                "/p/a b.git",
+                "ssh://git@h.org:7999/p/a%20b.git",
+            ),
+            (
+                "ssh://me%40corp.org@h.org:443/p/a?b#c",
+                "me@corp.org",
+                "h.org",
+                443,
+                "/p/a?b#c",
+                "ssh://me%40corp.org@h.org:443/p/a%3Fb%23c",
+            ),
+            (
+                "ssh://me@corp.org@h.org/p",
+                "me@corp.org",
+                "h.org",
+                22,
+                "/p",
+                "ssh://me%40corp.org@h.org/p",
+            ),
+            (
+                "git@[2606:4700::1111]:a.git",
+                "git",
+                "[2606:4700::1111]",
+                22,
+                "a.git",
+                "ssh://git@[2606:4700::1111]/a.git",
+            ),
+            (
+                "ssh://git@[2606:4700::1111]:2222/a",
+                "git",
+                "[2606:4700::1111]",
+                2222,
+                "/a",
+                "ssh://git@[2606:4700::1111]:2222/a",
+            ),
+            (
+                "git@0x7f.1:a",
+                "git",
+                "127.0.0.1",
+                22,
+                "a",
+                "ssh://git@127.0.0.1/a",
+            ),
+            (
+                "git@ssh.dev.azure.com:v3/org/project/repo",
+                "git",
+                "ssh.dev.azure.com",
+                22,
+                "v3/org/project/repo",
+                "ssh://git@ssh.dev.azure.com/v3/org/project/repo",
+            ),
+            (
+                "git@bücher.example:a",
+                "git",
+                "xn--bcher-kva.example",
+                22,
+                "a",
+                "ssh://git@xn--bcher-kva.example/a",
+            ),
+            (
+                "git@h.org:it's; rm -rf /",
+                "git",
+                "h.org",
+                22,
+                "it's; rm -rf /",
+                "ssh://git@h.org/it's;%20rm%20-rf%20/",
+            ),
         ] {
             let read = read(text);
             let server = &read.server;
             assert_eq!(
-                (&*server.user, &*server.host, server.port, &*read.path, &*read.to_string()),
+                (
+                    &*server.user,
+                    &*server.host,
+                    server.port,
+                    &*read.path,
+                    &*read.to_string()
+                ),
                 (user, host, port, path, url)
             );
         }
@@ -288,12 +378,26 @@ mod tests {
             assert_eq!(refused.0, "is not the URL of a repository", "{text}");
         }
         for (text, problem, hint) in [
-            ("ssh://h.org/a", "does not name the user", "Write ssh://git@h.org/a, or another user."),
-            ("ssh://me:secret@h.org/a", "must not contain a password", "Create a secret with"),
-            ("ssh://git@h.org:group/a.git", "has a path where the port is",
-             "Write ssh://git@h.org/group/a.git."),
-            ("git@h.org:2222/a.git", "has a port where the path begins",
-             "With a port, write ssh://git@h.org:2222/a.git."),
+            (
+                "ssh://h.org/a",
+                "does not name the user",
+                "Write ssh://git@h.org/a, or another user.",
+            ),
+            (
+                "ssh://me:secret@h.org/a",
+                "must not contain a password",
+                "Create a secret with",
+            ),
+            (
+                "ssh://git@h.org:group/a.git",
+                "has a path where the port is",
+                "Write ssh://git@h.org/group/a.git.",
+            ),
+            (
+                "git@h.org:2222/a.git",
+                "has a port where the path begins",
+                "With a port, write ssh://git@h.org:2222/a.git.",
+            ),
         ] {
             let refused = parse(text).unwrap_or_else(|| panic!("{text}")).unwrap_err();
             assert_eq!(refused.0, problem);

@@ -16,7 +16,9 @@ pub struct Pointer {
 /// Returns true if a file is a pointer, a damaged one included.
 pub fn is_pointer(bytes: &[u8]) -> bool {
     bytes.len() <= MAX_BYTES
-        && bytes.strip_prefix(START).is_some_and(|rest| matches!(rest, [b'\n' | b'\r', ..]))
+        && bytes
+            .strip_prefix(START)
+            .is_some_and(|rest| matches!(rest, [b'\n' | b'\r', ..]))
 }
 
 impl Pointer {
@@ -30,13 +32,19 @@ impl Pointer {
                 Some(("oid", value)) => oid = value.strip_prefix("sha256:"),
                 Some(("size", value)) => size = value.parse().ok(),
                 Some((key, _)) if key.starts_with("ext-") => {
-                    return Err(format!("its pointer names the extension {}", key.escape_debug()));
+                    return Err(format!(
+                        "its pointer names the extension {}",
+                        key.escape_debug()
+                    ));
                 }
                 _ => {}
             }
         }
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        match (oid.filter(|oid| oid.len() == OID_DIGITS && oid.bytes().all(is_digit)), size) {
+        match (
+            oid.filter(|oid| oid.len() == OID_DIGITS && oid.bytes().all(is_digit)),
+            size,
+        ) {
             (Some(oid), Some(size)) => Ok(Self {
                 oid: oid.into(),
                 size,
@@ -80,7 +88,11 @@ mod tests {
             assert!(is_pointer(text.as_bytes()), "{text}");
             assert!(Pointer::parse(text.as_bytes()).is_err(), "{text}");
         }
-        for text in ["", "version https://git-lfs.github.com/spec/v12\n", &" ".repeat(2000)] {
+        for text in [
+            "",
+            "version https://git-lfs.github.com/spec/v12\n",
+            &" ".repeat(2000),
+        ] {
             assert!(!is_pointer(text.as_bytes()), "{text}");
         }
     }

@@ -173,7 +173,10 @@ impl LfsServer {
             }
         };
         let mut batch = endpoint;
-        batch.set_path(&format!("{}/objects/batch", batch.path().trim_end_matches('/')));
+        batch.set_path(&format!(
+            "{}/objects/batch",
+            batch.path().trim_end_matches('/')
+        ));
         Ok(LfsLogin {
             batch,
             headers,
@@ -186,7 +189,10 @@ impl LfsServer {
     /// Asks the ssh server for the address of its batch API.
     fn authenticate(&self, named: &str) -> Result<Action, EngineError> {
         let Repository::Ssh(repository) = &self.connection.repository else {
-            return Err(EngineError::new(ErrorKind::Internal, "not a repository over ssh"));
+            return Err(EngineError::new(
+                ErrorKind::Internal,
+                "not a repository over ssh",
+            ));
         };
         let Connection {
             credentials,
@@ -203,9 +209,8 @@ impl LfsServer {
             let reason = format!("git-lfs-authenticate says: {}", command.messages());
             return Err(unusable(named, reason));
         }
-        serde_json::from_slice(&answer).map_err(|_| {
-            unusable(named, "git-lfs-authenticate has not sent an address".into())
-        })
+        serde_json::from_slice(&answer)
+            .map_err(|_| unusable(named, "git-lfs-authenticate has not sent an address".into()))
     }
 }
 
@@ -219,7 +224,10 @@ fn allowed(text: &str, guard: &Guard) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|_| "the server has sent an invalid URL".to_owned())?;
     guard.check(&url).map_err(|refusal| refusal.to_string())?;
     if url.scheme() != "https" && !guard.is_allowed_host(&url) {
-        return Err(format!("{} is not encrypted", url.origin().ascii_serialization()));
+        return Err(format!(
+            "{} is not encrypted",
+            url.origin().ascii_serialization()
+        ));
     }
     Ok(url)
 }
@@ -229,7 +237,9 @@ fn headers(given: Option<Map<String, Value>>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in given.unwrap_or_default() {
         let read = HeaderName::from_bytes(name.as_bytes()).ok();
-        let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok());
+        let value = value
+            .as_str()
+            .and_then(|value| HeaderValue::from_str(value).ok());
         match (read, value) {
             (Some(name), _) if REFUSED_HEADERS.contains(&name.as_str()) => {}
             (Some(name), Some(mut value)) => {
@@ -278,23 +288,38 @@ impl LfsLogin {
         let invalid = |reason: &str| LfsError::Server(self.unusable(reason));
         let batch: Batch =
             serde_json::from_slice(&bytes).map_err(|_| invalid("it sent an invalid answer"))?;
-        if batch.transfer.as_deref().is_some_and(|transfer| transfer != "basic") {
+        if batch
+            .transfer
+            .as_deref()
+            .is_some_and(|transfer| transfer != "basic")
+        {
             return Err(invalid("it asks for a transfer that is not supported"));
         }
-        if batch.hash_algo.as_deref().is_some_and(|hash| hash != "sha256") {
+        if batch
+            .hash_algo
+            .as_deref()
+            .is_some_and(|hash| hash != "sha256")
+        {
             return Err(invalid("it uses another hash than SHA-256"));
         }
-        let found = batch.objects.into_iter().find(|object| object.oid == pointer.oid);
+        let found = batch
+            .objects
+            .into_iter()
+            .find(|object| object.oid == pointer.oid);
         let file = |reason: String| Err(LfsError::File(reason));
         match found {
             Some(Object {
                 error: Some(ObjectError { code, message }),
                 ..
-            }) => file(format!("the server answered {code}: {}", message.escape_debug())),
+            }) => file(format!(
+                "the server answered {code}: {}",
+                message.escape_debug()
+            )),
             Some(Object {
-                actions: Some(Actions {
-                    download: Some(action),
-                }),
+                actions:
+                    Some(Actions {
+                        download: Some(action),
+                    }),
                 authenticated,
                 ..
             }) => Ok(Some((action, authenticated))),
@@ -357,7 +382,10 @@ impl LfsLogin {
             return EngineError::throttled(&who, asked).detail(answered(status));
         }
         self.unusable(&match status.as_u16() {
-            401 | 403 => format!("{}, so the credentials give no access to it", answered(status)),
+            401 | 403 => format!(
+                "{}, so the credentials give no access to it",
+                answered(status)
+            ),
             404 => {
                 let answered = answered(status);
                 format!("{answered}, so it has no Git LFS, or none for these credentials")

@@ -11,7 +11,10 @@ use std::{
 };
 
 use rag_definition::source::SshRepository;
-use rag_protocol::{EngineError, ErrorKind, ingest::{Credentials, Network}};
+use rag_protocol::{
+    EngineError, ErrorKind,
+    ingest::{Credentials, Network},
+};
 use russh::{
     AlgorithmKind, Channel, ChannelMsg, Error, Preferred, SshId,
     client::{self, AuthResult, Handle, Msg},
@@ -74,7 +77,9 @@ impl SshAccount {
             proxy: proxy.and_then(Result::ok),
             host_keys: host_key::accepted(&repository.host_keys)?,
             identity: identity.map(Arc::new),
-            silence: network.silence_seconds.map_or(READ_TIMEOUT, Duration::from_secs),
+            silence: network
+                .silence_seconds
+                .map_or(READ_TIMEOUT, Duration::from_secs),
         })
     }
 
@@ -154,7 +159,10 @@ impl SshAccount {
         let mut handle = match connected {
             Ok(handle) => handle,
             // it has none of the types: the key that it has is presented without being accepted
-            Err(Error::NoCommonAlgo { kind: AlgorithmKind::Key, .. }) if !host_keys.is_empty() => {
+            Err(Error::NoCommonAlgo {
+                kind: AlgorithmKind::Key,
+                ..
+            }) if !host_keys.is_empty() => {
                 let (_, presented) = self.greet(&[]).await?;
                 return Err(self.stranger(&presented).into());
             }
@@ -181,9 +189,9 @@ impl SshAccount {
         let answer = answer.map_err(|_| self.silent("login"))?;
         match answer.map_err(|error| self.broken(&error))? {
             AuthResult::Success => Ok(handle),
-            AuthResult::Failure { partial_success, .. } => {
-                Err(self.refused(partial_success).into())
-            }
+            AuthResult::Failure {
+                partial_success, ..
+            } => Err(self.refused(partial_success).into()),
         }
     }
 
@@ -267,9 +275,13 @@ impl SshAccount {
             ),
             Some(key) => {
                 let public = key.public_key().to_openssh().unwrap_or_default();
-                error(format!("the server of {named} does not accept the private key"))
-                    .detail(format!("The user is \"{user}\", and the public key is {public}."))
-                    .hint("Add the public key at the server, and check the user in the URL.")
+                error(format!(
+                    "the server of {named} does not accept the private key"
+                ))
+                .detail(format!(
+                    "The user is \"{user}\", and the public key is {public}."
+                ))
+                .hint("Add the public key at the server, and check the user in the URL.")
             }
         }
     }
@@ -324,7 +336,10 @@ impl SshCommand {
             let channel = &mut self.channel;
             // a timer needs a runtime from its start
             let next = async { timeout_at(until, channel.wait()).await };
-            let next = self.runtime.block_on(next).map_err(|_| silent(&self.host))?;
+            let next = self
+                .runtime
+                .block_on(next)
+                .map_err(|_| silent(&self.host))?;
             match next {
                 Some(ChannelMsg::Data { data }) => (self.unread, self.read) = (data.into(), 0),
                 Some(ChannelMsg::ExtendedData { data, .. }) => {

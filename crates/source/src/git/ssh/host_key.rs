@@ -17,8 +17,11 @@ use russh::{
 pub fn accepted(keys: &[HostKey]) -> Result<Vec<PublicKey>, EngineError> {
     let read = keys.iter().map(|key| PublicKey::from_openssh(key.as_str()));
     read.collect::<Result<_, _>>().map_err(|error| {
-        EngineError::new(ErrorKind::InvalidRequest, "spec.hostKeys: has a key that is not valid")
-            .detail(error.to_string())
+        EngineError::new(
+            ErrorKind::InvalidRequest,
+            "spec.hostKeys: has a key that is not valid",
+        )
+        .detail(error.to_string())
     })
 }
 
@@ -28,13 +31,18 @@ pub fn algorithms(accepted: &[PublicKey]) -> Vec<Algorithm> {
     let all = Preferred::DEFAULT.key;
     let is_accepted = |algorithm: &Algorithm| {
         accepted.is_empty()
-            || accepted.iter().any(|key| match (key.algorithm(), algorithm) {
-                (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
-                (own, algorithm) => own == *algorithm,
-            })
+            || accepted
+                .iter()
+                .any(|key| match (key.algorithm(), algorithm) {
+                    (Algorithm::Rsa { .. }, Algorithm::Rsa { .. }) => true,
+                    (own, algorithm) => own == *algorithm,
+                })
     };
     let safe = |algorithm: &&Algorithm| !matches!(algorithm, Algorithm::Rsa { hash: None });
-    let wanted = all.iter().filter(safe).filter(|algorithm| is_accepted(algorithm));
+    let wanted = all
+        .iter()
+        .filter(safe)
+        .filter(|algorithm| is_accepted(algorithm));
     wanted.cloned().collect()
 }
 
@@ -54,8 +62,14 @@ impl Handler for HostCheck {
         let PublicKeyOrCertificate::PublicKey { key, .. } = key else {
             return Ok(false);
         };
-        let is_accepted = self.accepted.iter().any(|own| own.key_data() == key.key_data());
-        *self.presented.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        let is_accepted = self
+            .accepted
+            .iter()
+            .any(|own| own.key_data() == key.key_data());
+        *self
+            .presented
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
         Ok(is_accepted)
     }
 
@@ -139,7 +153,9 @@ impl Handler for HostCheck {
 
 /// Returns the error of a server whose key is not among those of the source.
 pub fn refused(named: &str, key: &PublicKey, are_known: bool) -> EngineError {
-    let shown = PublicKey::from(key.key_data().clone()).to_openssh().unwrap_or_default();
+    let shown = PublicKey::from(key.key_data().clone())
+        .to_openssh()
+        .unwrap_or_default();
     let fingerprint = key.fingerprint(HashAlg::Sha256);
     let (message, hint) = if are_known {
         (

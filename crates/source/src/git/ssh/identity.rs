@@ -18,7 +18,10 @@ pub fn private_key(credentials: &Credentials) -> Result<PrivateKey, EngineError>
     };
     let text = lines(&credentials.secret);
     if !text.contains(BEGIN) && !text.starts_with("PuTTY-User-Key-File-") {
-        return if ["ssh-", "ecdsa-", "sk-"].iter().any(|start| text.starts_with(start)) {
+        return if ["ssh-", "ecdsa-", "sk-"]
+            .iter()
+            .any(|start| text.starts_with(start))
+        {
             failed("the secret has a public key instead of a private key", HINT)
         } else {
             failed("the secret has no private key", HINT)
@@ -60,7 +63,10 @@ fn no_passphrase() -> Result<PrivateKey, EngineError> {
 /// Returns a key in the lines that it had in its file: forms, variables and YAML join, indent and
 /// escape them.
 fn lines(text: &str) -> String {
-    let text = text.trim().trim_start_matches('\u{feff}').replace("\\n", "\n");
+    let text = text
+        .trim()
+        .trim_start_matches('\u{feff}')
+        .replace("\\n", "\n");
     let text: Vec<&str> = text.lines().map(str::trim).collect();
     let text = text.join("\n");
     let parts = || {
@@ -105,7 +111,11 @@ mod tests {
     #[test]
     fn keys_that_were_joined_indented_or_escaped_are_read() {
         let expected = read(KEY);
-        assert!(expected.as_deref().is_ok_and(|key| key.starts_with("ssh-ed25519 ")));
+        assert!(
+            expected
+                .as_deref()
+                .is_ok_and(|key| key.starts_with("ssh-ed25519 "))
+        );
         for text in [
             KEY.trim().to_owned(),
             KEY.replace('\n', "\r\n"),
@@ -123,8 +133,14 @@ mod tests {
     fn other_texts_are_named() {
         for (text, message) in [
             ("ghp_0123456789", "the secret has no private key"),
-            ("ssh-ed25519 AAAA me@h", "the secret has a public key instead of a private key"),
-            ("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", "could not read the private key"),
+            (
+                "ssh-ed25519 AAAA me@h",
+                "the secret has a public key instead of a private key",
+            ),
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n",
+                "could not read the private key",
+            ),
             (
                 "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----",
                 "the private key has a passphrase, and the secret does not",

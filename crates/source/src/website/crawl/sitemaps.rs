@@ -87,4 +87,3 @@ enum SitemapError {
     NoSitemap(Failure),
     Failed(Failure),
 }
-
