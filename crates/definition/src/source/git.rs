@@ -204,8 +204,8 @@ impl KindSpec for GitSpec {
 
 fn repository(fields: &Fields<'_>) -> Option<Repository> {
     const NO_URL: &str = "is not the URL of a repository";
-    const HINT: &str = "Write https://host/path, git@host:path, ssh://git@host:port/path, or, as a superuser, an \
-         absolute path on the server.";
+    const HINT: &str = "Write https://host/path, git@host:path, ssh://git@host:port/path, or, as a \
+                        superuser, an absolute path on the server.";
     let text = fields.required_text(URL_KEY)?;
     let local = text.strip_prefix("file://").unwrap_or(text);
     if local.starts_with('/') {
