@@ -128,7 +128,7 @@ error_like(
 for my $key (qw(ssh-privatekey passphrase))
 {
 	error_like(
-		run_sql($node, "SELECT rag_drop_secret('locked', '$key')"),
+		run_sql($node, "SELECT rag_drop_secret('locked', key => '$key')"),
 		'2BP01', 'because sources use it',
 		undef, "$key cannot be dropped while a source uses it");
 }

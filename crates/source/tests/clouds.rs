@@ -124,6 +124,7 @@ fn azure_job(server: &Server, secret: Option<&str>) -> Job {
     job.credentials = secret.map(|secret| Credentials {
         username: None,
         secret: secret.into(),
+        passphrase: None,
     });
     job
 }

@@ -28,6 +28,7 @@ pub fn job(bucket: &Bucket, more: &Value) -> Job {
     job.credentials = Some(Credentials {
         username: Some(KEY_ID.into()),
         secret: SECRET_KEY.into(),
+        passphrase: None,
     });
     job
 }
@@ -265,6 +266,7 @@ fn errors_of_the_bucket_say_what_to_do() {
         job.credentials = Some(Credentials {
             username: username.map(Into::into),
             secret: secret.into(),
+            passphrase: None,
         });
         job
     };

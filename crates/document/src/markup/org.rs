@@ -37,7 +37,7 @@ impl Reader {
         let mut blocks = vec![];
         // A drawer that is not closed is a line of text.
         let is_end = |line: &&str| line.trim().eq_ignore_ascii_case(":end:");
-        let last_end = lines.iter().rposition(|line| is_end(&line));
+        let last_end = lines.iter().rposition(|line| is_end(line));
         let mut at = 0;
         while let Some(line) = lines.get(at).copied() {
             let words = line.trim_start();
@@ -336,8 +336,8 @@ fn marked<'a>(rest: &'a str, before: &str, depth: usize) -> Option<(String, &'a 
             return Some((format!("{}{shown}", &sign[..1]), after));
         }
     }
-    if rest.starts_with("\\\\") {
-        return Some(("\n".into(), rest[2..].trim_start_matches('\n')));
+    if let Some(after) = rest.strip_prefix("\\\\") {
+        return Some(("\n".into(), after.trim_start_matches('\n')));
     }
     let is_alone = before.is_empty()
         || before.ends_with(|c: char| c.is_whitespace() || "-–—('\"{".contains(c));
