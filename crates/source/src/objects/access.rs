@@ -355,6 +355,7 @@ mod tests {
         let secret = |username: Option<&str>, secret: &str| Credentials {
             username: username.map(Into::into),
             secret: secret.into(),
+            passphrase: None,
         };
         for refused in [
             Access::amazon(&secret(None, "x"), "us-east-1"),
