@@ -37,7 +37,7 @@ impl Reader {
         let mut blocks = vec![];
         // A drawer that is not closed is a line of text.
         let is_end = |line: &&str| line.trim().eq_ignore_ascii_case(":end:");
-        let last_end = lines.iter().rposition(|line| is_end(line));
+        let last_end = lines.iter().rposition(is_end);
         let mut at = 0;
         while let Some(line) = lines.get(at).copied() {
             let words = line.trim_start();
