@@ -1,70 +1,52 @@
 //! A container of Azure Blob Storage.
 
 use rag_definition::source::AzblobSpec;
-use rag_protocol::{EngineError, ErrorKind, ingest::Job};
-use reqwest::header::HeaderMap;
-use serde_json::{Map, Value};
+use rag_protocol::{EngineError, ingest::Job};
 use url::Url;
 
 use crate::{
     OpenReader, SourceReader,
-    http::HttpClient,
     objects::{
-        ListedObject, MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS,
+        Bucket, ListedObject, MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS,
         access::Access,
-        client::{ObjectClient, ObjectError},
+        client::ObjectError,
         refusal::{Explanation, Refusal},
-        text, url_below, with_query,
+        url_below, with_query,
         xml::{read, shown},
     },
 };
 
-struct Container {
-    client: ObjectClient,
-    name: String,
-    root: String,
-    url: Url,
-}
+struct Container(Bucket);
 
 impl OpenReader for AzblobSpec {
     fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
-        let url = Url::parse(&self.container_url()).map_err(|_| {
-            EngineError::new(ErrorKind::InvalidRequest, "the endpoint is not a URL")
-        })?;
         let access = match &job.credentials {
             Some(credentials) => Access::azure(credentials, &self.account)?,
             None if self.instance_identity => Access::azure_machine(&self.account)?,
             None => Access::PublicAzure,
         };
-        let http = HttpClient::new(&job.network, None)?;
         let container = self.container.clone();
         let explain =
             move |refusal: &Refusal, access: &Access| explain(refusal, access, &container);
-        let storage = Container {
-            client: ObjectClient::new(http, access, &url, Box::new(explain))?,
-            name: format!("container \"{}\"", self.container),
-            root: format!("{}/", self.container_url()),
-            url,
-        };
-        Ok(Box::new(Objects::open(storage, &self.objects, job)?))
+        let url = self.container_url();
+        let names = (
+            format!("container \"{}\"", self.container),
+            format!("{url}/"),
+        );
+        let bucket = Bucket::open(job, names, &url, access, Box::new(explain))?;
+        Ok(Box::new(Objects::open(
+            Container(bucket),
+            &self.objects,
+            job,
+        )?))
     }
 }
 
 impl ObjectStorage for Container {
-    fn client(&self) -> &ObjectClient {
-        &self.client
-    }
+    const VERSION_HEADER: &'static str = "x-ms-version-id";
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn root(&self) -> &str {
-        &self.root
-    }
-
-    fn server(&self) -> &Url {
-        &self.url
+    fn bucket(&self) -> &Bucket {
+        &self.0
     }
 
     fn list_page(&self, prefix: &str, page: Option<&str>) -> Result<ObjectPage, ObjectError> {
@@ -76,19 +58,14 @@ impl ObjectStorage for Container {
         ];
         query.extend(page.map(|marker| ("marker", marker)));
         let answer = self
+            .0
             .client
-            .get(&with_query(self.url.clone(), &query), MAX_PAGE)?;
+            .get(&with_query(self.0.url.clone(), &query), MAX_PAGE)?;
         azure_page(&answer.bytes).map_err(ObjectError::Invalid)
     }
 
     fn url(&self, key: &str, _version: Option<&str>) -> Option<Url> {
-        url_below(&self.url, key)
-    }
-
-    fn metadata(&self, headers: &HeaderMap) -> Map<String, Value> {
-        let version = text(headers, "x-ms-version-id");
-        let version = version.map(|version| ("version_id".to_owned(), version.into()));
-        version.into_iter().collect()
+        url_below(&self.0.url, key)
     }
 }
 

@@ -2,31 +2,24 @@
 
 use percent_encoding::utf8_percent_encode;
 use rag_definition::source::GcsSpec;
-use rag_protocol::{EngineError, ErrorKind, ingest::Job};
-use reqwest::{StatusCode, header::HeaderMap};
+use rag_protocol::{EngineError, ingest::Job};
+use reqwest::StatusCode;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use url::Url;
 
 use crate::{
     OpenReader, SourceReader,
-    http::HttpClient,
     objects::{
-        ListedObject, MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS, STRICT,
+        Bucket, ListedObject, MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS, STRICT,
         access::Access,
-        client::{ObjectClient, ObjectError},
+        client::ObjectError,
         refusal::{Explanation, Refusal},
-        text, with_query,
+        with_query,
     },
 };
 
-struct Gcs {
-    client: ObjectClient,
-    name: String,
-    root: String,
-    /// Of the bucket's objects.
-    url: Url,
-}
+/// The URL is that of the bucket's objects.
+struct Gcs(Bucket);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,42 +41,27 @@ struct Item {
 impl OpenReader for GcsSpec {
     fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
         let url = format!("{}/storage/v1/b/{}/o", self.endpoint, self.bucket);
-        let url = Url::parse(&url).map_err(|_| {
-            EngineError::new(ErrorKind::InvalidRequest, "the endpoint is not a URL")
-        })?;
         let access = match &job.credentials {
             Some(credentials) => Access::google(credentials)?,
             None if self.instance_identity => Access::google_machine()?,
             None => Access::Public,
         };
-        let http = HttpClient::new(&job.network, None)?;
         let bucket = self.bucket.clone();
         let explain = move |refusal: &Refusal, access: &Access| explain(refusal, access, &bucket);
-        let storage = Gcs {
-            client: ObjectClient::new(http, access, &url, Box::new(explain))?,
-            name: format!("bucket \"{}\"", self.bucket),
-            root: format!("gs://{}/", self.bucket),
-            url,
-        };
-        Ok(Box::new(Objects::open(storage, &self.objects, job)?))
+        let names = (
+            format!("bucket \"{}\"", self.bucket),
+            format!("gs://{}/", self.bucket),
+        );
+        let bucket = Bucket::open(job, names, &url, access, Box::new(explain))?;
+        Ok(Box::new(Objects::open(Gcs(bucket), &self.objects, job)?))
     }
 }
 
 impl ObjectStorage for Gcs {
-    fn client(&self) -> &ObjectClient {
-        &self.client
-    }
+    const VERSION_HEADER: &'static str = "x-goog-generation";
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn root(&self) -> &str {
-        &self.root
-    }
-
-    fn server(&self) -> &Url {
-        &self.url
+    fn bucket(&self) -> &Bucket {
+        &self.0
     }
 
     fn list_page(&self, prefix: &str, page: Option<&str>) -> Result<ObjectPage, ObjectError> {
@@ -94,23 +72,18 @@ impl ObjectStorage for Gcs {
         ];
         query.extend(page.map(|token| ("pageToken", token)));
         let answer = self
+            .0
             .client
-            .get(&with_query(self.url.clone(), &query), MAX_PAGE)?;
+            .get(&with_query(self.0.url.clone(), &query), MAX_PAGE)?;
         google_page(&answer.bytes).map_err(ObjectError::Invalid)
     }
 
     fn url(&self, key: &str, _version: Option<&str>) -> Option<Url> {
         // the key is one part of the path, slashes included
-        let path = format!("{}/{}", self.url.path(), utf8_percent_encode(key, STRICT));
-        let mut url = self.url.clone();
+        let path = format!("{}/{}", self.0.url.path(), utf8_percent_encode(key, STRICT));
+        let mut url = self.0.url.clone();
         url.set_path(&path);
         (url.path() == path).then(|| with_query(url, &[("alt", "media")]))
-    }
-
-    fn metadata(&self, headers: &HeaderMap) -> Map<String, Value> {
-        let version = text(headers, "x-goog-generation");
-        let version = version.map(|version| ("version_id".to_owned(), version.into()));
-        version.into_iter().collect()
     }
 }
 

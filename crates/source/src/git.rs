@@ -50,7 +50,7 @@ use std::{
 };
 
 use git2::Oid;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+use percent_encoding::{percent_decode_str, percent_encode};
 use rag_definition::source::{GitSpec, PathFilter, Repository};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -64,27 +64,10 @@ use self::{
     submodule::{Access, Submodule},
 };
 use crate::{
-    FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SkippedFile, SourceItem,
+    ENCODED, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SkippedFile, SourceItem,
     SourceReader, fetch_failure, filter::Filter, item_failure, root, too_large,
 };
 
-/// The characters of a path that are percent-encoded after the `#` of a uri.
-const ENCODED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 struct Git {
     repository: git2::Repository,
     /// `None` for a repository on the server.

@@ -41,6 +41,7 @@ mod tcp;
 
 use std::path::PathBuf;
 
+use percent_encoding::{AsciiSet, CONTROLS};
 use rag_definition::{source::SourceSpec, source_kinds};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -65,6 +66,24 @@ macro_rules! define_readers {
 }
 
 source_kinds!(define_readers);
+
+/// The characters of a path or a key that are percent-encoded in a uri.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The metadata key with other addresses of a document. If it changes, the document does.
 pub const ALIAS_URIS: &str = "alias_uris";

@@ -1,52 +1,42 @@
 //! A bucket of Amazon S3, or of a server that speaks its protocol.
 
 use rag_definition::source::{ObjectVersions, S3Spec};
-use rag_protocol::{EngineError, ErrorKind, ingest::Job};
-use reqwest::header::HeaderMap;
-use serde_json::{Map, Value};
+use rag_protocol::{EngineError, ingest::Job};
 use url::Url;
 
 use crate::{
     OpenReader, SourceReader,
-    http::HttpClient,
     objects::{
-        MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS,
+        Bucket, MAX_PAGE, ObjectPage, ObjectStorage, Objects, PAGE_KEYS,
         access::Access,
-        client::{ObjectClient, ObjectError},
+        client::ObjectError,
         refusal::{Explanation, Refusal},
-        text, url_below, with_query,
+        url_below, with_query,
         xml::{marker_parts, s3_page},
     },
 };
 
 struct S3 {
-    client: ObjectClient,
-    name: String,
-    root: String,
-    /// Of the bucket.
-    url: Url,
+    bucket: Bucket,
     versions: ObjectVersions,
 }
 
 impl OpenReader for S3Spec {
     fn open(&self, job: &Job) -> Result<Box<dyn SourceReader>, EngineError> {
-        let url = Url::parse(&self.bucket_url()).map_err(|_| {
-            EngineError::new(ErrorKind::InvalidRequest, "the endpoint is not a URL")
-        })?;
         let access = match &job.credentials {
             Some(credentials) => Access::amazon(credentials, &self.region)?,
             None if self.instance_identity => Access::amazon_machine(&self.region, None)?,
             None => Access::Public,
         };
-        let http = HttpClient::new(&job.network, None)?;
         let (bucket, region) = (self.bucket.clone(), self.region.clone());
         let explain =
             move |refusal: &Refusal, access: &Access| explain(refusal, access, &bucket, &region);
+        let names = (
+            format!("bucket \"{}\"", self.bucket),
+            format!("s3://{}/", self.bucket),
+        );
         let storage = S3 {
-            client: ObjectClient::new(http, access, &url, Box::new(explain))?,
-            name: format!("bucket \"{}\"", self.bucket),
-            root: format!("s3://{}/", self.bucket),
-            url,
+            bucket: Bucket::open(job, names, &self.bucket_url(), access, Box::new(explain))?,
             versions: self.versions,
         };
         Ok(Box::new(Objects::open(storage, &self.objects, job)?))
@@ -54,20 +44,10 @@ impl OpenReader for S3Spec {
 }
 
 impl ObjectStorage for S3 {
-    fn client(&self) -> &ObjectClient {
-        &self.client
-    }
+    const VERSION_HEADER: &'static str = "x-amz-version-id";
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn root(&self) -> &str {
-        &self.root
-    }
-
-    fn server(&self) -> &Url {
-        &self.url
+    fn bucket(&self) -> &Bucket {
+        &self.bucket
     }
 
     fn list_page(&self, prefix: &str, page: Option<&str>) -> Result<ObjectPage, ObjectError> {
@@ -89,26 +69,20 @@ impl ObjectStorage for S3 {
                 query.extend([("key-marker", key), ("version-id-marker", version)]);
             }
         }
-        let mut url = self.url.clone();
+        let mut url = self.bucket.url.clone();
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
-        let answer = self.client.get(&with_query(url, &query), MAX_PAGE)?;
+        let answer = self.bucket.client.get(&with_query(url, &query), MAX_PAGE)?;
         s3_page(&answer.bytes).map_err(ObjectError::Invalid)
     }
 
     fn url(&self, key: &str, version: Option<&str>) -> Option<Url> {
-        let url = url_below(&self.url, key)?;
+        let url = url_below(&self.bucket.url, key)?;
         Some(match version {
             Some(version) => with_query(url, &[("versionId", version)]),
             None => url,
         })
-    }
-
-    fn metadata(&self, headers: &HeaderMap) -> Map<String, Value> {
-        let version = text(headers, "x-amz-version-id").filter(|version| *version != "null");
-        let version = version.map(|version| ("version_id".to_owned(), version.into()));
-        version.into_iter().collect()
     }
 }
 

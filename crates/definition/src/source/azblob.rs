@@ -1,13 +1,12 @@
 //! `azblob`: the blobs of a container of Azure Blob Storage.
 
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use super::{
-    KindSpec, ObjectSelection, PathFilter, RequiredRight, SourceKind, SourceSpec, WebAddress,
-    objects,
+    ObjectSelection, SourceKind, SourceSpec,
+    objects::{self, BucketSpec},
 };
-use crate::{FieldProblem, Fields};
+use crate::Fields;
 
 pub(super) const KIND: SourceKind = SourceKind {
     name: "azblob",
@@ -79,33 +78,20 @@ fn account(fields: &Fields<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-impl KindSpec for AzblobSpec {
-    fn kind(&self) -> &'static SourceKind {
-        &KIND
+impl BucketSpec for AzblobSpec {
+    const KIND: &'static SourceKind = &KIND;
+    const NAME_KEY: &'static str = "container";
+
+    fn endpoint(&self) -> &str {
+        &self.endpoint
     }
 
-    fn location_key(&self) -> String {
-        "container".into()
+    fn instance_identity(&self) -> bool {
+        self.instance_identity
     }
 
-    fn required_right(&self) -> RequiredRight<'_> {
-        objects::required_right(&self.endpoint, self.instance_identity)
-    }
-
-    fn uses_network(&self) -> bool {
-        true
-    }
-
-    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
-        objects::credentials_server(&self.endpoint, self.instance_identity)
-    }
-
-    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
-        objects::web_addresses(&self.endpoint)
-    }
-
-    fn path_filter(&self) -> Option<(&PathFilter, [&'static str; 2])> {
-        Some((&self.objects.filter, PathFilter::KEYS))
+    fn objects(&self) -> &ObjectSelection {
+        &self.objects
     }
 }
 

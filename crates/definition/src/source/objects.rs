@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{
-    PathFilter, RequiredRight, WebAddress, common::path_filter, endpoint::CREDENTIALS_HINT,
+    KindSpec, PathFilter, RequiredRight, SourceKind, WebAddress, common::path_filter,
+    endpoint::CREDENTIALS_HINT,
 };
 use crate::{FieldProblem, Fields};
 
@@ -99,36 +100,61 @@ pub(super) fn instance_identity(fields: &Fields<'_>) -> bool {
     fields.boolean("instanceIdentity").unwrap_or_default()
 }
 
-/// Returns the server that credentials are for.
-///
-/// # Errors
-/// The source has the identity of the machine instead.
-pub(super) fn credentials_server(
-    endpoint: &str,
-    instance_identity: bool,
-) -> Result<Option<Url>, FieldProblem> {
-    if instance_identity {
-        let problem = "a source with \"instanceIdentity\" takes no credentials";
-        return Err(FieldProblem::new("credentials", problem)
-            .hint("Leave out one of the two. Credentials may be removed with credentials => ''."));
-    }
-    Ok(Url::parse(endpoint).ok())
+/// The spec of a kind of object storage.
+pub(super) trait BucketSpec {
+    const KIND: &'static SourceKind;
+    /// The key that has the name of the bucket.
+    const NAME_KEY: &'static str;
+
+    /// The URL of the server, without the bucket.
+    fn endpoint(&self) -> &str;
+
+    fn instance_identity(&self) -> bool;
+
+    fn objects(&self) -> &ObjectSelection;
 }
 
-/// Returns the right that requests to a server need.
-pub(super) fn required_right(endpoint: &str, instance_identity: bool) -> RequiredRight<'_> {
-    if instance_identity {
-        RequiredRight::InstanceIdentity(endpoint)
-    } else {
-        RequiredRight::None
+impl<T: BucketSpec> KindSpec for T {
+    fn kind(&self) -> &'static SourceKind {
+        T::KIND
     }
-}
 
-pub(super) fn web_addresses(endpoint: &str) -> Vec<WebAddress<'_>> {
-    vec![WebAddress {
-        field: "spec.endpoint".into(),
-        url: endpoint.into(),
-    }]
+    fn location_key(&self) -> String {
+        T::NAME_KEY.into()
+    }
+
+    fn required_right(&self) -> RequiredRight<'_> {
+        if self.instance_identity() {
+            RequiredRight::InstanceIdentity(self.endpoint())
+        } else {
+            RequiredRight::None
+        }
+    }
+
+    fn uses_network(&self) -> bool {
+        true
+    }
+
+    fn credentials_server(&self) -> Result<Option<Url>, FieldProblem> {
+        if self.instance_identity() {
+            let problem = "a source with \"instanceIdentity\" takes no credentials";
+            let hint =
+                "Leave out one of the two. Credentials may be removed with credentials => ''.";
+            return Err(FieldProblem::new("credentials", problem).hint(hint));
+        }
+        Ok(Url::parse(self.endpoint()).ok())
+    }
+
+    fn web_addresses(&self) -> Vec<WebAddress<'_>> {
+        vec![WebAddress {
+            field: "spec.endpoint".into(),
+            url: self.endpoint().into(),
+        }]
+    }
+
+    fn path_filter(&self) -> Option<(&PathFilter, [&'static str; 2])> {
+        Some((&self.objects().filter, PathFilter::KEYS))
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use reqwest::{StatusCode, header::HeaderMap};
 use url::Url;
 
 use super::{
+    Bucket,
     access::Access,
     refusal::{Explain, Explanation, Refusal},
     text, xml,
@@ -146,14 +147,15 @@ impl ObjectClient {
 
 impl ObjectError {
     /// Returns the error of a source whose bucket could not be listed.
-    pub fn of_list(self, name: &str, server: &Url) -> EngineError {
+    pub fn of_list(self, bucket: &Bucket) -> EngineError {
+        let (name, server) = (&bucket.name, &bucket.url);
         let failed = |kind, message: &str| {
             EngineError::new(kind, format!("could not list {name}: {message}"))
         };
         match self {
             Self::Fetch(FetchError::Http(HttpError::TooLarge(bytes))) => {
                 let why = format!("it has more than {} MB", bytes >> 20);
-                Self::Invalid(why).of_list(name, server)
+                Self::Invalid(why).of_list(bucket)
             }
             Self::Fetch(error) => {
                 let found = error.error(server);

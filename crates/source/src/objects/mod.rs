@@ -38,7 +38,7 @@ pub mod xml;
 
 use std::path::{Path, PathBuf};
 
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rag_definition::source::{ObjectSelection, PathFilter};
 use rag_protocol::{
     EngineError, ErrorKind,
@@ -46,15 +46,20 @@ use rag_protocol::{
     skipped::SkippedFiles,
 };
 use reqwest::header::HeaderMap;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use url::Url;
 
-use self::client::{ObjectClient, ObjectError};
+use self::{
+    access::Access,
+    client::{ObjectClient, ObjectError},
+    refusal::Explain,
+};
 use crate::{
-    ConcurrentFetch, FetchOutcome, FetchedContent, Listing, Locator, SourceItem, SourceReader,
-    fetch_failure,
+    ConcurrentFetch, ENCODED, FetchOutcome, FetchedContent, Listing, Locator, SourceItem,
+    SourceReader, fetch_failure,
     fetcher::Validator,
     filter::{Filter, Verdict},
+    http::HttpClient,
     too_large,
 };
 
@@ -75,23 +80,6 @@ pub const PAGE_KEYS: &str = "1000";
 const MAX_ETAG: usize = 256;
 /// The maximum length of what the request for the next page has.
 const MAX_TOKEN: usize = 16 << 10;
-/// The characters of a key that are percent-encoded in a uri.
-const ENCODED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'%')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
 /// All characters but those that signatures expect as they are (RFC 3986, 2.3).
 pub const STRICT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -118,18 +106,46 @@ pub struct ObjectPage {
     pub next: Option<String>,
 }
 
+/// A bucket, and who requests its objects.
+pub struct Bucket {
+    pub client: ObjectClient,
+    /// What messages call it: `bucket "docs"`.
+    pub name: String,
+    /// The address that the uris of its objects begin with: `s3://docs/`.
+    pub root: String,
+    /// The URL that requests are sent to.
+    pub url: Url,
+}
+
+impl Bucket {
+    /// # Errors
+    /// The URL is not one, or credentials would be sent unencrypted.
+    pub fn open(
+        job: &Job,
+        (name, root): (String, String),
+        url: &str,
+        access: Access,
+        explain: Explain,
+    ) -> Result<Self, EngineError> {
+        let url = Url::parse(url).map_err(|_| {
+            EngineError::new(ErrorKind::InvalidRequest, "the endpoint is not a URL")
+        })?;
+        let http = HttpClient::new(&job.network, None)?;
+        Ok(Self {
+            client: ObjectClient::new(http, access, &url, explain)?,
+            name,
+            root,
+            url,
+        })
+    }
+}
+
 /// A bucket of one service: how its requests are written, and its answers are read.
 pub trait ObjectStorage: Send + Sync {
-    fn client(&self) -> &ObjectClient;
+    /// The header of an answer that has the id of the object's version.
+    const VERSION_HEADER: &'static str;
 
-    /// What messages call the bucket: `bucket "docs"`.
-    fn name(&self) -> &str;
-
-    /// The address of the bucket, which the uris of its objects begin with: `s3://docs/`.
-    fn root(&self) -> &str;
-
-    /// The URL that requests are sent to.
-    fn server(&self) -> &Url;
+    fn bucket(&self) -> &Bucket;
 
     /// Lists the keys that begin with a prefix; `page` is [`ObjectPage::next`].
     ///
@@ -139,9 +155,6 @@ pub trait ObjectStorage: Send + Sync {
 
     /// Returns the URL that an object is fetched from, or `None` if no URL leads to its key.
     fn url(&self, key: &str, version: Option<&str>) -> Option<Url>;
-
-    /// Returns the metadata that the headers of a fetched object have.
-    fn metadata(&self, headers: &HeaderMap) -> Map<String, Value>;
 }
 
 /// Reads the selected objects of a bucket.
@@ -187,11 +200,8 @@ impl<S: ObjectStorage> Objects<S> {
             etag,
             version,
         } = object;
-        let mut uri = format!(
-            "{}{}",
-            self.storage.root(),
-            utf8_percent_encode(&key, ENCODED)
-        );
+        let root = &self.storage.bucket().root;
+        let mut uri = format!("{root}{}", utf8_percent_encode(&key, ENCODED));
         if let Some(version) = &version {
             uri += &format!("?versionId={}", utf8_percent_encode(version, STRICT));
         }
@@ -209,7 +219,7 @@ impl<S: ObjectStorage> Objects<S> {
     }
 
     fn too_much(&self, what: String) -> EngineError {
-        let name = self.storage.name();
+        let name = &self.storage.bucket().name;
         EngineError::new(
             ErrorKind::LimitExceeded,
             format!("could not list {name}: it has {what}"),
@@ -218,7 +228,7 @@ impl<S: ObjectStorage> Objects<S> {
     }
 
     fn endless(&self) -> EngineError {
-        let name = self.storage.name();
+        let name = &self.storage.bucket().name;
         let message = format!("could not list {name}: the pages of the list have no end");
         EngineError::new(ErrorKind::InvalidAnswer, message)
     }
@@ -233,19 +243,19 @@ impl<S: ObjectStorage> SourceReader for Objects<S> {
             skipped: SkippedFiles::default(),
             commit: None,
         };
-        let prefix = &*self.selection.prefix;
+        let (prefix, bucket) = (&*self.selection.prefix, self.storage.bucket());
         let (mut page, mut listed, mut empty, mut bytes) = (None, 0, 0, 0);
         loop {
             let ObjectPage { objects, next } = self
                 .storage
                 .list_page(prefix, page.as_deref())
-                .map_err(|error| error.of_list(self.storage.name(), self.storage.server()))?;
+                .map_err(|error| error.of_list(bucket))?;
             listed += objects.len();
             empty = if objects.is_empty() { empty + 1 } else { 0 };
             let before = listing.items.len();
             for object in objects {
                 if !object.key.starts_with(prefix) {
-                    let name = self.storage.name();
+                    let name = &bucket.name;
                     let message = format!("could not list {name}: the list has other keys");
                     let detail = format!("A key does not begin with \"{prefix}\".");
                     return Err(EngineError::new(ErrorKind::InvalidAnswer, message).detail(detail));
@@ -272,7 +282,7 @@ impl<S: ObjectStorage> SourceReader for Objects<S> {
                 Some(token) if token.len() > MAX_TOKEN => {
                     let why = "the token for the next page is too long".into();
                     let error = ObjectError::Invalid(why);
-                    return Err(error.of_list(self.storage.name(), self.storage.server()));
+                    return Err(error.of_list(bucket));
                 }
                 Some(_) => {}
             }
@@ -320,11 +330,16 @@ impl<S: ObjectStorage> ConcurrentFetch for Objects<S> {
                 Some("Rename the object, or leave it out with \"excludePaths\"."),
             ));
         };
-        let client = self.storage.client();
+        let client = &self.storage.bucket().client;
         let answer = client
             .get(&url, self.max_bytes)
             .map_err(|error| error.of_object(&item.uri))?;
-        let mut metadata = self.storage.metadata(&answer.headers);
+        let mut metadata = Map::new();
+        let version = text(&answer.headers, S::VERSION_HEADER);
+        // S3 calls that of an object without versions so
+        if let Some(version) = version.filter(|version| *version != "null") {
+            metadata.insert("version_id".into(), version.into());
+        }
         metadata.insert("path".into(), item.name.as_str().into());
         if let Some(time) = text(&answer.headers, "last-modified") {
             metadata.insert("last_modified".into(), time.into());
@@ -338,7 +353,7 @@ impl<S: ObjectStorage> ConcurrentFetch for Objects<S> {
     }
 
     fn server(&self, _item: &SourceItem) -> String {
-        self.storage.server().origin().ascii_serialization()
+        self.storage.bucket().url.origin().ascii_serialization()
     }
 }
 
