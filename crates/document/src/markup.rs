@@ -13,17 +13,20 @@ pub mod tex;
 /// Maximum number of lists, quotations and so on in each other.
 const MAX_DEPTH: usize = 12;
 
-/// Returns a document of blocks with the title and the author that it names.
+/// Returns a document of blocks with the title and the author that it names. `included` is the
+/// number of files that it includes, which are not read.
 fn document(
     blocks: &[Block],
     declared: Option<&str>,
     author: Option<&str>,
+    included: usize,
     name: &str,
 ) -> ExtractedDocument {
     let text = blocks::markdown(blocks);
     let declared = declared.and_then(title::own);
     let mut extracted = ExtractedDocument::in_markdown(text, declared, name);
     extracted.set_author(author);
+    extracted.lost(included, "included file", "included files", "not read");
     extracted
 }
 

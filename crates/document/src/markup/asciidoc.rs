@@ -40,14 +40,7 @@ pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentErro
     let mut reader = Reader::default();
     let blocks = reader.blocks(&lines, 0);
     let (title, author) = (reader.title.as_deref(), reader.author.as_deref());
-    let mut extracted = document(&blocks, title, author, name);
-    extracted.lost(
-        reader.included,
-        "included file",
-        "included files",
-        "not read",
-    );
-    Ok(extracted)
+    Ok(document(&blocks, title, author, reader.included, name))
 }
 
 impl Reader {

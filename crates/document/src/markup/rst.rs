@@ -37,16 +37,7 @@ pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentErro
     };
     let blocks = reader.blocks(&lines, 0);
     let author = reader.author.as_deref();
-    let mut extracted = document(&blocks, None, author, name);
-    if reader.included > 0 {
-        extracted.lost(
-            reader.included,
-            "included file",
-            "included files",
-            "not read",
-        );
-    }
-    Ok(extracted)
+    Ok(document(&blocks, None, author, reader.included, name))
 }
 
 fn substitutions(lines: &[&str]) -> HashMap<String, String> {

@@ -45,8 +45,7 @@ pub fn extract(file: &str, name: &str) -> Result<ExtractedDocument, DocumentErro
         blocks.push(Block::Heading { level: 1, text });
     }
     blocks.extend(done.blocks);
-    let mut extracted = document(&blocks, title, author, name);
-    extracted.lost(done.included, "included file", "included files", "not read");
+    let mut extracted = document(&blocks, title, author, done.included, name);
     extracted.lost(done.drawings, "drawing", "drawings", "left out");
     Ok(extracted)
 }
