@@ -63,6 +63,12 @@ impl DocumentArguments<'_> {
         Ok((new, collection))
     }
 
+    /// Returns the id of the document in the queue.
+    fn enqueue(self, body: Body) -> Result<i64, Error> {
+        let (new, collection) = self.read(body)?;
+        document::queue::enqueue(new, &collection)
+    }
+
     fn add(self, body: Body) -> Result<AddedRow, Error> {
         let (new, collection) = self.read(body)?;
         let mut added = document::add(vec![new], collection)?;
@@ -243,8 +249,7 @@ fn rag_enqueue_document(
         collection,
         retriever: None,
     };
-    let (new, collection) = arguments.read(body)?;
-    Ok(document::queue::enqueue(new, &collection)?)
+    Ok(arguments.enqueue(body)?)
 }
 
 #[pg_extern(name = "rag_enqueue_document")]
@@ -273,8 +278,7 @@ fn rag_enqueue_document_file(
         collection,
         retriever: None,
     };
-    let (new, collection) = arguments.read(body)?;
-    Ok(document::queue::enqueue(new, &collection)?)
+    Ok(arguments.enqueue(body)?)
 }
 
 #[pg_extern(strict)]
