@@ -227,8 +227,9 @@ pub static SETTINGS: [Setting; 39] = [
         set_by: ConfigurationFile,
         flags: GucFlags::SUPERUSER_ONLY,
         summary: c"Allows sources to use the identity of the server's machine.",
-        details: c"Sources in object storage with \"instanceIdentity\" then read what the \
-              machine's role in its cloud may read, whoever defined them.",
+        details: c"A source in object storage with \"instanceIdentity\" then reads what the \
+              machine's role in its cloud may read. The rights of the source's owner do not \
+              limit that.",
     },
     Setting {
         name: c"rag.http_proxy",

@@ -58,7 +58,7 @@ my @keys = sort keys %texts;
 # A key as a part of a URL.
 sub encoded { return $_[0] =~ s/([^\w.\/-])/sprintf '%%%02X', ord $1/ger }
 
-# Checks that a source finds all objects, and none anew in a second sync.
+# Checks that a source finds all objects, and that a second sync fetches none.
 sub reads_all
 {
 	my ($kind, $spec, $secret) = @_;

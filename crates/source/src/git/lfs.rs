@@ -7,8 +7,8 @@
 //!  pointer ─▶ lfs/objects/ of a repository on this server
 //! ```
 //!
-//! A pointer is never a document. Where its file cannot be had, the document fails, and the failure
-//! names Git LFS. After an error that concerns all files, the server is not asked again.
+//! A pointer is never a document. If its file cannot be fetched, the document fails, and the
+//! failure names Git LFS. After an error that concerns all files, the server is not asked again.
 
 mod pointer;
 mod server;
