@@ -6,7 +6,7 @@
 
 use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 use rag_definition::DocumentType;
-use rag_protocol::ingest::{Stage, Title};
+use rag_protocol::ingest::{Stage, Title, Warning};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -14,9 +14,11 @@ use crate::{
     blocks::{self, Block},
     html, kind,
     package::malformed,
-    title,
+    title, wants_recognition,
 };
 
+/// Maximum number of warnings that are kept of an attachment.
+const MAX_WARNINGS: usize = 5;
 /// Maximum number of messages in a mailbox.
 const MAX_MESSAGES: usize = 100_000;
 /// Maximum number of attachments that are read of a file.
@@ -39,14 +41,23 @@ pub fn extract(
         attachments: 0,
         size: 0,
         lost: vec![],
+        warnings: vec![],
+        may_show_more: false,
     };
     let messages = mailbox(bytes);
+    let mut unread = messages.len().saturating_sub(MAX_MESSAGES);
     let mut blocks = vec![];
     let mut metadata = Map::new();
     let (mut subject, mut is_encrypted) = (None, false);
     let is_one = messages.len() == 1;
     for bytes in messages.iter().take(MAX_MESSAGES) {
-        let message = parsed(bytes)?;
+        let message = match parsed(bytes) {
+            Err(_) if !is_one => {
+                unread += 1;
+                continue;
+            }
+            message => message?,
+        };
         is_encrypted |= is_locked(&message);
         if is_one {
             metadata = facts(&message);
@@ -67,10 +78,9 @@ pub fn extract(
     let title = subject.unwrap_or_else(|| title::from_name(name));
     let mut extracted = ExtractedDocument::in_markdown(text, Some::<Title>(title), name);
     extracted.metadata = metadata;
-    if messages.len() > MAX_MESSAGES {
-        let left = messages.len() - MAX_MESSAGES;
-        extracted.lost(left, "message", "messages", "left out");
-    }
+    extracted.may_show_more = reader.may_show_more;
+    extracted.warnings = reader.warnings;
+    extracted.lost(unread, "message", "messages", "left out");
     if let Some(first) = reader.lost.first() {
         let what = format!("not read: {first}");
         let count = reader.lost.len();
@@ -195,6 +205,9 @@ struct Reader<'a> {
     size: usize,
     /// The names of attachments that could not be read.
     lost: Vec<String>,
+    /// What was lost of others.
+    warnings: Vec<Warning>,
+    may_show_more: bool,
 }
 
 impl Reader<'_> {
@@ -258,13 +271,26 @@ impl Reader<'_> {
         ]
     }
 
-    fn document(&self, name: &str, media_type: &str, bytes: &[u8]) -> Option<ExtractedDocument> {
+    fn document(
+        &mut self,
+        name: &str,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Option<ExtractedDocument> {
         let document_type = kind::document_type(name, Some(media_type), bytes)?;
         if document_type == DocumentType::Mail {
             // The library reads those that are declared as messages.
             return None;
         }
-        crate::extract_with(self.pdfs, bytes, document_type, name, None).ok()
+        let read = crate::extract_with(self.pdfs, bytes, document_type, name, None);
+        self.may_show_more |= wants_recognition(&read);
+        let read = read.ok()?;
+        let warnings = read.warnings.iter().take(MAX_WARNINGS);
+        self.warnings.extend(warnings.map(|warning| Warning {
+            message: format!("{name}: {}", warning.message),
+            ..warning.clone()
+        }));
+        Some(read)
     }
 }
 
@@ -325,6 +351,26 @@ mod tests {
         let file = "Subject: Hi\nContent-Type: text/html; charset=utf-8\n\n<h1>Offer</h1>\
             <p>Tea &amp; <b>more</b></p><img src=\"cid:1\">";
         assert_eq!(read(file).text, "# Offer\n\nTea & **more**");
+    }
+
+    #[test]
+    fn a_message_without_a_head_does_not_cost_its_mailbox() {
+        let file = "From a@x Wed May  1 08:00:00 2024\nSubject: One\n\nHello\n\n\
+            From b@x Wed May  1 09:00:00 2024\n\nno head\n\n\
+            From c@x Wed May  1 10:00:00 2024\nSubject: Two\n\nBye\n";
+        let read = read(file);
+        assert!(read.text.contains("Hello") && read.text.contains("Bye"));
+        assert_eq!(read.warnings[0].message, "1 message was left out");
+    }
+
+    #[test]
+    fn what_an_attachment_loses_is_told() {
+        let file = "Subject: Hi\nContent-Type: multipart/mixed; boundary=m\n\n--m\n\
+            Content-Type: text/plain\n\nSee the list.\n--m\n\
+            Content-Type: text/csv; name=p.csv\nContent-Disposition: attachment\n\n\
+            name,price\n\"Tea,2\n--m--\n";
+        let warnings = read(file).warnings;
+        assert!(warnings[0].message.starts_with("p.csv: "), "{warnings:?}");
     }
 
     #[test]
