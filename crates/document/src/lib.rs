@@ -125,6 +125,9 @@ pub struct ExtractedDocument {
     /// What was lost on the way, or may have been misread.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// It shows something that is not in the text, and that text recognition may read.
+    #[serde(default)]
+    pub may_show_more: bool,
 }
 
 impl ExtractedDocument {
@@ -138,6 +141,7 @@ impl ExtractedDocument {
             lines_before: 0,
             place: String::new(),
             warnings: vec![],
+            may_show_more: false,
         }
     }
 
@@ -228,7 +232,7 @@ pub enum DocumentErrorKind {
     NoText,
     /// The file has nothing but white space and is not a document.
     Empty,
-    /// The pages of a PDF are pictures.
+    /// The document shows something, which text recognition may read.
     Scan,
     /// The file is not text. Its name says whether it should be.
     Binary,

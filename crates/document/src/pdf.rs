@@ -28,8 +28,6 @@ use crate::{
 /// Separates two pages, and occurs nowhere else.
 pub const PAGE: char = '\u{C}';
 /// The break counts as the end of a paragraph.
-/// Metadata: numbers of the pages that are pictures without text.
-const PICTURE_PAGES: &str = "picture_pages";
 const PAGE_BREAK: &str = "\n\u{C}\n";
 /// The marker of a PDF. Readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
@@ -120,12 +118,10 @@ pub fn extract(
     for page in damaged.into_iter().flatten() {
         pages[page].is_whole = false;
     }
+    let to_recognize = numbers(&pages, Page::may_show_more);
+    let recognition = reader.recognize(bytes, &to_recognize, &mut pages);
     let unreadable = numbers(&pages, |page| !page.is_whole || page.is_garbled());
-    let mut pictures = numbers(&pages, |page| {
-        page.is_whole && page.is_blank() && page.has_image && page.unmapped == 0
-    });
-    let recognition = reader.recognize(bytes, &pictures, &mut pages);
-    pictures.retain(|page| !recognition.read.contains(page));
+    let pictures = numbers(&pages, Page::is_picture);
     let all = pages.len();
     let texts = pages::texts(pages);
     let text = texts
@@ -134,12 +130,25 @@ pub fn extract(
         .collect::<Vec<_>>()
         .join(PAGE_BREAK);
     if text.trim().is_empty() {
-        return Err(if !unreadable.is_empty() {
+        let error = if !recognition.late.is_empty() {
+            DocumentError::new(
+                Stage::Extract,
+                "recognizing the text of the PDF took too long",
+            )
+            .hint("Raise rag.ocr_timeout.")
+        } else if !unreadable.is_empty() {
             malformed("none of its pages can be read")
         } else if pictures.is_empty() {
             blank(all)
         } else {
-            scanned(all, reader.recognizer.is_some(), &recognition)
+            scanned(all, reader.recognizer.is_some())
+        };
+        return Err(match to_recognize.as_slice() {
+            [] => error,
+            _ => DocumentError {
+                kind: DocumentErrorKind::Scan,
+                ..error
+            },
         });
     }
     let title = title
@@ -147,6 +156,7 @@ pub fn extract(
         .and_then(own_title)
         .unwrap_or_else(|| title::from_name(name));
     let mut extracted = ExtractedDocument::new(text, title, Structure::Pages);
+    extracted.may_show_more = !to_recognize.is_empty();
     extracted
         .metadata
         .insert("pdf_reader".into(), reader.name().into());
@@ -172,7 +182,7 @@ pub fn extract(
         );
         extracted
             .metadata
-            .insert(PICTURE_PAGES.into(), pictures.into());
+            .insert("picture_pages".into(), pictures.into());
     }
     Ok(extracted)
 }
@@ -183,19 +193,16 @@ fn numbers(pages: &[Page], is: impl Fn(&Page) -> bool) -> Vec<usize> {
     numbered.map(|(number, _)| number).collect()
 }
 
-/// Returns true if text recognition may find more in a PDF than was read without it.
+/// Returns true if text recognition may find more in a document than was read without it.
 pub fn wants_recognition(read: &Result<ExtractedDocument, DocumentError>) -> bool {
     match read {
-        Ok(extracted) => extracted.metadata.contains_key(PICTURE_PAGES),
+        Ok(extracted) => extracted.may_show_more,
         Err(error) => error.kind == DocumentErrorKind::Scan,
     }
 }
 
 impl ExtractedDocument {
     fn note_recognition(&mut self, recognition: &Recognition, all: usize) {
-        if recognition.read.is_empty() {
-            return;
-        }
         if !recognition.doubtful.is_empty() {
             let named = named(&recognition.doubtful);
             self.warn(
@@ -209,6 +216,9 @@ impl ExtractedDocument {
                 Stage::Extract,
                 format!("no time was left to recognize the text of {named} of {all}"),
             );
+        }
+        if recognition.read.is_empty() {
+            return;
         }
         self.metadata
             .insert("recognized_pages".into(), recognition.read.clone().into());
@@ -243,27 +253,18 @@ fn on_pages(count: usize) -> String {
     }
 }
 
-fn scanned(pages: usize, is_recognized: bool, recognition: &Recognition) -> DocumentError {
+/// What makes the text of pages known that they show and do not have.
+const RECOGNIZE: &str = "Install Tesseract on the database server and set rag.ocr = auto, or \
+                         replace the file with one that has a text layer.";
+
+fn scanned(pages: usize, is_recognized: bool) -> DocumentError {
     let on = on_pages(pages);
-    let error = if !recognition.late.is_empty() {
-        DocumentError::new(
-            Stage::Extract,
-            "recognizing the text of the PDF took too long",
-        )
-        .hint("Raise rag.ocr_timeout.")
-    } else if is_recognized {
-        let message = format!("the text recognition has found no text on {on} of the PDF");
+    if is_recognized {
+        let message = format!("text recognition has found no text in the PDF on {on}");
         DocumentError::new(Stage::Extract, message)
     } else {
         let message = format!("the PDF looks like a scan: there is no text on {on}");
-        DocumentError::new(Stage::Extract, message).hint(
-            "Install Tesseract on the database server and set rag.ocr = auto, or replace the file \
-             with one that has a text layer.",
-        )
-    };
-    DocumentError {
-        kind: DocumentErrorKind::Scan,
-        ..error
+        DocumentError::new(Stage::Extract, message).hint(RECOGNIZE)
     }
 }
 
@@ -273,10 +274,9 @@ fn blank(pages: usize) -> DocumentError {
         Stage::Extract,
         format!("the PDF has neither text nor pictures on {on}"),
     )
-    .hint(
-        "If the file shows text, the letters are drawn as lines. Run text recognition (OCR) on it, \
-               and replace it with the result.",
-    )
+    .hint(format!(
+        "If the file shows text, the letters are drawn as lines. {RECOGNIZE}"
+    ))
 }
 
 fn malformed(why: &str) -> DocumentError {

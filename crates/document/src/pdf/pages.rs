@@ -10,9 +10,19 @@ pub struct Page {
     pub lines: Vec<Line>,
     /// True if the whole page could be read.
     pub is_whole: bool,
-    pub has_image: bool,
+    pub drawn: Drawn,
     /// Number of characters that are drawn and cannot be identified.
     pub unmapped: usize,
+}
+
+/// What a page shows beside its text.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Drawn {
+    pub has_image: bool,
+    /// An image takes most of the page.
+    pub is_covered: bool,
+    /// There are lines and areas, which may be letters.
+    pub has_lines: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,6 +44,28 @@ impl Page {
 
     pub fn is_blank(&self) -> bool {
         self.lines.iter().all(|line| line.text.trim().is_empty())
+    }
+
+    /// Returns true if the page is a picture: nothing of its text is known.
+    pub fn is_picture(&self) -> bool {
+        self.is_whole && self.is_blank() && self.drawn.has_image && self.unmapped == 0
+    }
+
+    /// Returns true if the page may show more text than is known. A scan often has a line of text
+    /// above it, which the program has added that made it.
+    pub fn may_show_more(&self) -> bool {
+        const FEW_LETTERS: usize = 100;
+        let (drawn, is_blank) = (self.drawn, self.is_blank());
+        self.is_whole
+            && (self.is_garbled()
+                || is_blank && (drawn.has_image || drawn.has_lines)
+                || drawn.is_covered && self.letters() < FEW_LETTERS)
+    }
+
+    /// Returns the number of letters and digits that are known.
+    pub fn letters(&self) -> usize {
+        let chars = self.lines.iter().flat_map(|line| line.text.chars());
+        chars.filter(|c| c.is_alphanumeric()).count()
     }
 
     /// Returns true if so many characters cannot be identified that a warning is due: more than one

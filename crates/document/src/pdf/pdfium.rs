@@ -9,10 +9,10 @@
 #![allow(unsafe_code)]
 
 mod forms;
+mod pictures;
 mod render;
 
 use std::{
-    collections::HashSet,
     f32::consts::FRAC_PI_2,
     os::raw::{c_int, c_ulong},
     path::Path,
@@ -21,8 +21,8 @@ use std::{
 };
 
 use pdfium_render::prelude::{
-    FPDF_DOCUMENT, FPDF_LIBRARY_CONFIG, FPDF_PAGE, FPDF_PAGEOBJ_IMAGE, FPDF_PAGEOBJ_TEXT,
-    FPDF_PAGEOBJECT, FPDF_TEXTPAGE, FS_MATRIX, FS_RECTF, Pdfium as Binding, PdfiumLibraryBindings,
+    FPDF_DOCUMENT, FPDF_LIBRARY_CONFIG, FPDF_PAGE, FPDF_TEXTPAGE, FS_MATRIX, FS_RECTF,
+    Pdfium as Binding, PdfiumLibraryBindings,
 };
 
 use super::{
@@ -175,13 +175,10 @@ impl<'a> Document<'a> {
         let Characters { glyphs, unmapped } = self.characters(text, visible);
         // SAFETY: nothing that belongs to the page of text is used after this.
         unsafe { self.pdfium.FPDFText_ClosePage(text) };
-        let Pictures {
-            mut texts,
-            has_image,
-        } = self.pictures(page, visible, &glyphs);
+        let pictures::Pictures { mut texts, drawn } = self.pictures(page, visible, &glyphs);
         texts.extend(typed);
         Page {
-            has_image,
+            drawn,
             unmapped,
             ..layout::page(glyphs, texts)
         }
@@ -290,101 +287,6 @@ impl<'a> Document<'a> {
             object,
         })
     }
-
-    /// Examines the objects that gave no characters: finds pictures, and text that pictures stand
-    /// for (ActualText). PDFium handles ActualText of text objects, but not that of emojis.
-    fn pictures(&self, page: FPDF_PAGE, visible: Option<FS_RECTF>, glyphs: &[Glyph]) -> Pictures {
-        let mut pictures = Pictures::default();
-        let read: HashSet<usize> = glyphs.iter().map(|glyph| glyph.object).collect();
-        let is_free = |area: &FS_RECTF| {
-            let within = |at: &Frame| at.angle == 0 && shows(area, at.u, at.v);
-            visible.is_none_or(|bounds| shows(&bounds, area.left, area.bottom))
-                && !glyphs.iter().any(|glyph| within(&glyph.frame))
-        };
-        // SAFETY: an open page.
-        let count = unsafe { self.pdfium.FPDFPage_CountObjects(page) };
-        let mut before = String::new();
-        for index in 0..count {
-            // SAFETY: an open page and an index that is in it; null is checked below.
-            let object = unsafe { self.pdfium.FPDFPage_GetObject(page, index) };
-            if object.is_null() {
-                continue;
-            }
-            // SAFETY: an object of an open page.
-            let kind = unsafe { self.pdfium.FPDFPageObj_GetType(object) };
-            if kind == FPDF_PAGEOBJ_TEXT as c_int && read.contains(&(object as usize)) {
-                before.clear();
-                continue;
-            }
-            pictures.has_image |= kind == FPDF_PAGEOBJ_IMAGE as c_int;
-            let says = self.actual_text(object);
-            // Several pictures may form one character.
-            if !says.is_empty()
-                && says != before
-                && let Some(area) = self.area(object).filter(is_free)
-            {
-                pictures
-                    .texts
-                    .extend(glyphs_of_picture(&says, &area, object as usize));
-            }
-            before = says;
-        }
-        pictures
-    }
-
-    fn actual_text(&self, object: FPDF_PAGEOBJECT) -> String {
-        // SAFETY: an object of an open page.
-        let count = unsafe { self.pdfium.FPDFPageObj_CountMarks(object) };
-        for index in 0..c_ulong::try_from(count).unwrap_or(0) {
-            // SAFETY: an object of an open page, and an index that is in it.
-            let mark = unsafe { self.pdfium.FPDFPageObj_GetMark(object, index) };
-            if mark.is_null() {
-                continue;
-            }
-            let text = decoded(&filled(|buffer: *mut u8, bytes| {
-                let mut needed = 0;
-                // SAFETY: a mark of an open page, and a buffer of the size that is passed.
-                unsafe {
-                    self.pdfium.FPDFPageObjMark_GetParamBlobValue(
-                        mark,
-                        "ActualText",
-                        buffer.cast(),
-                        bytes,
-                        &raw mut needed,
-                    );
-                }
-                needed
-            }));
-            if !text.is_empty() {
-                return text;
-            }
-        }
-        String::new()
-    }
-
-    fn area(&self, object: FPDF_PAGEOBJECT) -> Option<FS_RECTF> {
-        let mut area = FS_RECTF {
-            left: 0.0,
-            top: 0.0,
-            right: 0.0,
-            bottom: 0.0,
-        };
-        // SAFETY: an object of an open page, and valid places for the results.
-        let known = unsafe {
-            self.pdfium.FPDFPageObj_GetBounds(
-                object,
-                &raw mut area.left,
-                &raw mut area.bottom,
-                &raw mut area.right,
-                &raw mut area.top,
-            )
-        };
-        (known != 0
-            && [area.left, area.bottom, area.right, area.top]
-                .iter()
-                .all(|n| n.is_finite()))
-        .then_some(area)
-    }
 }
 
 impl Drop for Document<'_> {
@@ -398,12 +300,6 @@ impl Drop for Document<'_> {
 struct Characters {
     glyphs: Vec<Glyph>,
     unmapped: usize,
-}
-
-#[derive(Default)]
-struct Pictures {
-    texts: Vec<Glyph>,
-    has_image: bool,
 }
 
 struct PdfCharacter {
@@ -442,32 +338,6 @@ fn width(area: &FS_RECTF, angle: f32, size: f32) -> f32 {
     } else {
         size / 2.0
     }
-}
-
-/// Spreads the text of a picture over its area, as characters side by side.
-fn glyphs_of_picture(text: &str, area: &FS_RECTF, object: usize) -> Vec<Glyph> {
-    let (width, height) = (
-        (area.right - area.left).abs(),
-        (area.top - area.bottom).abs(),
-    );
-    let step = width / text.chars().count().max(1) as f32;
-    let place = |(i, c): (usize, char)| Glyph {
-        c,
-        frame: Frame::of(
-            area.left + step * i as f32,
-            area.bottom + height * 0.2,
-            0.0,
-            step,
-        ),
-        size: height,
-        object,
-        new_line: i == 0,
-    };
-    text.chars()
-        .filter(|c| !c.is_control())
-        .enumerate()
-        .map(place)
-        .collect()
 }
 
 /// Returns what a C function writes into a buffer. Given a null buffer, `fill` returns the size in

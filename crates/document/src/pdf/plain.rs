@@ -24,7 +24,7 @@ use pdf_extract::{
 
 use super::{
     FileContents, OpenError,
-    pages::{Line, Page},
+    pages::{Drawn, Line, Page},
 };
 
 /// Reads all pages.
@@ -91,7 +91,10 @@ fn page(document: &Document, number: u32) -> Page {
     Page {
         lines: lines(&text, typed.unwrap_or_default()),
         is_whole: matches!(read, Ok(true)),
-        has_image: has_image(document, number),
+        drawn: Drawn {
+            has_image: has_image(document, number),
+            ..Drawn::default()
+        },
         unmapped: 0,
     }
 }

@@ -1,4 +1,4 @@
-//! Reads pages that are pictures by text recognition.
+//! Reads by text recognition what pages show and do not have as text.
 
 use std::{sync::Arc, time::Instant};
 
@@ -6,7 +6,7 @@ use super::{
     PdfReader, Reader,
     pages::{Line, Page},
 };
-use crate::ocr::{RecognizedText, Recognizer};
+use crate::ocr::{RecognitionError, RecognizedText, Recognizer};
 
 /// The mean confidence below which a page is told of, in percent.
 const LOW_CONFIDENCE: u8 = 60;
@@ -33,14 +33,14 @@ impl Recognition {
 }
 
 impl PdfReader {
-    /// With text recognition for pages that are pictures. PDFium draws them.
+    /// With text recognition. PDFium draws the pages.
     #[must_use]
     pub fn with_recognizer(mut self, recognizer: Recognizer) -> Self {
         self.recognizer = Some(Arc::new(recognizer));
         self
     }
 
-    /// Reads pages, counted from 1, that are pictures. Pages without a text stay as they are.
+    /// Reads pages, counted from 1. Pages of which it does not find more letters stay as they are.
     pub(super) fn recognize(
         &self,
         bytes: &[u8],
@@ -56,16 +56,24 @@ impl PdfReader {
         let indexes: Vec<usize> = numbers.iter().map(|number| number - 1).collect();
         pdfium.draw(bytes, &indexes, |index, picture| {
             let read = picture.map(|picture| recognizer.read(&picture, deadline));
-            if Instant::now() >= deadline {
+            if let Some(Err(RecognitionError::TookTooLong)) = read {
                 return false;
             }
-            if let (Some(Ok(read)), Some(page)) = (read, pages.get_mut(index))
-                && !read.text.trim().is_empty()
+            let read = read.and_then(Result::ok).map(|read| {
+                let found = Page {
+                    lines: lines(&read),
+                    is_whole: true,
+                    ..Page::default()
+                };
+                (found, read.confidence)
+            });
+            if let (Some((found, confidence)), Some(page)) = (read, pages.get_mut(index))
+                && found.letters() > page.letters()
             {
-                page.lines = lines(&read);
+                *page = found;
                 recognition.read.push(index + 1);
-                recognition.confidences += usize::from(read.confidence);
-                if read.confidence < LOW_CONFIDENCE {
+                recognition.confidences += usize::from(confidence);
+                if confidence < LOW_CONFIDENCE {
                     recognition.doubtful.push(index + 1);
                 }
             }

@@ -9,7 +9,7 @@ use std::os::raw::c_int;
 
 use pdfium_render::prelude::{FPDF_ANNOTATION, FPDF_PAGE, FPDF_WCHAR, FS_RECTF};
 
-use super::{Document, Glyph, filled, glyphs_of_picture};
+use super::{Document, Glyph, filled, pictures::glyphs_of_picture};
 
 // Values from fpdf_annot.h and fpdf_flatten.h.
 const FREE_TEXT: c_int = 3;
