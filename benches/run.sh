@@ -13,7 +13,7 @@ set -eu
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
-named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights"
+named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -31,15 +31,15 @@ data=${RAG_TEST_DATA:-$build/data}
 text=${BENCH_TEXT:-$bench/text}
 
 # Installs the programs to compare with, in a folder of their own.
-install_python() {
-    if cmp -s benches/requirements.txt "$bench/python/requirements.txt"; then return; fi
+install_python() { # requirements, folder
+    if cmp -s "$1" "$bench/$2/$(basename "$1")"; then return; fi
     have python3 || fail "python3 is missing: run 'make deps'"
     say "Python packages to compare with"
-    rm -rf "$bench/python"
+    rm -rf "${bench:?}/$2"
     python3 -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-        --no-warn-script-location --root-user-action=ignore --target "$bench/python" \
-        -r benches/requirements.txt || fail "pip could not install benches/requirements.txt"
-    cp benches/requirements.txt "$bench/python/"
+        --no-warn-script-location --root-user-action=ignore --target "$bench/$2" \
+        -r "$1" || fail "pip could not install $1"
+    cp "$1" "$bench/$2/"
 }
 
 # Runs one step against the running server.
@@ -51,6 +51,7 @@ measure() { # step
         BENCH_OPENVINO=$pg_libdir/rag/openvino/libopenvino_c.so \
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
         BENCH_ACCURACY=$target/release/examples/accuracy \
+        BENCH_FORMATS=$bench/formats BENCH_TIMED=$target/release/examples/timed \
         BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
         tail -n 30 "$scratch/server.log" >&2
         fail "step $1 failed; the end of the server's log is above"
@@ -101,6 +102,10 @@ run_step() ( # in a subshell: the cluster ends with it
     fi
     [ "$1" != bm25 ] || prepare_text
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
+    if [ "$1" = formats ]; then
+        install_python benches/formats.txt formats
+        cargo build --quiet --release -p rag-document --example timed
+    fi
     [ "$1" != languages ] || cargo build --quiet --release -p rag-language --example accuracy
     say "step $1"
     make_scratch "bench-$1"
@@ -140,6 +145,6 @@ autovacuum = off"
     measure "$1"
 )
 
-install_python
+install_python benches/requirements.txt python
 for step in $steps; do run_step "$step"; done
 PYTHONDONTWRITEBYTECODE=1 python3 benches/support/table.py "$results"

@@ -189,6 +189,22 @@ pub fn ids_of_source(
     )
 }
 
+/// Returns the ids of the stored documents of a source that a container holds, an archive or a
+/// mailbox.
+pub fn ids_in_container(
+    owner: &OwnerRights,
+    collection: &str,
+    source: &str,
+    container: &str,
+) -> Result<Vec<DocumentId>, Error> {
+    owner.query(
+        "SELECT document_id FROM rag.documents
+         WHERE collection = $1 AND source = $2 AND starts_with(uri, $3 || '!/')",
+        &[collection.into(), source.into(), container.into()],
+        |row| document_id(&row),
+    )
+}
+
 /// Ids of all documents of a source, as [`ids_of_source`] has them, by collection; all collections
 /// but one.
 pub fn ids_by_collection(

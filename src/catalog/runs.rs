@@ -315,7 +315,8 @@ pub fn progress(
             run_id.into(),
             stage.into(),
             current_uri.into(),
-            counts.total.into(),
+            // an archive is one file with many documents
+            counts.total.map(|total| total.max(counts.done())).into(),
             counts.added.into(),
             counts.updated.into(),
             counts.deleted.into(),

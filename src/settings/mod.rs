@@ -53,6 +53,7 @@ enum ProviderSetting {
 #[allow(non_camel_case_types)] // the variants are what users type
 enum OcrSetting {
     auto,
+    all,
     off,
 }
 
@@ -236,9 +237,13 @@ pub fn pdf_options() -> Vec<OsString> {
     let library = path(&PDFIUM_PATH).unwrap_or_else(install::pdfium);
     let mut options: Vec<OsString> = vec!["--pdfium".into(), library.into()];
     let languages = text(&OCR_LANGUAGES).filter(|languages| !languages.trim().is_empty());
-    if let (OcrSetting::auto, Some(languages)) = (OCR.get(), languages) {
+    let ocr = OCR.get();
+    if let (OcrSetting::auto | OcrSetting::all, Some(languages)) = (ocr, languages) {
         options.extend(["--ocr-languages".into(), languages.trim().into()]);
         options.extend(["--ocr-seconds".into(), OCR_TIMEOUT.get().to_string().into()]);
+        if ocr == OcrSetting::all {
+            options.push("--ocr-pictures".into());
+        }
     }
     options
 }

@@ -100,9 +100,10 @@ pub static SETTINGS: [Setting; 39] = [
         value: &Choice(&OCR),
         set_by: ConfigurationFile,
         flags: NONE,
-        summary: c"Selects when text is recognized in pages of PDFs that are pictures.",
-        details: c"auto: if Tesseract is installed on the server. off: never. Sources follow a \
-              change with their next run, rag_add_document when the engine is started again.",
+        summary: c"Selects when text is recognized in pictures.",
+        details: c"auto: in pages of PDFs, if Tesseract is installed on the server. all: in files \
+              that are pictures, too. off: never. Sources follow a change with their next run, \
+              rag_add_document when the engine is started again.",
     },
     Setting {
         name: c"rag.ocr_languages",

@@ -74,6 +74,11 @@ pub trait Reader {
 
     fn failed(&mut self, failure: Failure) -> Flow<Self::End>;
 
+    /// The documents that a file holds are still there, whether they are reported or not.
+    fn kept(&mut self, _container: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The time that the feed has spent on reading, and on extracting.
     fn worked(&mut self, _fetch: Duration, _extract: Duration) {}
 
@@ -105,6 +110,10 @@ pub fn read<R: Reader>(feed: &mut dyn Feed, reader: &mut R) -> Result<R::End, Er
                 continue;
             }
             Event::Failed(failure) => reader.failed(failure)?,
+            Event::Kept { container } => {
+                reader.kept(&container)?;
+                continue;
+            }
             Event::Worked {
                 fetch_ms,
                 extract_ms,

@@ -49,4 +49,21 @@ is(ask($node, $read), '|f|f|t', 'without the data of a language nothing is recog
 ok($node->log_contains('text could not be recognized: Tesseract lacks the data of xyz', $log),
 	'the log says why');
 
+# Pictures are documents with rag.ocr = all.
+configure($node, 'rag.ocr_languages', 'eng');
+my $pictures = temp_folder();
+write_file("$pictures/$_", RagProcesses::slurp("$ENV{RAG_TEST_FILES}/$_"))
+  for 'letter.tiff', 'blank.png';
+create_folder_source($node, 'pictures', $pictures);
+$run = sync_ok($node, 'pictures');
+is(ask($node, "SELECT files_skipped FROM rag.runs WHERE run_id = $run"),
+	2, 'with rag.ocr = auto pictures are skipped');
+configure($node, 'rag.ocr', 'all');
+$run = sync_ok($node, 'pictures');
+is( ask($node, "SELECT document_type, metadata ->> 'recognized_pages', content ~ 'glass house',
+		content ~ 'lemon trees' FROM rag.documents WHERE uri ~ 'letter'"),
+	'image|[1, 2]|t|t', 'with all, both pages of a TIFF file are read');
+is(ask($node, "SELECT files_skipped, documents_failed FROM rag.runs WHERE run_id = $run"),
+	'1|0', 'a picture without text is skipped');
+
 done_testing();

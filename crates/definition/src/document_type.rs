@@ -66,6 +66,8 @@ document_types! {
     Feed = "feed", Text;
     /// A message, or a mailbox of them.
     Mail = "mail", Binary;
+    /// A picture whose text is recognized.
+    Image = "image", Binary;
 }
 
 /// What the bytes of a file are.

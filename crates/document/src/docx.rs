@@ -19,8 +19,9 @@ use std::collections::HashMap;
 use crate::{
     DocumentError, ExtractedDocument,
     blocks::{self, Block},
+    compound::{is_compound, word},
     decode, html,
-    package::{Package, Relation, resolved, target},
+    package::{Package, Relation, is_encrypted, resolved, target},
     title, xml,
 };
 
@@ -48,6 +49,9 @@ pub use words::{Script, Words};
 const MAX_INSERTED: usize = 200;
 
 pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentError> {
+    if is_compound(bytes) && !is_encrypted(bytes) {
+        return word::extract(bytes, name);
+    }
     let mut package = Package::open(bytes, "Word document")?;
     let of_file = package.relations("")?;
     let (place, document) = main_part(&mut package, &of_file)?;

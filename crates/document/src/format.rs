@@ -7,7 +7,8 @@ use rag_definition::DocumentType;
 
 use crate::{
     DocumentError, ExtractedDocument, PdfReader, Structure, Syntax, code, docx, epub, feed, html,
-    mail, markdown, markup, notebook, odf, pdf, records, rtf, slides, subtitles, title, xml_file,
+    mail, markdown, markup, notebook, odf, pdf, picture, records, rtf, slides, subtitles, title,
+    xml_file,
 };
 
 /// What there is to know of a type. Each type has one.
@@ -68,6 +69,8 @@ impl Shape {
     }
 }
 
+/// Extensions of pictures whose text can be recognized.
+pub const PICTURES: &[&str] = &["png", "jpg", "jpeg", "tif", "tiff"];
 const PROPERTIES: &str = "document properties, first heading";
 const FIRST_HEADING: &str = "first heading";
 const NONE: &str = "none";
@@ -96,8 +99,9 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         document_type: DocumentType::Docx,
-        extensions: &["docx", "docm", "dotx", "dotm"],
+        extensions: &["docx", "docm", "dotx", "dotm", "doc"],
         media_types: &[
+            "application/msword",
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
             "application/vnd.openxmlformats-officedocument.wordprocessingml.template",
             "application/vnd.ms-word.document.macroenabled.12",
@@ -143,9 +147,11 @@ pub const FORMATS: &[Format] = &[
     Format {
         document_type: DocumentType::Presentation,
         extensions: &[
-            "pptx", "pptm", "ppsx", "potx", "odp", "otp", "fodp", "odg", "otg", "fodg",
+            "pptx", "pptm", "ppsx", "potx", "ppt", "pps", "odp", "otp", "fodp", "odg", "otg",
+            "fodg",
         ],
         media_types: &[
+            "application/vnd.ms-powerpoint",
             "application/vnd.openxmlformats-officedocument.presentationml.presentation",
             "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
             "application/vnd.ms-powerpoint.presentation.macroenabled.12",
@@ -175,6 +181,15 @@ pub const FORMATS: &[Format] = &[
         shape: Shape::Pages,
         text: "pages with a form feed between them",
         title: "Info dictionary, unless a program filled it in",
+    },
+    Format {
+        document_type: DocumentType::Image,
+        extensions: PICTURES,
+        media_types: &[],
+        reader: Reader::WithPdfs(picture::extract),
+        shape: Shape::Pages,
+        text: "what text recognition reads, if `rag.ocr` is `all`",
+        title: NONE,
     },
     Format {
         document_type: DocumentType::Rst,
@@ -241,8 +256,13 @@ pub const FORMATS: &[Format] = &[
     },
     Format {
         document_type: DocumentType::Mail,
-        extensions: &["eml", "mbox", "mht", "mhtml"],
-        media_types: &["message/rfc822", "application/mbox", "multipart/related"],
+        extensions: &["eml", "msg", "mbox", "mht", "mhtml"],
+        media_types: &[
+            "message/rfc822",
+            "application/vnd.ms-outlook",
+            "application/mbox",
+            "multipart/related",
+        ],
         reader: Reader::WithPdfs(mail::extract),
         shape: Shape::Markdown,
         text: "its text and its attachments as Markdown",

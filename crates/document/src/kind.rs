@@ -10,8 +10,9 @@
 use rag_definition::DocumentType;
 
 use crate::{
+    compound::is_compound,
     feed,
-    format::{FORMATS, Format},
+    format::{FORMATS, Format, PICTURES},
     language, odf, package,
 };
 
@@ -35,7 +36,7 @@ const NO_DOCUMENT: &[&str] = &[
     "a", "bin", "class", "dex", "dll", "dylib", "elc", "exe", "lib", "o", "obj", "pdb", "pyc",
     "pyd", "pyo", "rlib", "rmeta", "so", "wasm",
     // Office files and books, which are archives.
-    "azw3", "doc", "key", "mobi", "numbers", "pages", "ppt", "vsd", "vsdx",
+    "azw3", "key", "mobi", "numbers", "pages", "vsd", "vsdx",
     // Databases, tensors, maps, models, keys.
     "accdb", "arrow", "avro", "blend", "ckpt", "db", "dbf", "dwg", "fbx", "feather", "glb", "gguf",
     "h5", "hdf5", "jks", "joblib", "keystore", "kdbx", "mdb", "mo", "npy", "npz", "onnx", "orc",
@@ -88,6 +89,7 @@ pub fn document_type(name: &str, media_type: Option<&str>, content: &[u8]) -> Op
             Some(DocumentType::Pdf)
         }
         TypeHint::Document(DocumentType::Spreadsheet) => Some(workbook(content)),
+        TypeHint::Document(DocumentType::Docx) => Some(word_document(content)),
         TypeHint::Document(DocumentType::Xml) => Some(by_root(content)),
         TypeHint::Document(document_type) => Some(document_type),
     }
@@ -99,7 +101,7 @@ fn workbook(content: &[u8]) -> DocumentType {
     let begins = content.trim_ascii_start();
     if content.is_empty()
         || content.starts_with(b"PK")
-        || content.starts_with(b"\xD0\xCF\x11\xE0")
+        || is_compound(content)
         || odf::is_open_document(content)
     {
         DocumentType::Spreadsheet
@@ -109,6 +111,20 @@ fn workbook(content: &[u8]) -> DocumentType {
         DocumentType::Csv
     } else {
         DocumentType::Spreadsheet
+    }
+}
+
+/// Returns the type of a file that should be a document of Word. Programs write RTF, HTML and plain
+/// text under that name, too.
+fn word_document(content: &[u8]) -> DocumentType {
+    match by_content(content) {
+        Some(found @ (DocumentType::Rtf | DocumentType::Html | DocumentType::Pdf)) => found,
+        _ if content.is_empty() || content.starts_with(b"PK") || is_compound(content) => {
+            DocumentType::Docx
+        }
+        _ if content.trim_ascii_start().starts_with(b"<") => DocumentType::Html,
+        _ if str::from_utf8(content).is_ok() => DocumentType::Text,
+        _ => DocumentType::Docx,
     }
 }
 
@@ -130,6 +146,13 @@ fn by_root(content: &[u8]) -> DocumentType {
         "html" => DocumentType::Html,
         _ => DocumentType::Xml,
     }
+}
+
+/// Returns true for a picture by its name. [`document_type`] does not return it: few pictures are
+/// documents, and recognizing their text takes seconds.
+pub fn is_picture(name: &str) -> bool {
+    let extension = path(name).rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|extension| PICTURES.contains(&&*extension.to_lowercase()))
 }
 
 /// Returns true if the name or the media type of a file determines its type. Any other file counts
@@ -188,7 +211,11 @@ fn by_path(path: &str) -> TypeHint {
         .map(|(_, extension)| extension)
         .unwrap_or_default();
     let has_extension = |format: &&Format| format.extensions.contains(&extension);
-    if let Some(format) = FORMATS.iter().find(has_extension) {
+    // Pictures are documents where the caller says so.
+    let is_picture = PICTURES.contains(&extension);
+    if let Some(format) = FORMATS.iter().find(has_extension)
+        && !is_picture
+    {
         TypeHint::Document(format.document_type)
     } else if NO_DOCUMENT.contains(&extension) {
         TypeHint::NoDocument

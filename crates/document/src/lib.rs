@@ -38,11 +38,14 @@
 
 mod blocks;
 mod code;
+mod compound;
+mod container;
 mod data_uri;
 mod decode;
 mod docx;
 mod epub;
 mod feed;
+mod finish;
 pub mod format;
 mod formula;
 mod front_matter;
@@ -58,6 +61,7 @@ mod ocr;
 mod odf;
 mod package;
 mod pdf;
+mod picture;
 mod records;
 mod rtf;
 mod slides;
@@ -74,15 +78,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::format::{Reader, TextReader};
 pub use crate::{
     code::{Boundary, Symbol, Syntax},
-    kind::{document_type, is_blank_page, is_type_known},
+    container::{Container, Member, Unpacking, container, unpack},
+    kind::{document_type, is_blank_page, is_picture, is_type_known},
     markdown::Heading,
     ocr::Recognizer,
     pdf::{PdfReader, wants_recognition},
     split::split,
     title::own as own_title,
+};
+use crate::{
+    finish::finished,
+    format::{Reader, TextReader},
 };
 
 /// Counts a model's tokens. The engine implements it with the model's own tokenizer.
@@ -317,96 +325,35 @@ pub fn extract_with(
         return Err(DocumentError::empty());
     }
     let format = format::of(document_type);
-    let mut extracted = match format.reader {
+    let extracted = match format.reader {
         Reader::WithPdfs(read) => read(bytes, name, pdfs)?,
         Reader::Bytes(read) => read(bytes, name)?,
         Reader::Text(read) => extract_text(bytes, document_type, read, name, media_type)?,
     };
-    // Formats with escapes can write NUL in other ways than as a byte.
-    if let Some(text) = decode::without_nul(&extracted.text) {
-        extracted.warn(
-            Stage::Decode,
-            decode::nul_warning(extracted.text.len() - text.len()),
-        );
-        extracted.replace(text);
-    }
-    if let Some((text, count)) = invisible::removed(&extracted.text) {
-        extracted.invisible(count);
-        extracted.replace(text);
-    }
-    extracted.clean_names();
-    if extracted.text.trim().is_empty() {
-        // Markdown may have front matter and no text.
-        return Err(if document_type == DocumentType::Markdown {
-            DocumentError::empty()
-        } else {
-            DocumentError::no_text()
-        });
-    }
-    if let Some(warning) = words::warning(&extracted.text, &extracted.structure) {
-        extracted.warn(Stage::Extract, warning);
-    }
-    // This replaces a key of that name in the document's own metadata.
-    if !extracted.warnings.is_empty() {
-        let messages: Vec<Value> = extracted
-            .warnings
-            .iter()
-            .map(|warning| warning.message.clone().into())
-            .collect();
-        extracted
-            .metadata
-            .insert("warnings".into(), messages.into());
-    }
-    Ok(extracted)
+    finished(extracted, document_type)
 }
 
-impl ExtractedDocument {
-    /// Replaces the text by one from which characters were removed.
-    fn replace(&mut self, text: String) {
-        self.text = text;
-        if let Structure::Sections { .. } = self.structure {
-            self.structure = markdown::structure(&self.text);
-        }
+/// Reads a document as [`extract_with`] does, but without the files that it holds, which are
+/// documents of their own ([`unpack`]).
+///
+/// # Errors
+/// Those of [`extract_with`].
+pub fn extract_alone(
+    pdfs: &PdfReader,
+    bytes: &[u8],
+    document_type: DocumentType,
+    name: &str,
+    media_type: Option<&str>,
+) -> Result<ExtractedDocument, DocumentError> {
+    let is_message =
+        document_type == DocumentType::Mail && container(name, media_type) == Some(Container::Mail);
+    if !is_message || mail::is_mailbox(bytes) {
+        return extract_with(pdfs, bytes, document_type, name, media_type);
     }
-
-    fn invisible(&mut self, count: usize) {
-        self.lost(
-            count,
-            "invisible character",
-            "invisible characters",
-            "removed (tags, bidirectional or zero-width controls)",
-        );
+    if bytes.trim_ascii().is_empty() {
+        return Err(DocumentError::empty());
     }
-
-    /// Removes invisible characters from the title and the metadata as well.
-    fn clean_names(&mut self) {
-        if let Some((title, _)) = invisible::removed(&self.title.text) {
-            self.title = title::own(&title).map_or_else(
-                || Title {
-                    text: "untitled".into(),
-                    own: false,
-                },
-                |cleaned| Title {
-                    own: self.title.own,
-                    ..cleaned
-                },
-            );
-        }
-        self.metadata.values_mut().for_each(clean_value);
-    }
-}
-
-fn clean_value(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let Some((cleaned, _)) = invisible::removed(text) {
-                *text = cleaned;
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(clean_value),
-        Value::Object(values) => values.values_mut().for_each(clean_value),
-        _ => {}
-    }
+    finished(mail::extract_alone(bytes, name)?, document_type)
 }
 
 /// Reads types that are text themselves.

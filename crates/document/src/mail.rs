@@ -1,8 +1,15 @@
-//! Mail: messages (`.eml`), mailboxes (`.mbox`) and pages with their parts (`.mhtml`).
+//! Mail: messages (`.eml`, `.msg`), mailboxes (`.mbox`) and pages with their parts (`.mhtml`).
 //!
 //! The text of a message is its plain text, or else its page of HTML. Attachments follow under a
 //! heading with their name, each read as a file of that name is. The subject is the title. Who
 //! wrote to whom and when is in the metadata, and in a mailbox below the subject of each message.
+//!
+//! Sources read a message without its attachments, which are documents of their own. So are the
+//! messages of a mailbox ([`parts`]).
+
+mod parts;
+
+use std::borrow::Cow;
 
 use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 use rag_definition::DocumentType;
@@ -12,10 +19,13 @@ use serde_json::{Map, Value};
 use crate::{
     DocumentError, ExtractedDocument, PdfReader, Structure,
     blocks::{self, Block},
+    compound::{is_compound, message::as_internet_message},
     html, kind,
     package::malformed,
     title, wants_recognition,
 };
+
+pub use parts::{extract_alone, unpack};
 
 /// Maximum number of warnings that are kept of an attachment.
 const MAX_WARNINGS: usize = 5;
@@ -31,6 +41,29 @@ const MAX_NESTED: usize = 1_000;
 /// Maximum size of the texts of all attachments, in bytes.
 const MAX_TEXT: usize = 64 << 20;
 
+/// Returns true for a mailbox: a file of messages with a line `From ` before each.
+pub fn is_mailbox(bytes: &[u8]) -> bool {
+    without_mark(bytes).starts_with(b"From ")
+}
+
+/// Returns the bytes of a message or mailbox of the internet, those of Outlook written as one.
+fn internet(bytes: &[u8]) -> Result<Cow<'_, [u8]>, DocumentError> {
+    Ok(match is_compound(bytes) {
+        true => as_internet_message(bytes)?.into(),
+        false => without_mark(bytes).into(),
+    })
+}
+
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+fn encrypted() -> DocumentError {
+    DocumentError::new(Stage::Extract, "the message is encrypted")
+        .hint("Replace the file with a copy that is not encrypted.")
+}
+
+/// Reads messages with their attachments.
 pub fn extract(
     bytes: &[u8],
     name: &str,
@@ -44,7 +77,8 @@ pub fn extract(
         warnings: vec![],
         may_show_more: false,
     };
-    let messages = mailbox(bytes);
+    let bytes = internet(bytes)?;
+    let messages = mailbox(&bytes);
     let mut unread = messages.len().saturating_sub(MAX_MESSAGES);
     let mut blocks = vec![];
     let mut metadata = Map::new();
@@ -69,10 +103,7 @@ pub fn extract(
     }
     let text = blocks::markdown(&blocks);
     if text.trim().is_empty() && is_encrypted {
-        return Err(
-            DocumentError::new(Stage::Extract, "the message is encrypted")
-                .hint("Replace the file with a copy that is not encrypted."),
-        );
+        return Err(encrypted());
     }
     // The headings of a message do not name it, as those of a mailbox do not.
     let title = subject.unwrap_or_else(|| title::from_name(name));
@@ -107,8 +138,7 @@ fn parsed<'a>(bytes: &'a [u8]) -> Result<Message<'a>, DocumentError> {
 
 /// Returns the messages of a mailbox, or the one of a file that is none.
 fn mailbox(bytes: &[u8]) -> Vec<Vec<u8>> {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    if !bytes.starts_with(b"From ") {
+    if !is_mailbox(bytes) {
         return vec![bytes.trim_ascii_start().to_vec()];
     }
     let mut messages: Vec<Vec<u8>> = vec![];
@@ -143,9 +173,9 @@ fn facts(message: &Message) -> Map<String, Value> {
     ] {
         facts.extend(value.map(|value| (key.to_owned(), value.into())));
     }
-    let names = message
-        .attachments()
-        .filter_map(|part| part.attachment_name());
+    let attachments = message.attachments();
+    let attachments = attachments.filter(|part| !is_decoration(part, &media_type(part)));
+    let names = attachments.filter_map(|part| part.attachment_name());
     let names: Vec<Value> = names.take(MAX_ATTACHMENTS).map(Into::into).collect();
     if !names.is_empty() {
         facts.insert("attachments".into(), names.into());
@@ -212,14 +242,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&mut self, message: &Message, depth: usize) -> Vec<Block> {
-        let mut blocks = vec![];
-        for part in message.text_bodies() {
-            match &part.body {
-                PartType::Text(text) => blocks.extend(paragraphs(text)),
-                PartType::Html(page) => blocks.extend(self::page(page)),
-                _ => {}
-            }
-        }
+        let mut blocks = text(message);
         for part in message.attachments() {
             blocks.extend(self.attachment(part, depth));
         }
@@ -233,19 +256,13 @@ impl Reader<'_> {
             return [head(inner, 2), self.read(inner, depth + 1)].concat();
         }
         let name = part.attachment_name().unwrap_or("attachment");
-        let media_type = part.content_type().map(|of| {
-            let subtype = of.subtype().unwrap_or("octet-stream");
-            format!("{}/{subtype}", of.ctype()).to_lowercase()
-        });
-        let media_type = media_type.as_deref().unwrap_or("application/octet-stream");
-        // Pictures of the page, and signatures.
-        let is_picture = part.content_id().is_some() && media_type.starts_with("image/");
-        if is_picture || media_type.ends_with("-signature") {
+        let media_type = media_type(part);
+        if is_decoration(part, &media_type) {
             return vec![];
         }
         self.attachments += 1;
         let read = match self.attachments <= MAX_ATTACHMENTS && self.size < MAX_TEXT {
-            true => self.document(name, media_type, part.contents()),
+            true => self.document(name, &media_type, part.contents()),
             false => None,
         };
         let Some(read) = read else {
@@ -292,6 +309,33 @@ impl Reader<'_> {
         }));
         Some(read)
     }
+}
+
+fn media_type(part: &MessagePart) -> String {
+    let declared = part.content_type().map(|of| {
+        let subtype = of.subtype().unwrap_or("octet-stream");
+        format!("{}/{subtype}", of.ctype()).to_lowercase()
+    });
+    declared.unwrap_or_else(|| "application/octet-stream".into())
+}
+
+/// Returns true for pictures of the page, and for signatures.
+fn is_decoration(part: &MessagePart, media_type: &str) -> bool {
+    let is_picture = part.content_id().is_some() && media_type.starts_with("image/");
+    is_picture || media_type.ends_with("-signature")
+}
+
+/// Returns the text of a message without its attachments.
+fn text(message: &Message) -> Vec<Block> {
+    let mut blocks = vec![];
+    for part in message.text_bodies() {
+        match &part.body {
+            PartType::Text(text) => blocks.extend(paragraphs(text)),
+            PartType::Html(page) => blocks.extend(self::page(page)),
+            _ => {}
+        }
+    }
+    blocks
 }
 
 /// Returns the paragraphs of a plain text.

@@ -13,14 +13,12 @@ use quick_xml::{Reader, events::Event};
 use rag_protocol::ingest::Stage;
 use zip::{ZipArchive, result::ZipError};
 
-use crate::{DocumentError, decode, xml};
+use crate::{DocumentError, compound::is_compound, decode, xml};
 
 /// Maximum size of one unpacked part, in bytes.
 pub const MAX_PART: u64 = 128 << 20;
 /// Maximum size of all parts that are read of one file, in bytes.
 const MAX_TOTAL: u64 = 256 << 20;
-/// How a compound file begins: the format of Office before 2007, and of encrypted files.
-const COMPOUND_FILE: &[u8] = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1";
 
 /// An archive that is being read.
 pub struct Package<'a> {
@@ -75,7 +73,7 @@ pub fn encrypted(format: &str) -> DocumentError {
 /// Returns true for a file that was encrypted by a program of Office.
 pub fn is_encrypted(bytes: &[u8]) -> bool {
     const STREAM: &[u8] = b"E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e\0";
-    bytes.starts_with(COMPOUND_FILE) && bytes.windows(STREAM.len()).any(|part| part == STREAM)
+    is_compound(bytes) && bytes.windows(STREAM.len()).any(|part| part == STREAM)
 }
 
 impl<'a> Package<'a> {
@@ -85,7 +83,7 @@ impl<'a> Package<'a> {
         if is_encrypted(bytes) {
             return Err(encrypted(format));
         }
-        if bytes.starts_with(COMPOUND_FILE) {
+        if is_compound(bytes) {
             let why = "it has the format of Office before 2007";
             return Err(malformed(format, &why));
         }
@@ -308,7 +306,7 @@ pub mod tests {
 
     #[test]
     fn files_of_other_formats_are_named() {
-        let mut old = COMPOUND_FILE.to_vec();
+        let mut old = crate::compound::COMPOUND_FILE.to_vec();
         let message = |bytes: &[u8]| Package::open(bytes, "book").err().unwrap().message;
         assert_eq!(
             message(&old),

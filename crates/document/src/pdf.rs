@@ -14,7 +14,7 @@ mod layout;
 mod pages;
 mod pdfium;
 mod plain;
-mod recognition;
+pub mod recognition;
 
 use std::{path::Path, sync::Arc};
 
@@ -28,7 +28,7 @@ use crate::{
 /// Separates two pages, and occurs nowhere else.
 pub const PAGE: char = '\u{C}';
 /// The break counts as the end of a paragraph.
-const PAGE_BREAK: &str = "\n\u{C}\n";
+pub const PAGE_BREAK: &str = "\n\u{C}\n";
 /// The marker of a PDF. Readers accept it anywhere in the first KiB.
 const MAGIC: &[u8] = b"%PDF-";
 
@@ -202,7 +202,7 @@ pub fn wants_recognition(read: &Result<ExtractedDocument, DocumentError>) -> boo
 }
 
 impl ExtractedDocument {
-    fn note_recognition(&mut self, recognition: &Recognition, all: usize) {
+    pub fn note_recognition(&mut self, recognition: &Recognition, all: usize) {
         if !recognition.doubtful.is_empty() {
             let named = named(&recognition.doubtful);
             self.warn(
@@ -254,7 +254,7 @@ fn on_pages(count: usize) -> String {
 }
 
 /// What makes the text of pages known that they show and do not have.
-const RECOGNIZE: &str = "Install Tesseract on the database server and set rag.ocr = auto, or \
+pub const RECOGNIZE: &str = "Install Tesseract on the database server and set rag.ocr = auto, or \
                          replace the file with one that has a text layer.";
 
 fn scanned(pages: usize, is_recognized: bool) -> DocumentError {

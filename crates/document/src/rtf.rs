@@ -14,6 +14,8 @@ mod font;
 mod reader;
 mod token;
 
+pub use font::encoding;
+
 /// What is not in the text.
 #[derive(Debug, Default)]
 struct Losses {

@@ -15,9 +15,10 @@ use quick_xml::{
 use crate::{
     DocumentError, ExtractedDocument,
     blocks::{self, Block},
+    compound::{self, is_compound},
     docx::{Script, Shape, Table, Words, chart, formula},
     odf,
-    package::{Package, target},
+    package::{Package, is_encrypted, target},
     title,
     xml::{self, attribute, text_of},
 };
@@ -28,6 +29,9 @@ const MAX_SLIDES: usize = 10_000;
 pub fn extract(bytes: &[u8], name: &str) -> Result<ExtractedDocument, DocumentError> {
     if odf::is_open_document(bytes) {
         return odf::read(odf::Parts::open(bytes, "presentation")?, name);
+    }
+    if is_compound(bytes) && !is_encrypted(bytes) {
+        return compound::slides::extract(bytes, name);
     }
     let mut package = Package::open(bytes, "presentation")?;
     let of_file = package.relations("")?;

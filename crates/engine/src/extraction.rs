@@ -15,6 +15,9 @@
 //! standard input ends. A session's large document is split in such a child, too ([`split`]): it
 //! can be stopped at any time, and returns all of its memory.
 //!
+//! An archive or a mailbox is unpacked in a child as well ([`Extractors::unpack`]): it answers with
+//! one file after another, as fast as they are read.
+//!
 //! A PDF with pages that are pictures is read again by a child that has loaded Tesseract.
 //!
 //! Starting a process takes longer than reading a page. So a run keeps its children
@@ -29,17 +32,20 @@ use std::{
     collections::HashMap,
     mem,
     sync::{
-        Mutex, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, ThreadId},
 };
 
 use rag_definition::DocumentType;
-use rag_document::{DocumentError, DocumentErrorKind, ExtractedDocument};
+use rag_document::{
+    Container, DocumentError, DocumentErrorKind, ExtractedDocument, Member, Unpacking,
+};
 use rag_protocol::{
     frame,
     ingest::{Content, Splitting, Stage},
+    skipped::SkippedFiles,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +70,14 @@ enum Order {
         document_type: DocumentType,
         name: String,
         media_type: Option<String>,
+        /// Without the files that it holds.
+        alone: bool,
+    },
+    /// The answers are the members, and then their end.
+    Unpack {
+        container: Container,
+        name: String,
+        unpacking: Unpacking,
     },
     /// The bytes are `text_bytes` of text, which `extracted` lacks, and a `tokenizer.json`. Without
     /// one the tokens are estimated.
@@ -82,6 +96,10 @@ enum Order {
 enum Outcome {
     ExtractedDocument(ExtractedDocument),
     Content(Content),
+    /// A file of a container. The bytes are its own.
+    Member(Member),
+    /// There are no more files. These were not unpacked.
+    Unpacked(SkippedFiles),
     Failed(DocumentError),
     /// Text cannot be recognized, for this reason.
     NoRecognition(String),
@@ -113,6 +131,8 @@ enum Kind {
     Plain,
     /// With Tesseract.
     Recognizing,
+    /// For unpacking: its members are extracted meanwhile.
+    Unpacking,
 }
 
 /// True once it is known that text cannot be recognized.
@@ -121,7 +141,7 @@ static CANNOT_RECOGNIZE: AtomicBool = AtomicBool::new(false);
 impl Kind {
     fn start(self, memory: u64) -> Result<Extractor, DocumentError> {
         match self {
-            Self::Plain => Extractor::start(memory, None),
+            Self::Plain | Self::Unpacking => Extractor::start(memory, None),
             Self::Recognizing => {
                 Extractor::start(memory + RECOGNITION_MEMORY, pdfs::recognition_time())
             }
@@ -130,7 +150,7 @@ impl Kind {
 }
 
 impl Extractors {
-    /// Extracts in a child. Each caller has its own.
+    /// Extracts in a child, without the files that a document holds. Each caller has its own child.
     ///
     /// # Errors
     /// The error of the extraction, or that the child crashed or reached a limit.
@@ -142,11 +162,69 @@ impl Extractors {
         media_type: Option<&str>,
     ) -> Result<ExtractedDocument, DocumentError> {
         let ask = |kind| {
-            let order = order(bytes, document_type, name, media_type)?;
+            let order = order(bytes, document_type, name, media_type, true)?;
             self.ask(kind, order, bytes.len() < LARGE_BYTES)
         };
         recognized(ask(Kind::Plain), || ask(Kind::Recognizing))
             .inspect(|extracted| pdfs::log(name, extracted))
+    }
+
+    /// Unpacks a container in a child, and calls `visit` with each of its members. Returns the
+    /// numbers of the files that are no documents by their names.
+    ///
+    /// # Errors
+    /// Those of [`rag_document::unpack`], or that the child crashed or reached a limit. Members
+    /// before that were visited.
+    pub fn unpack(
+        &self,
+        bytes: &[u8],
+        container: Container,
+        name: &str,
+        unpacking: Unpacking,
+        mut visit: impl FnMut(Member),
+    ) -> Result<SkippedFiles, DocumentError> {
+        let name = name.into();
+        let order = Order::Unpack {
+            container,
+            name,
+            unpacking,
+        };
+        let order = encode(&order, bytes)?;
+        let kept = self.kept(Kind::Unpacking);
+        let mut extractor = kept.map_or_else(
+            || Kind::Unpacking.start(memory_for(bytes.len()) + 3 * unpacking.member),
+            Ok,
+        )?;
+        let mut answer = extractor.ask(order, &|| false)?;
+        loop {
+            match answer? {
+                (Outcome::Member(member), bytes) => visit(Member { bytes, ..member }),
+                (Outcome::Unpacked(skipped), _) => {
+                    self.keep(Kind::Unpacking, extractor, bytes.len() < LARGE_BYTES);
+                    return Ok(skipped);
+                }
+                _ => return Err(unexpected()),
+            }
+            answer = extractor.next(&|| false)?;
+        }
+    }
+
+    /// Takes the child of this thread that is kept for the next document.
+    fn kept(&self, kind: Kind) -> Option<Extractor> {
+        self.idle().remove(&(thread::current().id(), kind))
+    }
+
+    /// Keeps a child, unless it has read a large document or many.
+    fn keep(&self, kind: Kind, mut extractor: Extractor, is_kept: bool) {
+        extractor.documents += 1;
+        if extractor.documents < DOCUMENTS && is_kept && !CANNOT_RECOGNIZE.load(Ordering::Relaxed) {
+            self.idle()
+                .insert((thread::current().id(), kind), extractor);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, HashMap<(ThreadId, Kind), Extractor>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ask(
@@ -155,11 +233,8 @@ impl Extractors {
         order: Vec<u8>,
         is_kept: bool,
     ) -> Result<ExtractedDocument, DocumentError> {
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (thread::current().id(), kind);
-        let kept = idle().remove(&key);
         // An earlier document may have corrupted a child that crashes, so a new one tries again.
-        let mut extractor = kept.map_or_else(|| kind.start(MEMORY), Ok)?;
+        let mut extractor = self.kept(kind).map_or_else(|| kind.start(MEMORY), Ok)?;
         let answer = match extractor.ask(order.clone(), &|| false) {
             Err(end) if end.is_crash && extractor.documents > 0 => {
                 extractor = kind.start(MEMORY)?;
@@ -167,10 +242,7 @@ impl Extractors {
             }
             answer => answer,
         }?;
-        extractor.documents += 1;
-        if extractor.documents < DOCUMENTS && is_kept && !CANNOT_RECOGNIZE.load(Ordering::Relaxed) {
-            idle().insert(key, extractor);
-        }
+        self.keep(kind, extractor, is_kept);
         answer.and_then(extracted)
     }
 }
@@ -187,7 +259,7 @@ pub fn isolated(
     abandoned: &dyn Fn() -> bool,
 ) -> Result<ExtractedDocument, DocumentError> {
     let ask = |kind: Kind| {
-        let order = order(bytes, document_type, name, media_type)?;
+        let order = order(bytes, document_type, name, media_type, false)?;
         let answer = kind.start(memory_for(bytes.len()))?.ask(order, abandoned)?;
         answer.and_then(extracted)
     };
@@ -208,8 +280,13 @@ fn recognized(
         return plain;
     }
     match recognize() {
-        Err(error) if error.kind != DocumentErrorKind::Scan => {
-            tracing::warn!("text could not be recognized: {}", error.message);
+        // A picture may be found to have no text.
+        Err(DocumentError {
+            kind: DocumentErrorKind::Unreadable,
+            message,
+            ..
+        }) => {
+            tracing::warn!("text could not be recognized: {message}");
             plain
         }
         recognized => recognized,
@@ -242,7 +319,7 @@ pub fn split(
     extracted.text = text;
     match Kind::Plain.start(memory)?.ask(order?, abandoned)?? {
         (Outcome::Content(content), _) => Ok(content),
-        _ => Err(extractor_failed(&"it sent an unexpected answer")),
+        _ => Err(unexpected()),
     }
 }
 
@@ -256,12 +333,14 @@ fn order(
     document_type: DocumentType,
     name: &str,
     media_type: Option<&str>,
+    alone: bool,
 ) -> Result<Vec<u8>, DocumentError> {
     encode(
         &Order::Extract {
             document_type,
             name: name.into(),
             media_type: media_type.map(str::to_owned),
+            alone,
         },
         bytes,
     )
@@ -285,10 +364,12 @@ fn extracted((outcome, text): (Outcome, Vec<u8>)) -> Result<ExtractedDocument, D
             CANNOT_RECOGNIZE.store(true, Ordering::Relaxed);
             Err(problem(reason, None))
         }
-        Outcome::Content(_) | Outcome::Failed(_) => {
-            Err(extractor_failed(&"it sent an unexpected answer"))
-        }
+        _ => Err(unexpected()),
     }
+}
+
+fn unexpected() -> DocumentError {
+    extractor_failed(&"it sent an unexpected answer")
 }
 
 fn extractor_failed(e: &dyn std::fmt::Display) -> DocumentError {

@@ -25,6 +25,10 @@ pub struct Options {
     #[arg(long, value_name = "CODES")]
     ocr_languages: Option<String>,
 
+    /// Recognizes the text of files that are pictures, too.
+    #[arg(long)]
+    ocr_pictures: bool,
+
     /// Maximum time of text recognition of a document, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     ocr_seconds: u64,
@@ -85,6 +89,11 @@ pub fn recognition_time() -> Option<Duration> {
     let options = OPTIONS.get()?;
     options.ocr_languages.as_ref()?;
     Some(options.recognition_time()).filter(|time| !time.is_zero())
+}
+
+/// Returns true if pictures are documents.
+pub fn reads_pictures() -> bool {
+    OPTIONS.get().is_some_and(|options| options.ocr_pictures) && recognition_time().is_some()
 }
 
 /// Returns the folders in which Tesseract looks for the data of languages.

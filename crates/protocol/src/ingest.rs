@@ -138,6 +138,9 @@ pub enum Event {
     },
     /// A document could not be read. Its stored version is kept.
     Failed(Failure),
+    /// An archive, mailbox or message could not be read completely. Stored documents that it held
+    /// are kept.
+    Kept { container: String },
     /// Sent just before [`Event::Finished`]: the time for listing and reading the source, and for
     /// extracting and splitting, in milliseconds summed over threads.
     Worked { fetch_ms: u64, extract_ms: u64 },

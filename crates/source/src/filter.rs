@@ -21,7 +21,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use ignore::gitignore::Gitignore;
 use rag_definition::source::{
-    PathFilter,
+    PathFilter, SourceSpec,
     pattern::{self, compile},
 };
 use rag_protocol::{EngineError, ErrorKind};
@@ -74,6 +74,20 @@ impl Filter {
             named_hidden: matcher(paths_key, &hidden)?,
             named_exactly: matcher(paths_key, &exact)?,
         })
+    }
+
+    /// Returns the filter for the files in an archive that a source has selected: an archive is
+    /// read as a directory of its name.
+    ///
+    /// # Errors
+    /// A pattern is invalid.
+    pub fn of_members(source: &SourceSpec) -> Result<Self, EngineError> {
+        let (filter, keys) = source
+            .path_filter()
+            .map_or_else(Default::default, |(filter, keys)| (filter.clone(), keys));
+        let mut of_members = Self::new(&filter, keys)?;
+        of_members.selected = None;
+        Ok(of_members)
     }
 
     /// Returns true if the patterns select a file; `path` is relative to the root.

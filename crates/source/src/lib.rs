@@ -39,6 +39,8 @@ mod objects;
 mod root;
 mod tcp;
 
+pub use crate::filter::{Filter, Verdict};
+
 use std::path::PathBuf;
 
 use percent_encoding::{AsciiSet, CONTROLS};
@@ -68,7 +70,7 @@ macro_rules! define_readers {
 source_kinds!(define_readers);
 
 /// The characters of a path or a key that are percent-encoded in a uri.
-const ENCODED: &AsciiSet = &CONTROLS
+pub const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')

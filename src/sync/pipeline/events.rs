@@ -12,9 +12,9 @@ use rag_protocol::{
 
 use super::{DELETE_BATCH, Pipeline, VALIDATOR_BATCH, batches::BATCH_CHUNKS};
 use crate::{
-    catalog::documents::DocumentAttributes,
+    catalog::documents::{self, DocumentAttributes},
     error::Error,
-    pg::transaction::transaction,
+    pg::{spi::owner_transaction, transaction::transaction},
     sync::{
         feed::{Feed, Flow, Listing, Reader},
         indexer::{DocumentOrigin, ExtractedDocument},
@@ -115,6 +115,21 @@ impl Reader for Pipeline<'_> {
             self.reported.unfetched.add(failure);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn kept(&mut self, container: &str) -> Result<(), Error> {
+        let (collection, name) = (
+            self.indexer.collection.name.as_str(),
+            self.source.name.as_str(),
+        );
+        let held = owner_transaction(|owner| {
+            documents::ids_in_container(owner, collection, name, container)
+        })?;
+        for id in held {
+            self.reported.seen.insert(id);
+            self.room.admits(|meter| meter.keep(id));
+        }
+        Ok(())
     }
 
     /// Replaces the time that the run has waited for both.

@@ -4,9 +4,10 @@ use std::{sync::Arc, time::Instant};
 
 use super::{
     PdfReader, Reader,
-    pages::{Line, Page},
+    pages::{self, Line, Page},
+    readable,
 };
-use crate::ocr::{RecognitionError, RecognizedText, Recognizer};
+use crate::ocr::{Picture, RecognitionError, RecognizedText, Recognizer};
 
 /// The mean confidence below which a page is told of, in percent.
 const LOW_CONFIDENCE: u8 = 60;
@@ -47,14 +48,45 @@ impl PdfReader {
         numbers: &[usize],
         pages: &mut [Page],
     ) -> Recognition {
-        let mut recognition = Recognition::default();
         let (Some(recognizer), Reader::Pdfium(pdfium)) = (&self.recognizer, &self.reader) else {
-            return recognition;
+            return Recognition::default();
         };
-        let deadline = Instant::now() + recognizer.time();
-        let mut seen = vec![];
         let indexes: Vec<usize> = numbers.iter().map(|number| number - 1).collect();
-        pdfium.draw(bytes, &indexes, |index, picture| {
+        let draw = |visit: &mut Visit| pdfium.draw(bytes, &indexes, visit);
+        read(recognizer, numbers, pages, draw)
+    }
+
+    /// Reads the pictures of a file, whose pages they are. Returns their texts, or `None` without
+    /// text recognition.
+    pub fn read_pictures(
+        &self,
+        count: usize,
+        draw: impl FnOnce(&mut Visit),
+    ) -> Option<(Vec<String>, Recognition)> {
+        let recognizer = self.recognizer.as_ref()?;
+        let numbers: Vec<usize> = (1..=count).collect();
+        let mut pages: Vec<Page> = numbers.iter().map(|_| Page::default()).collect();
+        let recognition = read(recognizer, &numbers, &mut pages, draw);
+        let texts = pages::texts(pages);
+        let texts = texts.iter().map(|text| readable(text.trim()));
+        Some((texts.collect(), recognition))
+    }
+}
+
+/// What is done with the picture of a page, counted from 0. False ends the drawing.
+pub type Visit<'a> = dyn FnMut(usize, Option<Picture>) -> bool + 'a;
+
+fn read(
+    recognizer: &Recognizer,
+    numbers: &[usize],
+    pages: &mut [Page],
+    draw: impl FnOnce(&mut Visit),
+) -> Recognition {
+    let mut recognition = Recognition::default();
+    let deadline = Instant::now() + recognizer.time();
+    let mut seen = vec![];
+    {
+        let mut visit = |index: usize, picture: Option<Picture>| {
             let read = picture.map(|picture| recognizer.read(&picture, deadline));
             if let Some(Err(RecognitionError::TookTooLong)) = read {
                 return false;
@@ -79,11 +111,12 @@ impl PdfReader {
             }
             seen.push(index + 1);
             true
-        });
-        let unseen = numbers.iter().filter(|number| !seen.contains(number));
-        recognition.late = unseen.copied().collect();
-        recognition
+        };
+        draw(&mut visit);
     }
+    let unseen = numbers.iter().filter(|number| !seen.contains(number));
+    recognition.late = unseen.copied().collect();
+    recognition
 }
 
 fn lines(read: &RecognizedText) -> Vec<Line> {

@@ -56,25 +56,49 @@ fn serve(
                 document_type,
                 name,
                 media_type,
+                alone,
             } => {
                 let media_type = media_type.as_deref();
-                rag_document::extract_with(
-                    &reader,
-                    &message.payload,
-                    document_type,
-                    &name,
-                    media_type,
+                let extract = match alone {
+                    true => rag_document::extract_alone,
+                    false => rag_document::extract_with,
+                };
+                extract(&reader, &message.payload, document_type, &name, media_type).map(
+                    |extracted| {
+                        let text = extracted.text;
+                        (
+                            Outcome::ExtractedDocument(ExtractedDocument {
+                                text: String::new(),
+                                ..extracted
+                            }),
+                            text,
+                        )
+                    },
                 )
-                .map(|extracted| {
-                    let text = extracted.text;
-                    (
-                        Outcome::ExtractedDocument(ExtractedDocument {
-                            text: String::new(),
-                            ..extracted
-                        }),
-                        text,
-                    )
-                })
+            }
+            Order::Unpack {
+                container,
+                name,
+                unpacking,
+            } => {
+                let mut broken = None;
+                let done = rag_document::unpack(
+                    container,
+                    &message.payload,
+                    &name,
+                    unpacking,
+                    &mut |mut member| {
+                        let bytes = std::mem::take(&mut member.bytes);
+                        let sent = frame::write(&mut output, &Outcome::Member(member), &bytes)
+                            .and_then(|()| Ok(process::limit_cpu_from_now(cpu_seconds)?));
+                        broken = sent.err();
+                        broken.is_none()
+                    },
+                );
+                if let Some(broken) = broken {
+                    return Err(broken.into());
+                }
+                done.map(|skipped| (Outcome::Unpacked(skipped), String::new()))
             }
             Order::Split {
                 document_type,

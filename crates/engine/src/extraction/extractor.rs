@@ -69,7 +69,8 @@ impl Extractor {
             .spawn()
             .map_err(|e| extractor_failed(&e))?;
         let stdout = child.stdout.take();
-        let (sender, from) = mpsc::channel();
+        // A child that unpacks waits until its last answer is taken.
+        let (sender, from) = mpsc::sync_channel(1);
         let extractor = Self {
             to: child.stdin.take(),
             child,
@@ -101,38 +102,36 @@ impl Extractor {
         order: Vec<u8>,
         abandoned: &dyn Fn() -> bool,
     ) -> Result<Result<(Outcome, Vec<u8>), DocumentError>, End> {
+        let (child, from, to) = (&mut self.child, &self.from, &mut self.to);
+        let wall = self.wall;
         let answer = thread::scope(|scope| {
-            let (child, from) = (&mut self.child, &self.from);
-            let to = &mut self.to;
             scope.spawn(move || {
                 // A child that dies early leaves a broken pipe. Its exit status tells more.
                 let _ = to
                     .as_mut()
                     .map(|to| to.write_all(&order).and_then(|()| to.flush()));
             });
-            let wall = self.wall;
-            let deadline = Instant::now() + wall;
-            let answer = loop {
-                match from.recv_timeout(TICK) {
-                    Ok(answer) => break Ok(Some(answer)),
-                    Err(RecvTimeoutError::Disconnected) => break Ok(None),
-                    Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
-                        break Err(problem(
-                            "extracting the text took too long",
-                            Some(format!("A document may take {} seconds.", wall.as_secs())),
-                        ));
-                    }
-                    Err(RecvTimeoutError::Timeout) if abandoned() => {
-                        break Err(problem("the request was canceled", None));
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-            };
-            if answer.is_err() {
-                let _ = child.kill(); // ends the thread that writes
-            }
-            answer
+            wait(child, from, wall, abandoned)
         });
+        self.understood(answer)
+    }
+
+    /// Returns the next answer to an order that has several.
+    ///
+    /// # Errors
+    /// Why the child ended.
+    pub fn next(
+        &mut self,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Result<Result<(Outcome, Vec<u8>), DocumentError>, End> {
+        let answer = wait(&mut self.child, &self.from, self.wall, abandoned);
+        self.understood(answer)
+    }
+
+    fn understood(
+        &mut self,
+        answer: Result<Option<Frame>, DocumentError>,
+    ) -> Result<Result<(Outcome, Vec<u8>), DocumentError>, End> {
         let answer = answer.map_err(|problem| End {
             problem,
             is_crash: false,
@@ -154,6 +153,36 @@ impl Extractor {
             }
         }
     }
+}
+
+/// Waits for an answer. Returns `None` if the child has ended. Kills a child that takes too long.
+fn wait(
+    child: &mut Child,
+    from: &Receiver<Frame>,
+    wall: Duration,
+    abandoned: &dyn Fn() -> bool,
+) -> Result<Option<Frame>, DocumentError> {
+    let deadline = Instant::now() + wall;
+    let answer = loop {
+        match from.recv_timeout(TICK) {
+            Ok(answer) => break Ok(Some(answer)),
+            Err(RecvTimeoutError::Disconnected) => break Ok(None),
+            Err(RecvTimeoutError::Timeout) if Instant::now() > deadline => {
+                break Err(problem(
+                    "extracting the text took too long",
+                    Some(format!("A document may take {} seconds.", wall.as_secs())),
+                ));
+            }
+            Err(RecvTimeoutError::Timeout) if abandoned() => {
+                break Err(problem("the request was canceled", None));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    };
+    if answer.is_err() {
+        let _ = child.kill(); // ends the thread that writes
+    }
+    answer
 }
 
 impl Drop for Extractor {

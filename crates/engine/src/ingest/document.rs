@@ -1,4 +1,5 @@
-//! One item of a source: from its bytes to the event that reports it.
+//! One file of a source: from its bytes to the event that reports it. Files that hold others are
+//! read by [`super::members`].
 
 use std::{
     collections::HashMap,
@@ -11,15 +12,23 @@ use rag_protocol::{
     ingest::{Document, Event, Failure, FailureCause, KnownVersion, Splitting, Stage, Warning},
     skipped::SkippedFiles,
 };
-use rag_source::{ALIAS_URIS, FetchedContent, SourceItem};
+use rag_source::{ALIAS_URIS, FetchedContent, Filter, SourceItem};
 use serde_json::{Map, Value};
 
+use super::members::StoredMembers;
 use crate::extraction::{self, Extractors};
 
 /// The context for reading a document.
 pub struct Reader<'a, T> {
     /// The stored documents, by uri.
     pub known: &'a HashMap<String, KnownVersion>,
+    pub stored_members: StoredMembers<'a>,
+    /// Which files of an archive are read.
+    pub member_filter: Filter,
+    /// Pictures are documents.
+    pub reads_pictures: bool,
+    /// Maximum size of a file, in bytes.
+    pub max_file_bytes: u64,
     pub splitting: Splitting,
     pub tokens: &'a T,
     pub extractors: Extractors,
@@ -34,12 +43,46 @@ pub enum Outcome {
     Skipped,
     /// The item was read and is not a document: it is empty or binary, or has no text. A stored
     /// document is a former version. The warning says why its name suggests otherwise.
-    NoDocument(SkippedFiles, Option<Warning>),
+    NoDocument {
+        uri: String,
+        files: SkippedFiles,
+        warning: Option<Warning>,
+    },
+    /// Files of an archive were left out.
+    SkippedMembers(SkippedFiles),
+}
+
+impl Outcome {
+    pub fn no_document(uri: &str, files: SkippedFiles, warning: Option<Warning>) -> Self {
+        let uri = uri.to_owned();
+        Self::NoDocument {
+            uri,
+            files,
+            warning,
+        }
+    }
+}
+
+/// What is read: an item of the source, or a member of one.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'a> {
+    pub uri: &'a str,
+    /// See [`SourceItem::name`].
+    pub name: &'a str,
+}
+
+impl<'a> From<&'a SourceItem> for File<'a> {
+    fn from(item: &'a SourceItem) -> Self {
+        Self {
+            uri: &item.uri,
+            name: &item.name,
+        }
+    }
 }
 
 /// Metadata keys for the place that a document was fetched from. A document's own values under
 /// these keys must not be found by searches for them.
-const PROVENANCE: [&str; 8] = [
+const PROVENANCE: [&str; 9] = [
     "repository",
     "path",
     "commit",
@@ -48,14 +91,18 @@ const PROVENANCE: [&str; 8] = [
     "final_url",
     "last_modified",
     ALIAS_URIS,
+    PARENT_URI,
 ];
+/// The metadata key with the uri of the file that holds the document.
+pub const PARENT_URI: &str = "parent_uri";
 /// Prefix of such a key for the document's own value.
 const DECLARED: &str = "declared_";
 
 impl<T: TokenCounter> Reader<'_, T> {
-    /// Reads an item. Never panics: any error is a failure of that document.
-    pub fn read(&self, item: &SourceItem, fetched: &FetchedContent) -> Outcome {
-        catch_unwind(AssertUnwindSafe(|| self.read_or_fail(item, fetched)))
+    /// Reads a file, without those that it holds. Never panics: any error is a failure of that
+    /// document.
+    pub fn read(&self, file: File, fetched: &FetchedContent) -> Outcome {
+        catch_unwind(AssertUnwindSafe(|| self.read_or_fail(file, fetched)))
             .unwrap_or_else(|_| {
                 Err(DocumentError::new(
                     Stage::Extract,
@@ -72,22 +119,28 @@ impl<T: TokenCounter> Reader<'_, T> {
                 };
                 match error.kind {
                     DocumentErrorKind::Empty => {
-                        return Outcome::NoDocument(SkippedFiles::other(&item.name), None);
+                        return Outcome::no_document(
+                            file.uri,
+                            SkippedFiles::other(file.name),
+                            None,
+                        );
                     }
                     DocumentErrorKind::Binary => {
-                        let is_type_known = rag_document::is_type_known(&item.name, media_type);
+                        let is_type_known = rag_document::is_type_known(file.name, media_type);
                         let skipped = "the file was skipped because it is binary";
-                        return Outcome::NoDocument(
-                            SkippedFiles::other(&item.name),
+                        return Outcome::no_document(
+                            file.uri,
+                            SkippedFiles::other(file.name),
                             warning(skipped).filter(|_| is_type_known),
                         );
                     }
                     DocumentErrorKind::NoText
-                        if rag_document::is_blank_page(&item.name, media_type, &fetched.bytes) =>
+                        if rag_document::is_blank_page(file.name, media_type, &fetched.bytes) =>
                     {
                         let skipped = "the page was skipped because it has no text";
-                        return Outcome::NoDocument(
-                            SkippedFiles::other(&item.name),
+                        return Outcome::no_document(
+                            file.uri,
+                            SkippedFiles::other(file.name),
                             warning(skipped),
                         );
                     }
@@ -100,36 +153,38 @@ impl<T: TokenCounter> Reader<'_, T> {
                 } else {
                     FailureCause::Other
                 };
-                let failure = Failure::new(&*item.uri, error.stage, error.message, error.hint)
+                let failure = Failure::new(file.uri, error.stage, error.message, error.hint)
                     .with_cause(cause);
                 Outcome::Report(Event::Failed(failure), String::new())
             })
     }
 
-    fn read_or_fail(
-        &self,
-        item: &SourceItem,
-        fetched: &FetchedContent,
-    ) -> Result<Outcome, DocumentError> {
+    fn read_or_fail(&self, file: File, fetched: &FetchedContent) -> Result<Outcome, DocumentError> {
         let (bytes, validator) = (&fetched.bytes, &fetched.validator);
         let raw_hash = raw_hash(fetched);
         if let Some(known) = self
             .known
-            .get(&item.uri)
+            .get(file.uri)
             .filter(|known| known.raw_hash == raw_hash)
         {
             return Ok(self.unchanged(
-                item,
+                file.uri,
                 validator
                     .clone()
                     .filter(|now| known.validator.as_ref() != Some(now)),
             ));
         }
         let media_type = fetched.media_type.as_deref();
-        let Some(document_type) = rag_document::document_type(&item.name, media_type, bytes) else {
-            return Ok(Outcome::NoDocument(SkippedFiles::other(&item.name), None));
+        let document_type = rag_document::document_type(file.name, media_type, bytes);
+        let picture = || self.is_picture(file.name).then_some(DocumentType::Image);
+        let Some(document_type) = document_type.or_else(picture) else {
+            return Ok(Outcome::no_document(
+                file.uri,
+                SkippedFiles::other(file.name),
+                None,
+            ));
         };
-        let name = name(item, fetched, document_type);
+        let name = name(file, fetched, document_type);
         let extracted = if extraction::needs_isolation(document_type) {
             self.extractors
                 .extract(bytes, document_type, name, media_type)?
@@ -139,7 +194,7 @@ impl<T: TokenCounter> Reader<'_, T> {
         let mut content =
             rag_document::content(&extracted, document_type, &self.splitting, self.tokens)?;
         set_provenance(&mut content.metadata, &fetched.metadata);
-        let (uri, validator, bytes) = (item.uri.clone(), validator.clone(), bytes.len() as u64);
+        let (uri, validator, bytes) = (file.uri.to_owned(), validator.clone(), bytes.len() as u64);
         let document = Document {
             uri,
             raw_hash,
@@ -153,11 +208,16 @@ impl<T: TokenCounter> Reader<'_, T> {
         ))
     }
 
-    /// Returns the report of an item that has not changed.
-    pub fn unchanged(&self, item: &SourceItem, validator: Option<String>) -> Outcome {
+    /// Returns true for a picture that is a document.
+    pub fn is_picture(&self, name: &str) -> bool {
+        self.reads_pictures && rag_document::is_picture(name)
+    }
+
+    /// Returns the report of a document that has not changed.
+    pub fn unchanged(&self, uri: &str, validator: Option<String>) -> Outcome {
         Outcome::Report(
             Event::Unchanged {
-                uri: item.uri.clone(),
+                uri: uri.to_owned(),
                 validator,
             },
             String::new(),
@@ -176,19 +236,15 @@ fn raw_hash(fetched: &FetchedContent) -> String {
 }
 
 /// Returns the name of an item. A web page has its address, which its links are relative to.
-fn name<'a>(
-    item: &'a SourceItem,
-    fetched: &'a FetchedContent,
-    document_type: DocumentType,
-) -> &'a str {
+fn name<'a>(file: File<'a>, fetched: &'a FetchedContent, document_type: DocumentType) -> &'a str {
     if document_type != DocumentType::Html || fetched.media_type.is_none() {
-        return &item.name;
+        return file.name;
     }
     fetched
         .metadata
         .get("final_url")
         .and_then(Value::as_str)
-        .unwrap_or(&item.uri)
+        .unwrap_or(file.uri)
 }
 
 /// Adds the metadata of the fetch. The document's own values under the keys of [`PROVENANCE`] get

@@ -8,14 +8,16 @@ use rag_protocol::{
     frame::{self, FrameError},
     ingest::{Event, Job},
 };
+use rag_source::Filter;
 use serde_json::Value;
 
 use super::{
     document::Reader,
+    members::StoredMembers,
     output::{Form, Output},
     pipeline,
 };
-use crate::{embed::counter::ChunkCounter, extraction::Extractors, redaction};
+use crate::{embed::counter::ChunkCounter, extraction::Extractors, pdfs, redaction};
 
 /// Reads the job from standard input.
 ///
@@ -95,6 +97,7 @@ fn read_source(
     output: &Output,
 ) -> Result<(), EngineError> {
     let began = Instant::now();
+    let member_filter = Filter::of_members(source)?;
     let mut source = rag_source::open_one(source, job)?;
     let listing = source.list()?;
     let listed = began.elapsed();
@@ -113,6 +116,10 @@ fn read_source(
     let extractors = Extractors::default();
     let reader = Reader {
         known: &job.known,
+        stored_members: StoredMembers::new(&job.known),
+        member_filter,
+        reads_pictures: pdfs::reads_pictures(),
+        max_file_bytes: job.limits.max_file_bytes,
         splitting: job.splitting,
         tokens,
         extractors,

@@ -8,7 +8,8 @@
 //!
 //! * [`job`]: reads the job, and sends the one `Fatal` event if it fails;
 //! * [`limits`]: the limits of the process;
-//! * [`document`]: one item of the source, from its bytes to its event;
+//! * [`document`]: one file of the source, from its bytes to its event;
+//! * [`members`]: the files in archives and mailboxes;
 //! * [`pipeline`]: reads several of them at once and reports them in order, without collecting
 //!   them;
 //! * [`turns`]: the items of several servers, some at once;
@@ -20,6 +21,7 @@
 mod document;
 mod job;
 mod limits;
+mod members;
 mod output;
 mod pipeline;
 mod turns;

@@ -113,6 +113,7 @@ fn describe(event: &Event, text: &str) -> String {
         }
         Event::Unchanged { uri, .. } => format!("unchanged {uri}"),
         Event::Removed { uri, .. } => format!("removed {uri}"),
+        Event::Kept { container } => format!("kept what {container} holds"),
         Event::Failed(failure) => {
             let hint = failure
                 .hint

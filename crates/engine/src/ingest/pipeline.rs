@@ -10,7 +10,7 @@ use std::{
     sync::{
         Condvar, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
-        mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
+        mpsc::{Receiver, SyncSender, sync_channel},
     },
     thread,
     time::{Duration, Instant},
@@ -19,13 +19,14 @@ use std::{
 use rag_document::TokenCounter;
 use rag_protocol::{
     EngineError, ErrorKind,
-    ingest::{Event, Failure, KnownVersion, Stage},
+    ingest::{Event, Failure, Stage},
     skipped::SkippedFiles,
 };
 use rag_source::{FetchOutcome, FetchedContent, SourceItem, SourceReader};
 
 use super::{
     document::{Outcome, Reader},
+    members::StoredItem,
     output::Output,
     turns::{FETCHERS, Turns},
 };
@@ -36,6 +37,8 @@ const READERS: usize = 2;
 const DEPTH: usize = 8;
 /// Maximum number of bytes of documents in progress; a larger document is read alone.
 const BYTES: u64 = 64 << 20;
+/// Maximum number of outcomes of one item that wait to be reported.
+const OUTCOMES: usize = 4;
 
 /// Results of a run besides its events.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -54,7 +57,7 @@ struct PendingItem<'a> {
     content: FetchedContent,
     /// Its size in bytes, if the listing did not have it.
     unlisted: u64,
-    outcome: Sender<Outcome>,
+    outcome: SyncSender<Outcome>,
 }
 
 /// An item to report, in the order of the listing, or of arrival if several are fetched at once.
@@ -88,11 +91,12 @@ pub fn run<T: TokenCounter + Sync>(
             let read = || {
                 while let Some(next) = receive(&fetched) {
                     let began = Instant::now();
-                    let outcome = reader.read(next.item, &next.content);
+                    reader.read_all(next.item, &next.content, &|outcome| {
+                        let _ = next.outcome.send(outcome);
+                    });
                     *extracting.lock().unwrap_or_else(PoisonError::into_inner) += began.elapsed();
                     drop(next.content);
                     budget.put_back(next.unlisted);
-                    let _ = next.outcome.send(outcome);
                 }
             };
             thread::Builder::new()
@@ -162,37 +166,45 @@ fn fetch_all<T: TokenCounter + Sync>(
     let Some(concurrent) = source.concurrent() else {
         let (mut bytes, mut time) = (0, Duration::ZERO);
         for (number, item) in fetching.items.iter().enumerate() {
-            let (outcome, waiting) = channel();
+            let (outcome, waiting) = sync_channel(OUTCOMES);
             fetching.expect(number, item, waiting);
-            let known = fetching.reader.known.get(&item.uri);
-            if let Some(outcome) = fetching.settled(item, known, outcome, &mut bytes) {
-                let began = Instant::now();
-                let fetched = source.fetch(item, known);
-                time += began.elapsed();
-                bytes += fetching.hand_on(item, fetched, outcome);
+            let stored = fetching.stored(item);
+            if let Some(settled) = fetching.settled(item, &stored) {
+                bytes += fetching.report(item, &settled, &outcome);
+                continue;
             }
+            let began = Instant::now();
+            let fetched = source.fetch(item, stored.version.as_ref());
+            time += began.elapsed();
+            bytes += fetching.hand_on(item, &stored, fetched, outcome);
         }
         return (bytes, time);
     };
     let turns = Turns::new(fetching.items.iter().map(|item| concurrent.server(item)));
     let (bytes, began) = (AtomicU64::new(0), Instant::now());
+    // Readers get the items in the order in which they are reported: one that waits for the
+    // reporter never waits for an item that no reader has.
+    let handing_on = Mutex::new(());
     let fetch = || {
         while let Some((number, server)) = turns.next() {
             let item = &fetching.items[number];
-            let known = fetching.reader.known.get(&item.uri);
-            let (outcome, waiting) = channel();
-            let mut listed = 0;
-            if let Some(outcome) = fetching.settled(item, known, outcome, &mut listed) {
-                let fetched = concurrent.fetch(item, known);
-                turns.end(&server);
-                // in the order of their arrival: a slow item does not hold up others
-                fetching.expect(number, item, waiting);
-                listed += fetching.hand_on(item, fetched, outcome);
-            } else {
-                turns.end(&server);
-                fetching.expect(number, item, waiting);
-            }
-            bytes.fetch_add(listed, Ordering::Relaxed);
+            let stored = fetching.stored(item);
+            let settled = fetching.settled(item, &stored);
+            let fetched = match settled {
+                Some(_) => None,
+                None => Some(concurrent.fetch(item, stored.version.as_ref())),
+            };
+            turns.end(&server);
+            // in the order of their arrival: a slow item does not hold up others
+            let _turn = handing_on.lock().unwrap_or_else(PoisonError::into_inner);
+            let (outcome, waiting) = sync_channel(OUTCOMES);
+            fetching.expect(number, item, waiting);
+            let size = match (fetched, settled) {
+                (Some(fetched), _) => fetching.hand_on(item, &stored, fetched, outcome),
+                (None, Some(settled)) => fetching.report(item, &settled, &outcome),
+                (None, None) => 0,
+            };
+            bytes.fetch_add(size, Ordering::Relaxed);
         }
     };
     thread::scope(|scope| {
@@ -220,38 +232,55 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
         });
     }
 
-    /// Answers for an item that need not be fetched. Else returns the sender of the outcome.
-    fn settled(
-        &self,
-        item: &SourceItem,
-        known: Option<&KnownVersion>,
-        outcome: Sender<Outcome>,
-        bytes: &mut u64,
-    ) -> Option<Sender<Outcome>> {
+    /// Returns what is stored of an item.
+    fn stored<'s>(&'s self, item: &'s SourceItem) -> StoredItem<'s> {
+        let own = self.reader.known.get(&item.uri);
+        self.reader.stored_members.of(item, own)
+    }
+
+    /// Returns what is reported of an item that need not be fetched.
+    fn settled<'s>(&self, item: &SourceItem, stored: &'s StoredItem) -> Option<Settled<'s>> {
         // A film beyond the size limit is not a failure.
-        if self.by_name && rag_document::document_type(&item.name, None, &[]).is_none() {
-            let _ = outcome.send(Outcome::Skipped);
-            return None;
-        }
-        if item.validator.is_some() && known.is_some_and(|known| known.validator == item.validator)
+        if self.by_name
+            && rag_document::document_type(&item.name, None, &[]).is_none()
+            && rag_document::container(&item.name, None).is_none()
+            && !self.reader.is_picture(&item.name)
         {
-            if self.fetched_when_listed {
-                *bytes += item.size;
-            }
-            let _ = outcome.send(self.reader.unchanged(item, None));
-            return None;
+            return Some(Settled::Skipped);
         }
-        Some(outcome)
+        let version = stored.version.as_ref();
+        let is_unchanged = item.validator.is_some()
+            && version.is_some_and(|version| version.validator == item.validator);
+        is_unchanged.then_some(Settled::Unchanged(stored))
+    }
+
+    /// Reports an item that was not fetched. Returns its number of bytes.
+    fn report(&self, item: &SourceItem, settled: &Settled, outcome: &SyncSender<Outcome>) -> u64 {
+        match settled {
+            Settled::Skipped => {
+                let _ = outcome.send(Outcome::Skipped);
+                0
+            }
+            Settled::Unchanged(stored) => {
+                send(stored.unchanged(None), outcome);
+                if self.fetched_when_listed {
+                    item.size
+                } else {
+                    0
+                }
+            }
+        }
     }
 
     /// Hands what was fetched to the threads that read. Returns its number of bytes.
     fn hand_on(
         &self,
         item: &'a SourceItem,
+        stored: &StoredItem,
         fetched: Result<FetchOutcome, Failure>,
-        outcome: Sender<Outcome>,
+        outcome: SyncSender<Outcome>,
     ) -> u64 {
-        let answer = match fetched {
+        match fetched {
             Ok(FetchOutcome::Content(content)) => {
                 let size = content.bytes.len() as u64;
                 // The listed size is already taken, and waiting for more while holding it could
@@ -266,13 +295,29 @@ impl<'a, T: TokenCounter> Fetching<'a, '_, T> {
                 });
                 return size;
             }
-            Ok(FetchOutcome::Unchanged { validator }) => self.reader.unchanged(item, validator),
-            Ok(FetchOutcome::Skipped(file)) => Outcome::NoDocument(file.into(), None),
-            Err(failure) => Outcome::Report(Event::Failed(failure), String::new()),
-        };
-        let _ = outcome.send(answer);
+            Ok(FetchOutcome::Unchanged { validator }) => {
+                send(stored.unchanged(validator.as_deref()), &outcome);
+            }
+            Ok(FetchOutcome::Skipped(file)) => {
+                let _ = outcome.send(Outcome::no_document(&item.uri, file.into(), None));
+            }
+            Err(failure) => send(stored.failed(failure), &outcome),
+        }
         0
     }
+}
+
+/// What is known of an item without fetching it.
+enum Settled<'s> {
+    /// It is not a document by its name.
+    Skipped,
+    Unchanged(&'s StoredItem<'s>),
+}
+
+fn send(outcomes: impl Iterator<Item = Outcome>, to: &SyncSender<Outcome>) {
+    outcomes.for_each(|outcome| {
+        let _ = to.send(outcome);
+    });
 }
 
 /// Writes events in the order in which they are expected, but failures in the order of the listing.
@@ -287,27 +332,29 @@ fn report(
     let mut failures = OrderedFailures::new(items);
     let emit = |failure| output.emit(&Event::Failed(failure), "");
     for next in expected {
-        let mut failed = None;
-        match next.outcome.recv() {
-            Ok(Outcome::Report(Event::Failed(failure), _)) => failed = Some(failure),
-            Ok(Outcome::Report(event, text)) => output.emit(&event, &text),
-            Ok(Outcome::Skipped) => skipped += SkippedFiles::other(&next.item.name),
-            Ok(Outcome::NoDocument(file, warning)) => {
-                skipped += file;
-                output.emit(
-                    &Event::Removed {
-                        uri: next.item.uri.clone(),
-                        warning,
-                    },
-                    "",
-                );
+        let mut failed = vec![];
+        let mut is_answered = false;
+        for outcome in &next.outcome {
+            is_answered = true;
+            match outcome {
+                Outcome::Report(Event::Failed(failure), _) => failed.push(failure),
+                Outcome::Report(event, text) => output.emit(&event, &text),
+                Outcome::Skipped => skipped += SkippedFiles::other(&next.item.name),
+                Outcome::SkippedMembers(files) => skipped += files,
+                Outcome::NoDocument {
+                    uri,
+                    files,
+                    warning,
+                } => {
+                    skipped += files;
+                    output.emit(&Event::Removed { uri, warning }, "");
+                }
             }
-            // A reader never drops an item unanswered. If one did, the document would count as
-            // deleted.
-            Err(_) => {
-                let lost = "the document was lost during processing";
-                failed = Some(Failure::new(&*next.item.uri, Stage::Extract, lost, None));
-            }
+        }
+        // A reader never drops an item unanswered. If one did, the document would count as deleted.
+        if !is_answered {
+            let lost = "the document was lost during processing";
+            failed.push(Failure::new(&*next.item.uri, Stage::Extract, lost, None));
         }
         failures.end(next.number, failed).for_each(emit);
         budget.put_back(next.item.size);
@@ -321,7 +368,7 @@ struct OrderedFailures {
     ended: Vec<bool>,
     /// The first item that has not ended.
     first: usize,
-    waiting: BTreeMap<usize, Failure>,
+    waiting: BTreeMap<usize, Vec<Failure>>,
 }
 
 impl OrderedFailures {
@@ -334,17 +381,18 @@ impl OrderedFailures {
     }
 
     /// Notes that an item has ended. Returns the failures whose turn has come.
-    fn end(&mut self, number: usize, failure: Option<Failure>) -> impl Iterator<Item = Failure> {
+    fn end(&mut self, number: usize, failed: Vec<Failure>) -> impl Iterator<Item = Failure> {
         if let Some(ended) = self.ended.get_mut(number) {
             *ended = true;
         }
-        self.waiting
-            .extend(failure.map(|failure| (number, failure)));
+        self.waiting.insert(number, failed);
         while self.ended.get(self.first) == Some(&true) {
             self.first += 1;
         }
         let later = self.waiting.split_off(&self.first);
-        std::mem::replace(&mut self.waiting, later).into_values()
+        std::mem::replace(&mut self.waiting, later)
+            .into_values()
+            .flatten()
     }
 }
 
@@ -385,9 +433,10 @@ mod tests {
     fn failures_are_in_the_order_of_the_listing() {
         let mut failures = OrderedFailures::new(4);
         let mut end = |number: usize, fails: bool| {
-            let failure =
+            let failed =
                 fails.then(|| Failure::new(number.to_string(), Stage::Fetch, "gone", None));
-            let uris: Vec<String> = failures.end(number, failure).map(|it| it.uri).collect();
+            let failed = failed.into_iter().collect();
+            let uris: Vec<String> = failures.end(number, failed).map(|it| it.uri).collect();
             uris.join(" ")
         };
         assert_eq!(end(3, true), "");

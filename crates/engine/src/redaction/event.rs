@@ -27,6 +27,7 @@ pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
         | Event::Document(_)
         | Event::Unchanged { .. }
         | Event::Removed { .. }
+        | Event::Kept { .. }
         | Event::Worked { .. }
         | Event::Finished { .. } => Cow::Borrowed(event),
     }
