@@ -122,11 +122,11 @@ def read(path):
 from odfdo import Document
 def read(path):
     return Document(path).get_formatted_text()"""),
-    "html": (write_html, "beautifulsoup4", """
-from bs4 import BeautifulSoup
+    "html": (write_html, "trafilatura", """
+import trafilatura
 def read(path):
     with open(path) as file:
-        return BeautifulSoup(file.read(), "lxml").get_text()"""),
+        return trafilatura.extract(file.read(), output_format="markdown") or ''"""),
     "eml": (write_eml, "email", """
 import email, email.policy
 def read(path):
@@ -140,7 +140,7 @@ def read(path):
 }
 
 PEER = """
-import resource, sys, time
+import re, sys, time
 {code}
 reads, *paths = sys.argv[1:]
 letters, began = 0, time.process_time()
@@ -148,7 +148,8 @@ for _ in range(int(reads)):
     for path in paths:
         letters += sum(sign.isalnum() for sign in read(path))
 spent = time.process_time() - began
-print(spent, letters, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+with open("/proc/self/status") as status:
+    print(spent, letters, re.search(r"VmHWM:\\s*([0-9]+)", status.read())[1])
 """
 
 
@@ -167,7 +168,9 @@ def main():
     for ending, (write, peer, code) in FORMATS.items():
         paths = []
         if write is None:
-            paths = sorted(glob.glob(os.path.join(os.environ["BENCH_DATA"], "pdf", "*.pdf")))[:8]
+            folder_of_pdfs = os.path.join(os.environ["BENCH_DATA"], "pdf")
+            paths = [path for path in sorted(glob.glob(f"{folder_of_pdfs}/*.pdf"))
+                if not re.search("encrypted|malformed|no-text|scan|truncated|zero", path)]
         else:
             for number, blocks in enumerate(pages()[:DOCUMENTS]):
                 paths.append(os.path.join(folder, f"{number}.{ending}"))

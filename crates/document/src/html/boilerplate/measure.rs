@@ -58,27 +58,26 @@ impl Measure {
     }
 
     fn of_text(text: &str) -> Self {
-        let words = text.split_whitespace().enumerate();
-        let ends = words
-            .clone()
-            .filter(|(i, word)| ends_sentence(word, *i))
-            .count();
-        // Chinese and Japanese have no spaces.
-        let unspaced = text
-            .chars()
-            .filter(|c| ('\u{3040}'..='\u{9FFF}').contains(c))
-            .count();
-        let inner = text.matches(['。', '！', '？']).count();
-        Self {
-            text: text
-                .bytes()
-                .filter(|byte| !byte.is_ascii_whitespace())
-                .count(),
-            words: words.count() + unspaced / 2,
-            sentence_ends: ends + inner,
+        let mut measure = Self {
             is_legal: claims_copyright(text),
             ..Self::default()
+        };
+        for word in text.split_ascii_whitespace() {
+            measure.text += word.len();
+            // Spaces of other kinds separate words, too.
+            for word in word.split_whitespace() {
+                measure.sentence_ends += usize::from(ends_sentence(word, measure.words));
+                measure.words += 1;
+            }
         }
+        if !text.is_ascii() {
+            // Chinese and Japanese have no spaces.
+            let unspaced = text.chars();
+            let unspaced = unspaced.filter(|c| ('\u{3040}'..='\u{9FFF}').contains(c));
+            measure.words += unspaced.count() / 2;
+            measure.sentence_ends += text.matches(['。', '！', '？']).count();
+        }
+        measure
     }
 }
 
