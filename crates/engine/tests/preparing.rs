@@ -147,7 +147,7 @@ fn an_unknown_type_is_an_error_that_names_the_known_ones() {
     assert_eq!(error.kind, ErrorKind::InvalidRequest);
     assert_eq!(
         error.hint.unwrap(),
-        "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx, odt, notebook, rtf, spreadsheet, presentation, epub, rst, asciidoc, org, tex, subtitles, xml, feed, mail."
+        "Types: markdown, text, html, pdf, code, csv, tsv, json, jsonl, docx, odt, notebook, rtf, spreadsheet, presentation, epub, rst, asciidoc, org, tex, subtitles, xml, feed, mail, image."
     );
 }
 
