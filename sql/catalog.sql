@@ -192,6 +192,7 @@ CREATE TABLE rag.documents (
     chunking text,
     own_title boolean NOT NULL DEFAULT true,
     validator text,
+    anchors jsonb,
     created_at timestamptz NOT NULL DEFAULT now(),
     fetched_at timestamptz,
     indexed_at timestamptz,
@@ -235,6 +236,9 @@ COMMENT ON COLUMN rag.documents.own_title IS
 COMMENT ON COLUMN rag.documents.validator IS
     'version reported by the source (time and size, ETag, blob); the document is not fetched '
     'again while it is the same';
+COMMENT ON COLUMN rag.documents.anchors IS
+    'internal: places of the content that an address can name, such as headings with ids, as pairs '
+    'of position and name; NULL: none, or the text itself tells them';
 COMMENT ON COLUMN rag.documents.created_at IS 'time when the document was first stored';
 COMMENT ON COLUMN rag.documents.fetched_at IS 'time when the current text was fetched';
 COMMENT ON COLUMN rag.documents.indexed_at IS 'time when the current text was indexed';
@@ -277,6 +281,7 @@ CREATE TABLE rag.chunks (
     end_line integer NOT NULL,
     page integer,
     heading_path text[],
+    anchor text,
     former_source text,
     given_id text,
     head_length integer NOT NULL DEFAULT 0
@@ -325,6 +330,9 @@ COMMENT ON COLUMN rag.chunks.page IS
 COMMENT ON COLUMN rag.chunks.heading_path IS
     'headings above the chunk, outermost first; for source code, the enclosing types and '
     'functions; NULL if there are none';
+COMMENT ON COLUMN rag.chunks.anchor IS
+    'place of the document that the chunk belongs to, as addresses name it after #: the id of its '
+    'section; NULL: none is known';
 
 CREATE FUNCTION rag_internal.document_language(title text, content text) RETURNS text
     AS 'MODULE_PATHNAME', 'document_language_wrapper' LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1000;

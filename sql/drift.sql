@@ -39,7 +39,7 @@ CREATE FUNCTION rag_internal.document_digest(d rag.documents) RETURNS bytea
         pg_catalog.json_build_array(
             d.collection, d.source, d.uri, d.title, d.own_title, d.knowledge_id, d.document_type,
             d.category, d.tags, d.metadata, d.content_hash, d.chunk_count, d.content IS NULL
-        )::text || coalesce(d.content, ''),
+        )::text || coalesce(d.anchors::text, '') || coalesce(d.content, ''),
         'UTF8'))
 $$;
 COMMENT ON FUNCTION rag_internal.document_digest(rag.documents) IS 'SHA-256 of a document''s row';
@@ -48,9 +48,9 @@ COMMENT ON FUNCTION rag_internal.document_digest(rag.documents) IS 'SHA-256 of a
 -- has a part of the table only.
 CREATE FUNCTION rag_internal.chunk_digest(chunk_id uuid, chunk_index integer, start_index integer,
     head_length integer, start_line integer, end_line integer, page integer, heading_path text[],
-    source text, uri text, title text, knowledge_id bigint, document_type text, category text,
-    tags text[], metadata jsonb, embedding_key uuid, content text, fetched_at timestamptz,
-    indexed_at timestamptz, embedding rag_types.vector)
+    anchor text, source text, uri text, title text, knowledge_id bigint, document_type text,
+    category text, tags text[], metadata jsonb, embedding_key uuid, content text,
+    fetched_at timestamptz, indexed_at timestamptz, embedding rag_types.vector)
 RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT pg_catalog.sha256(
         pg_catalog.convert_to(
@@ -58,14 +58,14 @@ RETURNS bytea LANGUAGE sql STABLE AS $$
                 chunk_id, chunk_index, start_index, head_length, start_line, end_line, page,
                 heading_path, source, uri, title, knowledge_id, document_type, category, tags,
                 metadata, embedding_key, pg_catalog.octet_length(content)
-            )::text || content,
+            )::text || coalesce(pg_catalog.to_json(anchor)::text, '') || content,
             'UTF8')
         || pg_catalog.timestamptz_send(fetched_at) || pg_catalog.timestamptz_send(indexed_at)
         || rag_internal.vector_send(embedding))
 $$;
 COMMENT ON FUNCTION rag_internal.chunk_digest(uuid, integer, integer, integer, integer, integer,
-    integer, text[], text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz,
-    timestamptz, rag_types.vector) IS 'SHA-256 of a chunk''s row';
+    integer, text[], text, text, text, text, bigint, text, text, text[], jsonb, uuid, text,
+    timestamptz, timestamptz, rag_types.vector) IS 'SHA-256 of a chunk''s row';
 -- pgspot: on
 
 -- The functions below read rag.chunks in queries of their own, which could run on other servers
@@ -106,7 +106,8 @@ BEGIN
             FROM (SELECT c.document_id, c.chunk_index, c.chunk_id,
                          rag_internal.chunk_digest(
                              c.chunk_id, c.chunk_index, c.start_index, c.head_length,
-                             c.start_line, c.end_line, c.page, c.heading_path, c.source, c.uri,
+                             c.start_line, c.end_line, c.page, c.heading_path, c.anchor,
+                             c.source, c.uri,
                              c.title, c.knowledge_id, c.document_type, c.category, c.tags,
                              c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at,
                              c.embedding) AS digest
@@ -197,8 +198,8 @@ COMMENT ON FUNCTION rag_internal.drifted_documents(text, text) IS
 
 REVOKE ALL ON FUNCTION rag_internal.document_digest(rag.documents),
     rag_internal.chunk_digest(uuid, integer, integer, integer, integer, integer, integer, text[],
-        text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz, timestamptz,
-        rag_types.vector),
+        text, text, text, text, bigint, text, text, text[], jsonb, uuid, text, timestamptz,
+        timestamptz, rag_types.vector),
     rag_internal.compute_document_digests(text, text, uuid),
     rag_internal.drifted_documents(text, text) FROM PUBLIC;
 

@@ -34,7 +34,7 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
-    document_type text, category text, tags text[],
+    anchor text, document_type text, category text, tags text[],
     indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text)
     AS 'MODULE_PATHNAME', 'search_chunks_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED COST 100000;
 COMMENT ON FUNCTION rag_internal.search_chunks(
@@ -53,7 +53,7 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
-    document_type text, category text, tags text[],
+    anchor text, document_type text, category text, tags text[],
     indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
     snippet text, matches int4range[])
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
@@ -75,7 +75,7 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
-    document_type text, category text, tags text[],
+    anchor text, document_type text, category text, tags text[],
     indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
     snippet text, matches int4range[])
 LANGUAGE sql STABLE PARALLEL RESTRICTED COST 100000 AS $$
@@ -96,7 +96,7 @@ RETURNS TABLE (rank integer, score double precision, content text, title text, u
     chunk_id uuid, metadata jsonb, vector_score double precision, keyword_score double precision,
     vector_rank integer, keyword_rank integer, citation text,
     start_line integer, end_line integer, page integer, heading_path text[],
-    document_type text, category text, tags text[],
+    anchor text, document_type text, category text, tags text[],
     indexed_at timestamptz, fetched_at timestamptz, also_at text[], collection text,
     snippet text, matches int4range[])
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

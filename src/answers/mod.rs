@@ -216,6 +216,7 @@ pub fn context_used(hits: &[SearchHit]) -> Value {
         json!({
             "title": hit.title,
             "uri": hit.uri,
+            "anchor": hit.anchor,
             "score": hit.score,
             "snippet": snippet(&hit.content),
             "document_id": hit.document_id.to_string(),

@@ -346,6 +346,7 @@ fn rag_split(
             name!(end_line, i32),
             name!(page, Option<i32>),
             name!(heading_path, Vec<String>),
+            name!(anchor, Option<String>),
             name!(metadata, JsonB),
         ),
     >,
@@ -386,6 +387,7 @@ fn rag_split(
                 lines.1,
                 page,
                 chunk.heading_path,
+                chunk.anchor,
                 JsonB(metadata.clone().into()),
             )
         })

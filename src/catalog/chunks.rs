@@ -109,16 +109,17 @@ const INSERT: &str = "INSERT INTO rag.chunks (
              collection, source, uri, title, document_id, knowledge_id, document_type, category,
              tags, metadata, fetched_at, indexed_at, chunk_id, chunk_index, start_index, content,
              embedding_key, embedding, start_line, end_line, page, heading_path, head_length,
-             partition)
+             anchor, partition)
          SELECT $1, d.source, d.uri, d.title, d.id, d.knowledge_id, d.document_type, d.category,
                 d.tags::text[], d.metadata, now(), now(),
                 c.id, c.chunk_index, c.start_index, c.content, c.key, c.embedding,
-                c.start_line, c.end_line, c.page, c.heading_path::text[], c.head_length, $2
+                c.start_line, c.end_line, c.page, c.heading_path::text[], c.head_length,
+                c.anchor, $2
          FROM ROWS FROM (unnest($12), unnest($13), unnest($14), unnest($15), unnest($16),
                          unnest($17), unnest($18), unnest($19), unnest($20), unnest($21),
-                         unnest($22), unnest($23))
+                         unnest($22), unnest($23), unnest($24))
              AS c (document, id, chunk_index, start_index, content, key, embedding, start_line,
-                   end_line, page, heading_path, head_length)
+                   end_line, page, heading_path, head_length, anchor)
          JOIN ROWS FROM (unnest($3), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8),
                          unnest($9), unnest($10), unnest($11)) WITH ORDINALITY
              AS d (id, source, uri, title, knowledge_id, document_type, category, tags, metadata,
@@ -142,7 +143,7 @@ pub(super) fn replace(
         return Ok(partition);
     }
     note_places(owner, collection, &keys)?;
-    let arguments: [DatumWithOid<'_>; 23] = [
+    let arguments: [DatumWithOid<'_>; 24] = [
         collection.into(),
         partition.name().into(),
         column(documents, |document| uuid(document.id.0)),
@@ -168,6 +169,7 @@ pub(super) fn replace(
         column(&chunks, |c| c.chunk.place.page.map(|page| page as i32)),
         column(&chunks, |c| headings(c.chunk.place)),
         column(&chunks, |c| c.chunk.place.head_length() as i32),
+        column(&chunks, |c| c.chunk.place.anchor.as_deref()),
     ];
     owner.execute_prepared(INSERT, &arguments, |_| Ok(()))?;
     Ok(partition)

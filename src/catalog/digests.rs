@@ -38,10 +38,10 @@ pub fn record_stored(
              FROM (SELECT c.document_id, c.chunk_index, c.chunk_id,
                           rag_internal.chunk_digest(
                               c.chunk_id, c.chunk_index, c.start_index, c.head_length,
-                              c.start_line, c.end_line, c.page, c.heading_path, c.source, c.uri,
-                              c.title, c.knowledge_id, c.document_type, c.category, c.tags,
-                              c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at,
-                              c.embedding) AS digest
+                              c.start_line, c.end_line, c.page, c.heading_path, c.anchor,
+                              c.source, c.uri, c.title, c.knowledge_id, c.document_type,
+                              c.category, c.tags, c.metadata, c.embedding_key, c.content,
+                              c.fetched_at, c.indexed_at, c.embedding) AS digest
                    FROM rag.chunks c WHERE {rows} AND c.document_id = ANY ($2)) c
              GROUP BY c.document_id) k ON k.document_id = d.id
          {ON_CONFLICT}"

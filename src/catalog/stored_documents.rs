@@ -7,7 +7,7 @@ use std::{
 
 use rag_protocol::{
     identity::{ChunkId, DocumentId, EmbeddingKey},
-    ingest::Chunk,
+    ingest::{Chunk, NamedPlace},
 };
 use serde_json::{Map, Value};
 
@@ -37,6 +37,7 @@ pub struct StoredDocument<'a> {
     pub chunking: &'a str,
     pub text: &'a str,
     pub metadata: &'a Map<String, Value>,
+    pub anchors: &'a [NamedPlace],
     pub chunk_metadata: &'a Map<String, Value>,
     pub chunks: Vec<StoredChunk<'a>>,
 }
@@ -107,16 +108,17 @@ fn write_rows(
         "INSERT INTO rag.documents AS d (
              document_id, collection, source, uri, title, knowledge_id, document_type, category,
              tags, status, content_hash, content, chunk_count, metadata, raw_hash, chunking,
-             own_title, validator, fetched_at, indexed_at)
+             own_title, validator, anchors, fetched_at, indexed_at)
          SELECT n.id, $1, n.source, n.uri, n.title, n.knowledge_id, n.document_type, n.category,
                 n.tags::text[], 'active', n.content_hash, n.content, n.chunk_count, n.metadata,
-                n.raw_hash, n.chunking, n.own_title, n.validator, now(), now()
+                n.raw_hash, n.chunking, n.own_title, n.validator, n.anchors, now(), now()
          FROM ROWS FROM (unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7),
                          unnest($8), unnest($9), unnest($10), unnest($11), unnest($12),
-                         unnest($13), unnest($14), unnest($15), unnest($16), unnest($17))
+                         unnest($13), unnest($14), unnest($15), unnest($16), unnest($17),
+                         unnest($18))
              AS n (id, source, uri, title, knowledge_id, document_type, category, tags,
                    content_hash, content, chunk_count, metadata, raw_hash, chunking, own_title,
-                   validator)
+                   validator, anchors)
          ON CONFLICT (collection, document_id) DO UPDATE SET
              source = excluded.source, former_source = NULL,
              uri = excluded.uri, title = excluded.title, knowledge_id = excluded.knowledge_id,
@@ -126,6 +128,7 @@ fn write_rows(
              chunk_count = excluded.chunk_count, metadata = excluded.metadata,
              raw_hash = excluded.raw_hash, chunking = excluded.chunking,
              own_title = excluded.own_title, validator = excluded.validator,
+             anchors = excluded.anchors,
              fetched_at = excluded.fetched_at, indexed_at = excluded.indexed_at
          RETURNING d.document_id, d.xmax = 0 AS is_new,
              CASE WHEN d.source IS NOT NULL THEN rag_internal.document_digest(d) END AS digest",
@@ -149,6 +152,7 @@ fn write_rows(
             column(&rows, |document| document.chunking),
             column(&rows, |document| document.own_title),
             column(&rows, |document| document.validator),
+            column(&rows, |document| anchors(document.anchors)),
         ],
         |row| {
             let written = WrittenRow {
@@ -159,6 +163,11 @@ fn write_rows(
         },
     )?;
     Ok(written.into_iter().collect())
+}
+
+/// Returns places as they are stored: `[[0, "install"], ...]`.
+fn anchors(places: &[NamedPlace]) -> Option<pgrx::JsonB> {
+    (!places.is_empty()).then(|| pgrx::JsonB(serde_json::json!(places)))
 }
 
 pub(super) fn json(object: &Map<String, Value>) -> pgrx::JsonB {

@@ -1,29 +1,46 @@
 //! Citations of search results for people.
 
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rag_protocol::ingest::Title;
 
 use super::SearchHit;
+
+/// A part of a document that is cited.
+pub struct CitedPart<'a> {
+    pub page: Option<i32>,
+    pub lines: (i32, i32),
+    pub anchor: Option<&'a str>,
+}
 
 impl SearchHit {
     /// Returns a citation: `[1] Key rotation, p. 3 (file:///srv/docs/keys.pdf)`, or for a file of a
     /// repository `[1] Key rotation, docs/keys.md:12-30 @ 1f3a9c0
     /// (https://example.org/guide.git#docs/keys.md)`.
     pub fn citation(&self) -> String {
-        self.citation_of(self.rank, self.page, (self.start_line, self.end_line))
+        self.citation_of(self.rank, &self.part())
+    }
+
+    /// Returns the part of the document that was found.
+    fn part(&self) -> CitedPart<'_> {
+        CitedPart {
+            page: self.page,
+            lines: (self.start_line, self.end_line),
+            anchor: self.anchor.as_deref(),
+        }
     }
 
     /// Returns the citation of another part of the document, with a number of its own.
-    pub fn citation_of(&self, rank: i32, page: Option<i32>, lines: (i32, i32)) -> String {
-        let page = page.map(|page| format!("p. {page}"));
+    pub fn citation_of(&self, rank: i32, part: &CitedPart<'_>) -> String {
+        let page = part.page.map(|page| format!("p. {page}"));
         let place = page.or_else(|| {
             let path = escaped(self.path_in_repository()?);
-            let lines = format!("{path}:{}-{}", lines.0, lines.1);
+            let lines = format!("{path}:{}-{}", part.lines.0, part.lines.1);
             Some(match self.commit() {
                 Some(commit) => format!("{lines} @ {commit}"),
                 None => lines,
             })
         });
-        let uri = enclosed(self.address());
+        let uri = self.link(part);
         // a title that is the name of the file would repeat the path
         let title = self.title.as_deref();
         let title = title.filter(|title| {
@@ -54,7 +71,37 @@ impl SearchHit {
         match self.page {
             Some(page) => format!("{address}, p. {page}"),
             None if has_lines => format!("{address}:{}-{}", self.start_line, self.end_line),
-            None => address.to_owned(),
+            None => match self.fragment(&self.part()) {
+                Some(fragment) => format!("{address}#{fragment}"),
+                None => address.to_owned(),
+            },
+        }
+    }
+
+    /// Returns the address of a part of the document, which browsers open there.
+    fn link(&self, part: &CitedPart<'_>) -> String {
+        let address = enclosed(self.address(), &ENDS);
+        match self.fragment(part) {
+            Some(fragment) => format!("{address}#{fragment}"),
+            None => address,
+        }
+    }
+
+    /// Returns what follows `#` in the address of a part of the document: the name of the place, or
+    /// the page of a PDF. Returns `None` if the address has a fragment of its own, or is not one
+    /// that browsers open. Of a file they find places of HTML and PDF only.
+    fn fragment(&self, part: &CitedPart<'_>) -> Option<String> {
+        let is_pdf = self.document_type == "pdf";
+        let (scheme, rest) = self.address().split_once("://")?;
+        let is_opened = match scheme {
+            "http" | "https" => true,
+            "file" => is_pdf || self.document_type == "html",
+            _ => false,
+        };
+        match (part.anchor, part.page) {
+            _ if !is_opened || rest.contains('#') => None,
+            (Some(anchor), _) => Some(enclosed(anchor, &NAME)),
+            (None, page) => page.filter(|_| is_pdf).map(|page| format!("page={page}")),
         }
     }
 
@@ -112,20 +159,25 @@ fn escaped(title: &str) -> String {
     escaped
 }
 
-/// Returns a uri in which characters that would end it are percent-encoded.
-fn enclosed(uri: &str) -> String {
-    const ENDS: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
-        .add(b' ')
-        .add(b'(')
-        .add(b')')
-        .add(b'[')
-        .add(b']');
+/// Characters that would end a uri.
+const ENDS: AsciiSet = CONTROLS.add(b' ').add(b'(').add(b')').add(b'[').add(b']');
+/// Characters that a name after `#` cannot have.
+const NAME: AsciiSet = ENDS
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'`');
+
+/// Returns a part of a uri in which some characters are percent-encoded.
+fn enclosed(uri: &str, ends: &'static AsciiSet) -> String {
     let mut enclosed = String::with_capacity(uri.len());
     for piece in uri.split_inclusive(|c: char| c.is_ascii()) {
         let is_safe = |c: char| !c.is_ascii() && !c.is_control() && !c.is_whitespace();
         let end = piece.find(|c| !is_safe(c)).unwrap_or(piece.len());
         enclosed.push_str(&piece[..end]);
-        enclosed.extend(percent_encoding::utf8_percent_encode(&piece[end..], ENDS));
+        enclosed.extend(utf8_percent_encode(&piece[end..], ends));
     }
     enclosed
 }

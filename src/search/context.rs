@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     SearchHit, SearchRequest, SearchResult,
+    citation::CitedPart,
     hits::{Neighbour, Neighbours, read_neighbours},
     rerank::search_and_rerank,
 };
@@ -32,6 +33,7 @@ pub struct CitedDocument {
     citation: String,
     title: Option<String>,
     uri: String,
+    anchor: Option<String>,
     document_id: pgrx::Uuid,
     /// Of its best chunk.
     score: f64,
@@ -46,6 +48,7 @@ impl CitedDocument {
             "citation": self.citation,
             "title": self.title,
             "uri": self.uri,
+            "anchor": self.anchor,
             "document_id": self.document_id.to_string(),
             "chunk_ids": chunk_ids.collect::<Vec<_>>(),
             "score": self.score,
@@ -200,12 +203,19 @@ fn cite(number: i32, best: &SearchHit, chunks: &BTreeMap<i32, &Neighbour>) -> Ci
         first_line.unwrap_or(best.start_line),
         last_line.unwrap_or(best.end_line),
     );
-    let page = chunks.values().next().map_or(best.page, |chunk| chunk.page);
+    let first = chunks.values().next();
+    let anchor = first.map_or(&best.anchor, |chunk| &chunk.anchor);
+    let part = CitedPart {
+        page: first.map_or(best.page, |chunk| chunk.page),
+        lines,
+        anchor: anchor.as_deref(),
+    };
     CitedDocument {
         number,
-        citation: best.citation_of(number, page, lines),
+        citation: best.citation_of(number, &part),
         title: best.title.clone(),
         uri: best.uri.clone(),
+        anchor: anchor.clone(),
         document_id: best.document_id,
         score: best.score,
         chunk_ids: chunks.values().map(|chunk| chunk.chunk_id).collect(),

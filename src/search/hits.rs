@@ -47,6 +47,8 @@ pub struct SearchHit {
     /// The page on which the chunk begins, counted from 1. None for documents without pages.
     pub page: Option<i32>,
     pub heading_path: Option<Vec<String>>,
+    /// The place of the document that the chunk belongs to, as addresses name it after `#`.
+    pub anchor: Option<String>,
     pub indexed_at: TimestampWithTimeZone,
     pub fetched_at: TimestampWithTimeZone,
     /// The uris of other documents that were found with the same text.
@@ -66,7 +68,8 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
     let statement = format!(
         "SELECT c.chunk_id, c.document_id, c.content, c.title, c.uri, c.chunk_index, c.start_index,
                 c.source, c.knowledge_id, c.metadata, c.document_type, c.category, c.tags,
-                c.start_line, c.end_line, c.page, c.heading_path, c.indexed_at, c.fetched_at
+                c.start_line, c.end_line, c.page, c.heading_path, c.anchor, c.indexed_at,
+                c.fetched_at
          FROM ROWS FROM (unnest($1), unnest($2))
                   AS wanted (document_id, chunk_id)
               JOIN rag.chunks AS c
@@ -130,6 +133,7 @@ fn hit(
         end_line: row.required("end_line")?,
         page: row.get("page")?,
         heading_path: row.get("heading_path")?,
+        anchor: row.get("anchor")?,
         indexed_at: row.required("indexed_at")?,
         fetched_at: row.required("fetched_at")?,
         also_at: vec![],
@@ -144,6 +148,7 @@ pub struct Neighbour {
     pub start_line: i32,
     pub end_line: i32,
     pub page: Option<i32>,
+    pub anchor: Option<String>,
 }
 
 /// Chunks by document and position.
@@ -162,7 +167,7 @@ pub fn read_neighbours(
         &request.collection,
         &format!(
             "SELECT c.document_id, c.chunk_id, c.chunk_index, c.content, c.start_index,
-                    c.head_length, c.start_line, c.end_line, c.page
+                    c.head_length, c.start_line, c.end_line, c.page, c.anchor
              FROM ROWS FROM (unnest($1), unnest($2), unnest($3))
                       AS wanted (document_id, first, last)
                   JOIN rag.chunks AS c
@@ -186,6 +191,7 @@ pub fn read_neighbours(
                 start_line: row.required("start_line")?,
                 end_line: row.required("end_line")?,
                 page: row.get("page")?,
+                anchor: row.get("anchor")?,
             };
             chunks.insert(index, neighbour);
             Ok(())
@@ -225,6 +231,7 @@ pub fn join_neighbours(request: &SearchRequest, hits: &mut [SearchHit]) -> Resul
             hit.start_index = first.text.start;
             hit.start_line = first.start_line;
             hit.page = first.page;
+            hit.anchor.clone_from(&first.anchor);
         }
         let last_lines = chunks.range(first..=last).map(|(_, chunk)| chunk.end_line);
         hit.end_line = last_lines.max().unwrap_or(hit.end_line);

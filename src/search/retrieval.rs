@@ -139,6 +139,7 @@ fn found_chunk(collection: &str, hit: SearchHit) -> FoundChunk {
         lines: (hit.start_line, hit.end_line),
         page: hit.page,
         heading_path: hit.heading_path.unwrap_or_default(),
+        anchor: hit.anchor,
         indexed_at: hit.indexed_at.to_iso_string(),
         fetched_at: hit.fetched_at.to_iso_string(),
         score: hit.score,

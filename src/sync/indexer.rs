@@ -200,6 +200,7 @@ impl PreparedDocument {
             chunking,
             text: &self.text,
             metadata: &self.metadata,
+            anchors: &self.content.anchors,
             chunk_metadata: &self.chunk_metadata,
             chunks: self.chunks(chunking, embeddings)?,
         })

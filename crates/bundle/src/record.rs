@@ -45,6 +45,9 @@ pub struct Document {
     pub chunking: Option<String>,
     pub own_title: bool,
     pub validator: Option<String>,
+    /// Places of the content that addresses can name: positions and names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchors: Option<Vec<(u32, String)>>,
     pub created_at: String,
     pub fetched_at: Option<String>,
     pub indexed_at: Option<String>,
@@ -70,6 +73,8 @@ pub struct Chunk {
     pub end_line: i32,
     pub page: Option<i32>,
     pub heading_path: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
     pub source: Option<String>,
     pub uri: String,
     pub title: Option<String>,
@@ -238,6 +243,8 @@ impl Record for Document {
             record.validator.as_deref(),
             record.content.as_deref(),
         ];
+        let names = record.anchors.iter().flatten();
+        check_texts(names.map(|(_, name)| Some(name.as_str())))?;
         check_texts(texts.into_iter().chain(parts(record.tags.as_ref())))?;
         check_uri(&record.uri)?;
         check_one_of("status", &record.status, &STATES)?;
@@ -264,6 +271,7 @@ impl Record for Chunk {
             record.title.as_deref(),
             Some(record.document_type.as_str()),
             record.category.as_deref(),
+            record.anchor.as_deref(),
             Some(record.content.as_str()),
         ];
         let lists = parts(record.tags.as_ref()).chain(parts(record.heading_path.as_ref()));

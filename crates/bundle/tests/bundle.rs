@@ -37,6 +37,7 @@ fn document(uri: &str, content: &str, metadata: &str) -> Document {
         chunking: Some("given".into()),
         own_title: true,
         validator: None,
+        anchors: Some(vec![(0, "top".into())]),
         created_at: "2026-11-25 01:02:03.000004+00".into(),
         fetched_at: Some("infinity".into()),
         indexed_at: None,

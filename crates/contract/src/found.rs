@@ -28,6 +28,8 @@ pub struct FoundChunk {
     pub lines: (i32, i32),
     pub page: Option<i32>,
     pub heading_path: Vec<String>,
+    /// The place that addresses name after `#`.
+    pub anchor: Option<String>,
     /// Times in ISO 8601.
     pub indexed_at: String,
     pub fetched_at: String,
@@ -90,6 +92,9 @@ impl FoundChunk {
         }
         if all["title"].is_null() {
             all["title"] = json!(self.source_file());
+        }
+        if let Some(anchor) = &self.anchor {
+            all.entry("anchor").or_insert(json!(anchor));
         }
         if !self.also_at.is_empty() {
             all.insert("also_at".to_owned(), json!(self.also_at));

@@ -30,6 +30,7 @@ fn chunk() -> FoundChunk {
         lines: (3, 9),
         page: None,
         heading_path: vec!["Example".into(), "Use".into()],
+        anchor: Some("use".into()),
         indexed_at: "2026-01-02T03:04:05+00:00".into(),
         fetched_at: "2026-01-02T03:04:00+00:00".into(),
         score: 0.85,
@@ -49,6 +50,7 @@ fn bare_chunk() -> FoundChunk {
         tags: vec![],
         metadata: Default::default(),
         heading_path: vec![],
+        anchor: None,
         ..chunk()
     }
 }
@@ -130,6 +132,7 @@ fn metadata_has_every_key_and_nothing_of_the_document_is_lost() {
             "lines": [3, 9],
             "page": null,
             "heading_path": ["Example", "Use"],
+            "anchor": "use",
             "indexed_at": "2026-01-02T03:04:05+00:00",
             "fetched_at": "2026-01-02T03:04:00+00:00",
             "document": {"document_id": "own", "title": "Own"},

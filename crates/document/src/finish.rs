@@ -1,12 +1,14 @@
 //! What is done with every document after its reader: characters that nobody sees are removed, and
 //! warnings become metadata.
 
+use std::mem;
+
 use rag_definition::DocumentType;
 use rag_protocol::ingest::{Stage, Title};
 use serde_json::Value;
 
 use crate::{
-    DocumentError, ExtractedDocument, Structure, decode, invisible, markdown, title, words,
+    DocumentError, ExtractedDocument, Structure, anchors, decode, invisible, markdown, title, words,
 };
 
 /// Cleans what a format's reader has read.
@@ -55,6 +57,7 @@ pub fn finished(
 impl ExtractedDocument {
     /// Replaces the text by one from which characters were removed.
     fn replace(&mut self, text: String) {
+        self.anchors = anchors::moved(mem::take(&mut self.anchors), &self.text, &text);
         self.text = text;
         if let Structure::Sections { .. } = self.structure {
             self.structure = markdown::structure(&self.text);

@@ -7,13 +7,15 @@
 //! `htmd` does the conversion, with these changes. `head`, scripts, styles and templates are
 //! dropped, and so are buttons (see [`button`]). Pictures are reduced to their description. Links
 //! keep their words, and their targets become metadata (see [`links`]). Code stays as written (see
-//! [`code`]). Powers and formulas are written in a line (see [`exponent`] and [`formula`]). Tables
-//! are converted here, because `htmd` drops cells of rows that mix `<th>` and `<td>`. Signs of
-//! prose are escaped here as well (see [`escape`]).
+//! [`code`]). Ids of headings become places of the text (see [`anchors`]). Powers and formulas are
+//! written in a line (see [`exponent`] and [`formula`]). Tables are converted here, because `htmd`
+//! drops cells of rows that mix `<th>` and `<td>`. Signs of prose are escaped here as well (see
+//! [`escape`]).
 //!
 //! `htmd` recurses over the tree. So a page that is nested deeper than [`MAX_DEPTH`], which no
 //! person wrote, is reduced to its plain text: a stack overflow would end the process.
 
+mod anchors;
 mod boilerplate;
 mod button;
 mod code;
@@ -33,7 +35,7 @@ use htmd::{Element, HtmlToMarkdown, Node, element_handler::Handlers};
 use markup5ever_rcdom::NodeData;
 use rag_protocol::ingest::{LINK_TARGETS, Stage, Title};
 
-use self::boilerplate::Content;
+use self::{anchors::Anchors, boilerplate::Content};
 use crate::{DocumentError, ExtractedDocument, markdown, title};
 
 /// Maximum nesting that is converted to Markdown. Browsers stop at 512.
@@ -79,6 +81,7 @@ fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
         .add_handler(vec!["table"], table::to_markdown)
         .build();
     let root = converter.html_to_tree(file)?;
+    let anchors = Anchors::of(&root);
     formula::to_text(&root);
     let hidden = hidden::remove(&root);
     links::remove_permalinks(&root);
@@ -90,18 +93,23 @@ fn read(file: &str, name: &str) -> std::io::Result<ExtractedDocument> {
         left_out,
     } = boilerplate::content(&root);
     escape::protect(&content);
+    anchors.mark();
     let text = if depth > MAX_DEPTH {
         plain_text(&content)
     } else {
         converter.tree_to_markdown(&content)
     };
-    let text = escape::restore(&text).trim().to_owned();
+    let (text, places) = anchors.lines(text);
+    let whole = escape::restore(&text);
+    let text = whole.trim_start();
+    let missing = whole[..whole.len() - text.len()].matches('\n').count();
+    let text = text.trim_end().to_owned();
     let structure = markdown::structure(&text);
-    let mut extracted = ExtractedDocument::new(
-        text,
-        title.unwrap_or_else(|| title::from_name(name)),
-        structure,
-    );
+    let title = title.unwrap_or_else(|| title::from_name(name));
+    let mut extracted = ExtractedDocument {
+        anchors: anchors::placed(&text, places, missing),
+        ..ExtractedDocument::new(text, title, structure)
+    };
     let targets = links::targets(&content, base.as_deref(), name);
     if !targets.is_empty() {
         extracted

@@ -36,6 +36,7 @@
 //! | `recognized_pages`, `recognition_confidence` | numbers of the pages whose text was recognized in a picture, and how sure that is, in percent |
 //! | `unreadable_pages` | numbers of the pages of a PDF that could not be read completely |
 
+mod anchors;
 mod blocks;
 mod code;
 mod compound;
@@ -73,12 +74,13 @@ mod xml;
 mod xml_file;
 
 use rag_definition::DocumentType;
-use rag_protocol::ingest::{Content, Splitting, Stage, Title, Warning};
+use rag_protocol::ingest::{Content, NamedPlace, Splitting, Stage, Title, Warning};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use crate::{
+    anchors::Anchor,
     code::{Boundary, Symbol, Syntax},
     container::{Container, Member, Unpacking, container, unpack},
     kind::{document_type, is_blank_page, is_picture, is_type_known},
@@ -127,6 +129,9 @@ pub struct ExtractedDocument {
     /// Number of lines of the file before the text: front matter and empty lines.
     #[serde(default)]
     pub lines_before: u32,
+    /// Places that an address can name, in order.
+    #[serde(default)]
+    pub anchors: Vec<Anchor>,
     /// The place of a source file in its project. The model reads it with each chunk.
     #[serde(default)]
     pub place: String,
@@ -147,6 +152,7 @@ impl ExtractedDocument {
             metadata: Map::new(),
             structure,
             lines_before: 0,
+            anchors: vec![],
             place: String::new(),
             warnings: vec![],
             may_show_more: false,
@@ -161,6 +167,15 @@ impl ExtractedDocument {
             .or_else(|| markdown::heading(&structure))
             .unwrap_or_else(|| title::from_name(name));
         Self::new(text, title, structure)
+    }
+
+    /// Adds the places of a text that was extracted before: those that were stored with it, or for
+    /// Markdown those of its headings.
+    pub fn restore_anchors(&mut self, stored: &[NamedPlace], document_type: DocumentType) {
+        self.anchors = match document_type {
+            DocumentType::Markdown => anchors::of_headings(&self.structure),
+            _ => anchors::restored(stored, &self.text),
+        };
     }
 
     fn warn(&mut self, stage: Stage, message: String) {
@@ -417,6 +432,11 @@ pub fn content(
         title: extracted.title.clone(),
         metadata: extracted.metadata.clone(),
         content_hash,
+        anchors: match document_type {
+            // its headings have them
+            DocumentType::Markdown => vec![],
+            _ => anchors::stored(&extracted.anchors, &extracted.text),
+        },
         chunks,
         warnings: extracted.warnings.clone(),
     })

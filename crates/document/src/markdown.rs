@@ -9,7 +9,11 @@ use rag_protocol::ingest::{Stage, Title};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ExtractedDocument, Structure, front_matter, title};
+use crate::{
+    ExtractedDocument, Structure,
+    anchors::{self, Slugs},
+    front_matter, title,
+};
 
 /// A heading of a Markdown text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,9 @@ pub struct Heading {
     pub level: u8,
     /// One line, without markup, at most 200 characters.
     pub text: String,
+    /// What follows `#` in an address of the heading: its id, or the name that GitHub gives it.
+    #[serde(default)]
+    pub name: Option<String>,
 }
 
 pub fn extract(file: &str, name: &str) -> ExtractedDocument {
@@ -41,6 +48,7 @@ pub fn extract(file: &str, name: &str) -> ExtractedDocument {
         lines_before,
         ..ExtractedDocument::in_markdown(text, declared, name)
     };
+    extracted.anchors = anchors::of_headings(&extracted.structure);
     if let (true, Some(Value::String(why))) =
         (is_whole, extracted.metadata.get("front_matter_error"))
     {
@@ -71,11 +79,15 @@ pub fn structure(text: &str) -> Structure {
     // The end of a block that looks like a heading that is underlined.
     let begin = front_matter::end(text);
     let mut open: Option<(usize, String)> = None;
+    let mut id = None;
     for (event, range) in
         Parser::new_ext(text, Options::ENABLE_HEADING_ATTRIBUTES).into_offset_iter()
     {
         match (event, &mut open) {
-            (Event::Start(Tag::Heading { .. }), _) => open = Some((range.start, String::new())),
+            (Event::Start(Tag::Heading { id: own, .. }), _) => {
+                id = own.and_then(|own| anchors::name(&own));
+                open = Some((range.start, String::new()));
+            }
             (Event::Text(piece) | Event::Code(piece), Some((_, words))) => words.push_str(&piece),
             (Event::SoftBreak | Event::HardBreak, Some((_, words))) => words.push(' '),
             (Event::End(TagEnd::Heading(level)), Some((at, words))) => {
@@ -85,6 +97,7 @@ pub fn structure(text: &str) -> Structure {
                         end: range.end,
                         level: level as u8,
                         text,
+                        name: id.take(),
                     });
                 }
                 open = None;
@@ -97,6 +110,11 @@ pub fn structure(text: &str) -> Structure {
     if !html.is_empty() {
         headings.extend(headings::in_html(text, &html));
         headings.sort_by_key(|heading| heading.at);
+    }
+    let mut slugs = Slugs::default();
+    for heading in &mut headings {
+        let slug = slugs.next(&heading.text);
+        heading.name = heading.name.take().or(slug);
     }
     Structure::Sections { headings, code }
 }
@@ -174,6 +192,24 @@ mod tests {
         ] {
             assert_eq!(extract(file, "a.md").lines_before, lines, "{file}");
         }
+    }
+
+    #[test]
+    fn headings_have_names() {
+        let text = "# The *Pump*\n\n## Use {#usage .x}\n\n<h2 id=\"old\">Install</h2>\n\n## Use\n\n\
+            <h3>Use</h3>\n";
+        let Structure::Sections { headings, .. } = structure(text) else {
+            panic!()
+        };
+        let names: Vec<_> = headings
+            .iter()
+            .filter_map(|it| it.name.as_deref())
+            .collect();
+        assert_eq!(names, ["the-pump", "usage", "old", "use-1", "use-2"]);
+        let page = extract(&format!("---\na: 1\n---\n{text}"), "a.md");
+        let place = |name: &str| page.anchors.iter().find(|it| it.name == name).unwrap().at;
+        assert!(page.text[place("usage")..].starts_with("## Use {"));
+        assert!(page.text[place("old")..].starts_with("<h2"));
     }
 
     #[test]

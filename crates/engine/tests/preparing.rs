@@ -266,6 +266,7 @@ fn a_stored_text_is_split_as_the_document_was() {
                 name: Some(name.into()),
                 title: content.title.clone(),
                 lines_before: first.start_line - 1 - lines,
+                anchors: content.anchors.clone(),
             },
             splitting,
             tokens: None,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     EngineError, ErrorKind,
     call::Purpose,
-    ingest::{Content, Splitting, Title},
+    ingest::{Content, NamedPlace, Splitting, Title},
 };
 
 /// Names a model. The engine loads it on first use and keeps it.
@@ -231,6 +231,9 @@ pub struct StoredText {
     pub title: Title,
     /// Number of lines of the file before the text.
     pub lines_before: u32,
+    /// See [`Content::anchors`](crate::ingest::Content::anchors).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<NamedPlace>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,10 @@
 //! The job that `rag-engine ingest` reads from its standard input, and the events that it writes to
 //! its standard output.
 //!
-//! The engine reads one [`Job`]. It writes one `Started` event, any number of `Document`,
-//! `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. If the job has several sources,
-//! all of that follows for the next one. A stream that ends before means that the engine died.
+//! The engine reads one [`Job`]. It writes any number of `Listing` events, one `Started`, any
+//! number of `Document`, `Unchanged`, `Removed` and `Failed`, then `Finished` or `Fatal`. If the
+//! job has several sources, all of that follows for the next one. A stream that ends before means
+//! that the engine died.
 
 use std::{borrow::Cow, collections::HashMap, path::PathBuf};
 
@@ -179,6 +180,10 @@ pub struct Content {
     pub metadata: Map<String, Value>,
     /// SHA-256 hex of the text.
     pub content_hash: String,
+    /// Places in the text, in order, that are not derived from the text itself. The chunks have
+    /// theirs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<NamedPlace>,
     pub chunks: Vec<Chunk>,
     /// Content that was lost between the bytes and the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,6 +193,28 @@ pub struct Content {
 /// The metadata key with the targets of a document's links. There may be many, so chunks have it
 /// only on request.
 pub const LINK_TARGETS: &str = "link_targets";
+
+/// A place in a text that an address can name, such as a heading with an id. Stored as a pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(usize, String)", into = "(usize, String)")]
+pub struct NamedPlace {
+    /// The first character of its line, counted from 0.
+    pub start_index: usize,
+    /// What follows `#` in an address, before it is encoded.
+    pub name: String,
+}
+
+impl From<(usize, String)> for NamedPlace {
+    fn from((start_index, name): (usize, String)) -> Self {
+        Self { start_index, name }
+    }
+}
+
+impl From<NamedPlace> for (usize, String) {
+    fn from(place: NamedPlace) -> Self {
+        (place.start_index, place.name)
+    }
+}
 
 /// Content of an indexed document that was lost or may have been misread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,6 +246,10 @@ pub struct Chunk {
     /// written, front matter included; otherwise lines of the text.
     pub start_line: u32,
     pub end_line: u32,
+    /// The place that the first character belongs to, if an address can name one: the id of its
+    /// section.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
     /// Page of the first character, from 1, if the document has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,

@@ -160,7 +160,8 @@ impl BundledRows for Document {
             "SELECT document_id, given_id, source, former_source, uri, title, knowledge_id,
                     document_type, category, tags, status, error, content_hash, chunk_count,
                     raw_hash, chunking,
-                    own_title, validator, created_at::text AS created_at,
+                    own_title, validator, anchors,
+                    created_at::text AS created_at,
                     fetched_at::text AS fetched_at, indexed_at::text AS indexed_at, content,
                     metadata::text AS metadata
              FROM rag.documents WHERE collection = {} ORDER BY document_id",
@@ -188,6 +189,7 @@ impl BundledRows for Document {
             chunking: row.get("chunking")?,
             own_title: row.required("own_title")?,
             validator: row.get("validator")?,
+            anchors: anchors(row)?,
             created_at: row.required("created_at")?,
             fetched_at: row.get("fetched_at")?,
             indexed_at: row.get("indexed_at")?,
@@ -201,12 +203,22 @@ impl BundledRows for Document {
     }
 }
 
+/// Returns the places of a document's content.
+fn anchors(row: &Row<'_, '_>) -> Result<Option<Vec<(u32, String)>>, Error> {
+    let json: Option<pgrx::JsonB> = row.get("anchors")?;
+    let read = |json: pgrx::JsonB| serde_json::from_value(json.0);
+    json.map(read)
+        .transpose()
+        .map_err(|e| Error::internal(format!("anchors of a document: {e}")))
+}
+
 /// A chunk and its embedding.
 impl BundledRows for (Chunk, Vec<f32>) {
     fn statement(collection: &Collection) -> String {
         format!(
             "SELECT document_id, chunk_id, chunk_index, start_index, head_length, start_line,
-                    end_line, page, heading_path, source, uri, title, knowledge_id, document_type,
+                    end_line, page, heading_path, anchor, source, uri, title, knowledge_id,
+                    document_type,
                     category, tags, embedding_key, fetched_at::text, indexed_at::text, content,
                     metadata::text, embedding, given_id
              FROM rag.chunks WHERE {}
@@ -227,6 +239,7 @@ impl BundledRows for (Chunk, Vec<f32>) {
             end_line: row.required("end_line")?,
             page: row.get("page")?,
             heading_path: row.get("heading_path")?,
+            anchor: row.get("anchor")?,
             source: row.get("source")?,
             uri: row.required("uri")?,
             title: row.get("title")?,

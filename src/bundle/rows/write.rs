@@ -63,19 +63,20 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
         "INSERT INTO rag.documents (
              collection, document_id, given_id, source, former_source, uri, title, knowledge_id,
              document_type, category, tags, status, error, content_hash, chunk_count, raw_hash,
-             chunking, own_title, validator, created_at, fetched_at, indexed_at, content, metadata)
+             chunking, own_title, validator, created_at, fetched_at, indexed_at, content, metadata,
+             anchors)
          SELECT $1, d.document_id, d.given_id, d.source, d.former_source, d.uri, d.title,
                 d.knowledge_id, d.document_type, d.category, d.tags::text[], d.status,
                 d.error,
                 d.content_hash, d.chunk_count, d.raw_hash, d.chunking, d.own_title, d.validator,
                 d.created_at::timestamptz, d.fetched_at::timestamptz,
-                d.indexed_at::timestamptz, d.content, d.metadata::jsonb
+                d.indexed_at::timestamptz, d.content, d.metadata::jsonb, d.anchors
          FROM ROWS FROM ({}) AS d (
              document_id, given_id, source, former_source, uri, title, knowledge_id, document_type,
              category, tags, status, error, content_hash, chunk_count, raw_hash, chunking,
              own_title,
-             validator, created_at, fetched_at, indexed_at, content, metadata)",
-        unnested(2, 23)
+             validator, created_at, fetched_at, indexed_at, content, metadata, anchors)",
+        unnested(2, 24)
     );
     let args: Vec<DatumWithOid<'_>> = vec![
         collection.name.as_str().into(),
@@ -102,6 +103,11 @@ pub fn insert_documents(collection: &Collection, rows: &[Document]) -> Result<()
         column(rows, |d| d.indexed_at.as_deref()),
         column(rows, |d| d.content.as_deref()),
         column(rows, |d| d.metadata.as_str()),
+        column(rows, |d| {
+            d.anchors
+                .as_ref()
+                .map(|it| pgrx::JsonB(serde_json::json!(it)))
+        }),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())
@@ -117,22 +123,22 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
              collection, document_id, chunk_id, chunk_index, start_index, start_line, end_line,
              page, heading_path, source, former_source, uri, title, knowledge_id, document_type,
              category, tags, embedding_key, fetched_at, indexed_at, content, metadata, embedding,
-             given_id, head_length, partition)
+             given_id, head_length, anchor, partition)
          SELECT $1, c.document_id, c.chunk_id, c.chunk_index, c.start_index, c.start_line,
                 c.end_line, c.page, c.heading_path::text[],
                 CASE WHEN d.former_source IS NULL THEN c.source END, d.former_source, c.uri,
                 c.title, c.knowledge_id, c.document_type, c.category, c.tags::text[],
                 c.embedding_key, c.fetched_at::timestamptz,
                 c.indexed_at::timestamptz, c.content, c.metadata::jsonb,
-                c.embedding, c.given_id, c.head_length, $2
+                c.embedding, c.given_id, c.head_length, c.anchor, $2
          FROM ROWS FROM ({}) AS c (
              document_id, chunk_id, chunk_index, start_index, start_line, end_line, page,
              heading_path, source, uri, title, knowledge_id, document_type, category, tags,
              embedding_key, fetched_at, indexed_at, content, metadata, embedding, given_id,
-             head_length)
+             head_length, anchor)
               LEFT JOIN rag.documents d
                   ON d.collection = $1 AND d.document_id = c.document_id",
-        unnested(3, 23)
+        unnested(3, 24)
     );
     let partition = collection.partition.as_ref().map(Partition::name);
     let args: Vec<DatumWithOid<'_>> = vec![
@@ -161,6 +167,7 @@ pub fn insert_chunks(collection: &Collection, rows: &[(Chunk, OwnedVector)]) -> 
         column(rows, |(_, embedding)| embedding.clone()),
         column(rows, |(c, _)| c.given_id.as_deref()),
         column(rows, |(c, _)| c.head_length),
+        column(rows, |(c, _)| c.anchor.as_deref()),
     ];
     exactly(|owner| owner.execute_prepared(&statement, &args, |_| Ok(())))?;
     Ok(())

@@ -200,9 +200,9 @@ pub fn record(
 const DIGEST: &str = "sha256(string_agg(
     rag_internal.chunk_digest(
         c.chunk_id, c.chunk_index, c.start_index, c.head_length, c.start_line, c.end_line,
-        c.page, c.heading_path, c.source, c.uri, c.title, c.knowledge_id, c.document_type,
-        c.category, c.tags, c.metadata, c.embedding_key, c.content, c.fetched_at, c.indexed_at,
-        c.embedding),
+        c.page, c.heading_path, c.anchor, c.source, c.uri, c.title, c.knowledge_id,
+        c.document_type, c.category, c.tags, c.metadata, c.embedding_key, c.content,
+        c.fetched_at, c.indexed_at, c.embedding),
     '' ORDER BY c.chunk_index, c.chunk_id))";
 
 /// The document with `digest` differs from what its source indexed.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 use super::{Heading, pictures};
-use crate::title;
+use crate::{anchors, title};
 
 /// Maximum length of a heading with its markup, in bytes.
 const MAX_BYTES: usize = 4_000;
@@ -70,13 +70,14 @@ fn heading(text: &str, at: usize, level: u8, ends: &[(usize, u8)]) -> Option<Hea
     let inner = text
         .get(at..*end)
         .filter(|inner| inner.len() <= MAX_BYTES)?;
-    let inner = &inner[inner.find('>')? + 1..];
+    let (tag, inner) = inner.split_at(inner.find('>')? + 1);
     let closed = text[*end..].find('>')? + end + 1;
     Some(Heading {
         at,
         end: closed,
         level,
         text: title::heading(&words(inner))?,
+        name: pictures::attribute(tag, "id").and_then(anchors::name),
     })
 }
 

@@ -1,5 +1,5 @@
-//! Locates a chunk in its text: its lines, its page, the headings above it, the functions and types
-//! around it.
+//! Locates a chunk in its text: its lines, its page, the headings above it and their place, the
+//! functions and types around it.
 
 use rag_protocol::ingest::Chunk;
 
@@ -8,7 +8,7 @@ use super::{
     breaks::Place,
     tables::{self, Table},
 };
-use crate::{ExtractedDocument, Heading, Structure, Symbol, Syntax, pdf};
+use crate::{Anchor, ExtractedDocument, Heading, Structure, Symbol, Syntax, anchors, pdf};
 
 /// Reads along with the chunks, which begin one after another.
 pub struct Outline<'a> {
@@ -16,6 +16,7 @@ pub struct Outline<'a> {
     structure: &'a Structure,
     lines_before: u32,
     place: &'a str,
+    anchors: &'a [Anchor],
     /// The position in the text, and what was passed so far.
     at: usize,
     lines: usize,
@@ -36,6 +37,7 @@ impl<'a> Outline<'a> {
             structure,
             lines_before,
             place,
+            anchors,
             ..
         } = extracted;
         Self {
@@ -43,6 +45,7 @@ impl<'a> Outline<'a> {
             structure,
             lines_before: *lines_before,
             place,
+            anchors,
             at: 0,
             lines: 0,
             pages: 0,
@@ -119,12 +122,14 @@ impl<'a> Outline<'a> {
         let ordinal = |before: usize| u32::try_from(before + 1).unwrap_or(u32::MAX);
         let line = |before: usize| ordinal(before).saturating_add(self.lines_before);
         let headings = self.path.iter().map(|heading| heading.text.clone());
+        let anchor = anchors::around(self.anchors, start.byte, &self.path);
         Chunk {
             start_index: start.char,
             byte_start: start.byte,
             byte_len: end.byte - start.byte,
             start_line: line(self.lines),
             end_line: line(self.lines + inside),
+            anchor: anchor.map(str::to_owned),
             page: (*self.structure == Structure::Pages).then(|| ordinal(self.pages)),
             heading_path: headings
                 .chain(self.inside.iter().map(|symbol| symbol.name.clone()))

@@ -100,6 +100,7 @@ pub fn split_stored(
     };
     extracted.title = stored.title;
     extracted.lines_before = stored.lines_before;
+    extracted.restore_anchors(&stored.anchors, document_type);
     extracted.metadata.clear();
     extracted.warnings.clear();
     split(&mut extracted, document_type, splitting, tokens, abandoned)

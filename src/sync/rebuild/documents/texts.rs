@@ -6,7 +6,7 @@ use rag_definition::DocumentType;
 use rag_protocol::{
     embed::StoredText,
     identity::DocumentId,
-    ingest::{Content, Title},
+    ingest::{Content, NamedPlace, Title},
 };
 use serde_json::{Map, Value};
 
@@ -99,7 +99,7 @@ fn read(
     };
     let statement = format!(
         "SELECT d.document_id, d.uri, coalesce(d.title, '') AS title, d.own_title, d.document_type,
-                d.content, d.metadata, d.content_hash,
+                d.content, d.metadata, d.content_hash, d.anchors,
                 (SELECT s.spec ->> 'path' FROM rag_internal.source s
                  WHERE s.name = d.source AND s.kind = 'folder') AS folder,
                 coalesce({lines}, 0) AS lines_before
@@ -129,10 +129,19 @@ fn read(
                     own: row.required("own_title")?,
                 },
                 lines_before: u32::try_from(lines).unwrap_or(0),
+                anchors: row
+                    .get::<pgrx::JsonB>("anchors")?
+                    .map(|it| places(it.0))
+                    .unwrap_or_default(),
             },
             metadata,
         })
     })
+}
+
+/// Reads stored places. What nobody has stored names none.
+fn places(json: Value) -> Vec<NamedPlace> {
+    serde_json::from_value(json).unwrap_or_default()
 }
 
 /// Returns the name of a document's file as its source gave it to the extractor. The place in the
@@ -206,6 +215,7 @@ fn write(
         column(&rows, |row| uuid(row.chunk.key.0)).into(),
         column(&rows, |row| row.chunk.embedding).into(),
         column(&rows, |row| row.chunk.place.head_length() as i32).into(),
+        column(&rows, |row| row.chunk.place.anchor.as_deref()).into(),
     ];
     owner.execute_prepared(
         &format!(
@@ -213,21 +223,23 @@ fn write(
                  collection, partition, source, former_source, uri, title, document_id,
                  knowledge_id, document_type, category, tags, fetched_at, indexed_at,
                  metadata, chunk_id, chunk_index, start_index, content, embedding_key,
-                 embedding, start_line, end_line, page, head_length, heading_path)
+                 embedding, start_line, end_line, page, head_length, anchor,
+                 heading_path)
              SELECT d.collection, {name}, d.source, d.former_source, d.uri, d.title,
                     d.document_id, d.knowledge_id, d.document_type, d.category, d.tags,
                     coalesce(d.fetched_at, now()), now(),
                     c.metadata::jsonb, c.id, c.index, c.start_index, c.content,
                     c.key, c.embedding, c.start_line, c.end_line, c.page, c.head_length,
+                    c.anchor,
                     (SELECT array_agg(h.heading ORDER BY h.ordinality)
                      FROM jsonb_array_elements_text(c.headings::jsonb)
                          WITH ORDINALITY AS h (heading))
              FROM ROWS FROM (
                  unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6),
                  unnest($7), unnest($8), unnest($9), unnest($10), unnest($11), unnest($12),
-                 unnest($13))
+                 unnest($13), unnest($14))
                  AS c (document_id, id, index, start_index, start_line, end_line, page,
-                       headings, content, metadata, key, embedding, head_length)
+                       headings, content, metadata, key, embedding, head_length, anchor)
              JOIN rag.documents d
                  ON d.collection = {of} AND d.document_id = c.document_id",
             relation.qualified(),
