@@ -119,6 +119,8 @@ CREATE TABLE rag_internal.run (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     finished_at timestamptz,
     documents_total bigint,
+    documents_listed bigint,
+    addresses_waiting bigint,
     documents_added bigint NOT NULL DEFAULT 0,
     documents_updated bigint NOT NULL DEFAULT 0,
     documents_deleted bigint NOT NULL DEFAULT 0,

@@ -72,7 +72,8 @@ COMMENT ON COLUMN rag.runs.documents_failed IS
 COMMENT ON COLUMN rag.runs.documents_with_warnings IS
     'number of documents that were indexed with loss of content, see rag.run_errors';
 COMMENT ON COLUMN rag.runs.files_skipped IS
-    'number of files that are not documents: images, archives, empty and binary files, key files';
+    'number of files that are not documents: images, archives, empty and binary files, key files; '
+    'of a website, addresses that are no documents: note tells why';
 COMMENT ON COLUMN rag.runs.note IS
     'remark on a completed run, for example that it found no documents';
 COMMENT ON COLUMN rag.runs.chunks_written IS 'number of chunks of added and updated documents';
@@ -144,7 +145,7 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
            CASE WHEN (SELECT rag_internal.sees_all_chunks())
                OR rag_internal.sees_uri(collection, source, current_uri)
                     THEN current_uri END AS current_uri,
-           collection
+           collection, documents_listed, addresses_waiting, files_skipped
     FROM (SELECT *,
                  documents_added + documents_updated + documents_unchanged + documents_failed
                      AS done,
@@ -158,7 +159,8 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
            CASE WHEN done > 0
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END,
-           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection
+           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection,
+           NULL, NULL, NULL
     FROM (SELECT b.*,
                  (SELECT count(*) FROM rag_internal.rebuilt_document d
                      WHERE d.collection = b.collection)
@@ -175,7 +177,8 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                     THEN make_interval(
                         secs => round((items_total - items_done) * seconds / items_done))
                END,
-           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection
+           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection,
+           NULL, NULL, NULL
     FROM (SELECT k.*,
                  greatest(extract(epoch FROM clock_timestamp() - k.started_at), 0.001)
                      ::double precision AS seconds
@@ -192,6 +195,12 @@ COMMENT ON COLUMN rag.progress.stage IS
     'knowledge';
 COMMENT ON COLUMN rag.progress.collection IS
     'collection that is being indexed into, or that is being rebuilt';
+COMMENT ON COLUMN rag.progress.documents_listed IS
+    'number of documents that a crawl of a website has found so far; NULL for other sources';
+COMMENT ON COLUMN rag.progress.addresses_waiting IS
+    'number of addresses that the crawl has still to visit';
+COMMENT ON COLUMN rag.progress.files_skipped IS
+    'number of files or addresses so far that are no documents; the note of the run tells why';
 COMMENT ON COLUMN rag.progress.documents_done IS
     'number of documents that were added, updated, unchanged or failed; of '
     'rag_index_all_knowledge, of items';

@@ -105,6 +105,9 @@ impl Trigger {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunCounts {
     pub total: Option<i64>,
+    /// Documents that were found by a listing that tells how far it is, and addresses that wait.
+    pub listed: Option<i64>,
+    pub waiting: Option<i64>,
     pub added: i64,
     pub updated: i64,
     pub deleted: i64,
@@ -309,7 +312,8 @@ pub fn progress(
              chunks_embedded = $12, chunks_reused = $13, bytes_fetched = $14,
              documents_with_warnings = $15, fetch_seconds = $16, extract_seconds = $17,
              embed_seconds = $18, store_seconds = $19, model_tokens = $20,
-             model_cost = trim_scale($21::bigint * 1e-9)
+             model_cost = trim_scale($21::bigint * 1e-9), documents_listed = $22,
+             addresses_waiting = $23
          WHERE run_id = $1",
         &[
             run_id.into(),
@@ -334,6 +338,8 @@ pub fn progress(
             times.store.into(),
             in_sql(spent.tokens).into(),
             spent.cost.map(in_sql).into(),
+            counts.listed.into(),
+            counts.waiting.into(),
         ],
     )?;
     Ok(())
@@ -448,6 +454,8 @@ pub fn status(owner: &OwnerRights, run_id: i64) -> Result<Option<RunStatus>, Err
                 phase: Phase::parse(&row.required::<String>("phase")?)?,
                 counts: RunCounts {
                     total: row.get("documents_total")?,
+                    listed: None,
+                    waiting: None,
                     added: row.required("documents_added")?,
                     updated: row.required("documents_updated")?,
                     deleted: row.required("documents_deleted")?,

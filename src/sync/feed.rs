@@ -41,6 +41,18 @@ pub struct Listing {
     pub skipped: SkippedFiles,
 }
 
+/// How far a listing is.
+pub struct ListingProgress {
+    /// Number of documents found.
+    pub found: u64,
+    /// Number of addresses that wait.
+    pub waiting: u64,
+    /// Number of addresses that are no documents.
+    pub skipped: u64,
+    /// What is being read.
+    pub uri: String,
+}
+
 /// `Continue` to read more events, `Break` with how reading ended.
 pub type Flow<E> = Result<ControlFlow<E>, Error>;
 
@@ -58,6 +70,9 @@ pub trait Reader {
     fn idle(&mut self) -> Result<(), Error> {
         Ok(())
     }
+
+    /// The source is being listed.
+    fn listing(&mut self, _progress: &ListingProgress) {}
 
     /// The source is listed.
     fn started(&mut self, _documents: u64, _commit: Option<String>) {}
@@ -99,6 +114,20 @@ pub fn read<R: Reader>(feed: &mut dyn Feed, reader: &mut R) -> Result<R::End, Er
             continue;
         };
         let flow = match event {
+            Event::Listing {
+                found,
+                waiting,
+                skipped,
+                uri,
+            } => {
+                reader.listing(&ListingProgress {
+                    found,
+                    waiting,
+                    skipped,
+                    uri,
+                });
+                continue;
+            }
             Event::Started { documents, commit } => {
                 reader.started(documents, commit);
                 continue;

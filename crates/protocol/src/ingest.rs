@@ -116,6 +116,14 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// The source is being listed, which takes long for a website: the numbers of documents found,
+    /// of addresses that wait and of those that are no documents, and what is being read.
+    Listing {
+        found: u64,
+        waiting: u64,
+        skipped: u64,
+        uri: String,
+    },
     /// The source has been listed; `documents` is the number of documents that will be reported.
     Started {
         documents: u64,

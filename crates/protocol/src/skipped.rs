@@ -20,11 +20,60 @@ pub struct SkippedFiles {
     pub keys: u64,
     /// Devices, pipes and sockets.
     pub devices: u64,
-    /// Images, archives, empty and binary files, pages that are not to be indexed.
+    /// Images, archives, empty and binary files.
     pub others: u64,
     /// How many of the others have each extension, in lower case without its dot.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extensions: BTreeMap<String, u64>,
+    /// Addresses of a website that are no documents, by the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pages: BTreeMap<SkippedPage, u64>,
+}
+
+/// Why an address of a website is no document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkippedPage {
+    /// robots.txt does not allow it.
+    Forbidden,
+    /// The page asks not to be indexed.
+    NotIndexed,
+    /// 404, 410, or no content.
+    Missing,
+    /// Neither HTML nor text nor PDF.
+    OtherType,
+    /// A document has its address or its text.
+    OtherAddress,
+    /// A redirect leads to another site.
+    OtherSite,
+    OtherLanguage,
+    /// The patterns do not select the address that it redirects to or calls its own.
+    Unselected,
+    /// The crawl has reached a limit before.
+    Unvisited,
+}
+
+impl SkippedPage {
+    /// Returns what such an address is called, in the singular and in the plural.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Forbidden => (
+                "page that robots.txt forbids",
+                "pages that robots.txt forbids",
+            ),
+            Self::NotIndexed => ("page with noindex", "pages with noindex"),
+            Self::Missing => ("missing page", "missing pages"),
+            Self::OtherType => ("page of another type", "pages of other types"),
+            Self::OtherAddress => ("other address of a page", "other addresses of pages"),
+            Self::OtherSite => ("redirect to another site", "redirects to other sites"),
+            Self::OtherLanguage => ("page in another language", "pages in other languages"),
+            Self::Unselected => (
+                "page whose address is left out",
+                "pages whose addresses are left out",
+            ),
+            Self::Unvisited => ("page beyond maxPages", "pages beyond maxPages"),
+        }
+    }
 }
 
 impl SkippedFiles {
@@ -41,7 +90,14 @@ impl SkippedFiles {
 
     pub fn total(&self) -> u64 {
         let kinds = self.named().map(|(number, ..)| number);
-        kinds.iter().sum::<u64>() + self.others
+        kinds.iter().sum::<u64>() + self.others + self.pages.values().sum::<u64>()
+    }
+
+    /// Counts an address of a website.
+    pub fn add_page(&mut self, why: SkippedPage, number: u64) {
+        if number > 0 {
+            *self.pages.entry(why).or_default() += number;
+        }
     }
 
     /// Returns a text such as "3 pointers of Git LFS, 1 submodule, 12 .png", or `None` if all are
@@ -56,6 +112,10 @@ impl SkippedFiles {
                 format!("{number} {noun}")
             })
             .collect();
+        named.extend(self.pages.iter().map(|(why, number)| {
+            let (one, several) = why.names();
+            format!("{number} {}", if *number == 1 { one } else { several })
+        }));
         let mut extensions: Vec<(&String, &u64)> = self.extensions.iter().collect();
         extensions.sort_by_key(|(_, number)| Reverse(**number));
         let (first, rest) = extensions.split_at(extensions.len().min(MAX_NAMED));
@@ -103,6 +163,9 @@ impl AddAssign for SkippedFiles {
         self.keys += more.keys;
         self.devices += more.devices;
         self.others += more.others;
+        for (why, number) in more.pages {
+            self.add_page(why, number);
+        }
         for (extension, number) in more.extensions {
             if self.extensions.len() < MAX_COUNTED || self.extensions.contains_key(&extension) {
                 *self.extensions.entry(extension).or_default() += number;
@@ -142,6 +205,22 @@ mod tests {
         let text = "3 pointers of Git LFS, 1 submodule, 5 symbolic links";
         assert_eq!(skipped.described().as_deref(), Some(text));
         assert_eq!(skipped.total(), 16);
+    }
+
+    #[test]
+    fn pages_are_named_by_the_reason() {
+        let mut skipped = SkippedFiles::default();
+        skipped.add_page(SkippedPage::Missing, 2);
+        skipped.add_page(SkippedPage::Forbidden, 1);
+        skipped.add_page(SkippedPage::Unvisited, 0);
+        let text = "1 page that robots.txt forbids, 2 missing pages";
+        assert_eq!(skipped.described().as_deref(), Some(text));
+        assert_eq!(skipped.total(), 3);
+        let json = serde_json::to_string(&skipped).unwrap();
+        assert_eq!(
+            serde_json::from_str::<SkippedFiles>(&json).unwrap(),
+            skipped
+        );
     }
 
     #[test]

@@ -296,6 +296,9 @@ fn fetch_once(client: &HttpClient, wanted: &FetchRequest<'_>) -> Result<Resource
         || (status.is_server_error() && status.as_u16() != 501)
     {
         let (wait, throttled) = (response.retry_after(), response.is_throttling());
+        if throttled {
+            client.note_throttled(&response.url);
+        }
         // 503 may concern this resource only, 429 concerns the client
         if let Some(wait) =
             wait.filter(|wait| status == StatusCode::TOO_MANY_REQUESTS && *wait > MAX_WAIT)

@@ -176,6 +176,19 @@ pub struct Listing {
     pub commit: Option<String>,
 }
 
+/// How far a listing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListingProgress<'a> {
+    /// Number of documents that were found.
+    pub found: u64,
+    /// Number of addresses that wait to be visited.
+    pub waiting: u64,
+    /// Number of addresses that are no documents.
+    pub skipped: u64,
+    /// What is being read.
+    pub uri: &'a str,
+}
+
 /// Reads a source. A job has one reader.
 pub trait SourceReader {
     /// Lists the source.
@@ -183,6 +196,17 @@ pub trait SourceReader {
     /// # Errors
     /// Nothing could be listed.
     fn list(&mut self) -> Result<Listing, EngineError>;
+
+    /// Lists the source, and tells how far it is, if that may take long.
+    ///
+    /// # Errors
+    /// See [`SourceReader::list`].
+    fn list_with(
+        &mut self,
+        _progress: &mut dyn FnMut(ListingProgress<'_>),
+    ) -> Result<Listing, EngineError> {
+        self.list()
+    }
 
     /// Fetches a listed item; `known` is the stored version.
     ///

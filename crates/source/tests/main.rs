@@ -36,4 +36,6 @@ mod tls;
 mod web;
 mod website;
 mod website_addresses;
+mod website_languages;
+mod website_lists;
 mod website_pages;

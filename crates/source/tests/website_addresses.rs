@@ -240,7 +240,7 @@ fn pages_with_equal_text_are_one_document() {
         ["/", "/a", "/b", "/c.txt", "/canonical"],
         "the others do not count for maxPages"
     );
-    assert_eq!(crawled.listing.skipped.others, 4);
+    assert_eq!(crawled.listing.skipped.total(), 4);
     let folder = tempdir().unwrap();
     let mut job = job(&server, json!({}), &folder);
     for _ in 0..2 {
@@ -389,7 +389,7 @@ fn few_of_many_aliases_are_noted() {
     });
     let mut crawled = crawl(&server, json!({"depth": 1}));
     assert_eq!(crawled.paths(), ["/", "/a?10"]);
-    assert_eq!(crawled.listing.skipped.others, 29);
+    assert_eq!(crawled.listing.skipped.total(), 29);
     let page = crawled.listing.items[1].clone();
     let Ok(FetchOutcome::Content(content)) = crawled.source.fetch(&page, None) else {
         panic!("it was fetched")

@@ -92,7 +92,7 @@ fn only_documents_are_read() {
     let crawled = crawl(&server, json!({}));
     assert_eq!(crawled.paths(), ["/", "/a.txt", "/b.md", "/c.pdf"]);
     assert_eq!(
-        (crawled.listing.skipped.others, crawled.failures().len()),
+        (crawled.listing.skipped.total(), crawled.failures().len()),
         (3, 0)
     );
 }

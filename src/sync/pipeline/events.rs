@@ -16,7 +16,7 @@ use crate::{
     error::Error,
     pg::{spi::owner_transaction, transaction::transaction},
     sync::{
-        feed::{Feed, Flow, Listing, Reader},
+        feed::{Feed, Flow, Listing, ListingProgress, Reader},
         indexer::{DocumentOrigin, ExtractedDocument},
     },
 };
@@ -39,8 +39,21 @@ impl Reader for Pipeline<'_> {
         self.store_all()
     }
 
+    fn listing(&mut self, progress: &ListingProgress) {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let counts = &mut self.report.counts;
+        counts.listed = Some(number(progress.found));
+        counts.waiting = Some(number(progress.waiting));
+        counts.skipped = number(progress.skipped);
+        self.report.current_uri = Some(progress.uri.clone());
+    }
+
     fn started(&mut self, documents: u64, commit: Option<String>) {
         self.report.counts.total = i64::try_from(documents).ok();
+        let counts = &mut self.report.counts;
+        if counts.listed.is_some() {
+            (counts.listed, counts.waiting) = (counts.total, Some(0));
+        }
         self.report.commit = commit;
         self.report.stage = "embed";
     }

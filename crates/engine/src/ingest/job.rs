@@ -99,7 +99,15 @@ fn read_source(
     let began = Instant::now();
     let member_filter = Filter::of_members(source)?;
     let mut source = rag_source::open_one(source, job)?;
-    let listing = source.list()?;
+    let listing = source.list_with(&mut |progress| {
+        let event = Event::Listing {
+            found: progress.found,
+            waiting: progress.waiting,
+            skipped: progress.skipped,
+            uri: progress.uri.to_owned(),
+        };
+        output.emit(&event, "");
+    })?;
     let listed = began.elapsed();
 
     let documents = (listing.items.len() + listing.failures.len()) as u64;

@@ -92,6 +92,12 @@ impl Output {
 
 fn describe(event: &Event, text: &str) -> String {
     match event {
+        Event::Listing {
+            found,
+            waiting,
+            uri,
+            ..
+        } => format!("listing: {found} documents, {waiting} addresses wait; {uri}"),
         Event::Started { documents, commit } => {
             let at = commit
                 .as_ref()

@@ -23,6 +23,17 @@ pub fn redacted_event(event: &Event) -> Cow<'_, Event> {
         Event::Fatal { error } => Cow::Owned(Event::Fatal {
             error: redacted_error(error),
         }),
+        Event::Listing {
+            found,
+            waiting,
+            skipped,
+            uri,
+        } => Cow::Owned(Event::Listing {
+            found: *found,
+            waiting: *waiting,
+            skipped: *skipped,
+            uri: text(uri),
+        }),
         Event::Started { .. }
         | Event::Document(_)
         | Event::Unchanged { .. }

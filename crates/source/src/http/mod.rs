@@ -30,7 +30,7 @@ mod response;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -140,6 +140,8 @@ pub struct HttpClient {
     credentials: Option<(Origin, HeaderName, HeaderValue)>,
     /// Servers that limit the rate of requests, and when the next request may be sent.
     rate_limited: Mutex<HashMap<Origin, Instant>>,
+    /// How often each server has limited the rate of requests.
+    throttled: Mutex<HashMap<Origin, u32>>,
     /// Limits the wait for the headers of a response, and then for the next bytes.
     read_timeout: Duration,
     /// Servers that have not answered, and the number of requests without an answer.
@@ -243,6 +245,7 @@ impl HttpClient {
             connections: Mutex::default(),
             credentials: None,
             rate_limited: Mutex::default(),
+            throttled: Mutex::default(),
             read_timeout: network
                 .silence_seconds
                 .map_or(READ_TIMEOUT, Duration::from_secs),
@@ -257,10 +260,7 @@ impl HttpClient {
             .scope(url.port_or_known_default().unwrap_or_default());
         // without authorities no certificate would be accepted
         let is_plain = url.scheme() == "http" && self.proxy.is_none();
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connections = locked(&self.connections);
         if let Some(client) = connections.get(&(scope, is_plain)) {
             return Ok(client.clone());
         }
@@ -294,16 +294,25 @@ impl HttpClient {
     /// Sends no request to the server of a URL for this time.
     pub fn back_off(&self, url: &Url, wait: Duration) {
         if let Some(until) = Instant::now().checked_add(wait) {
-            self.rate_limited
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(url.origin(), until);
+            locked(&self.rate_limited).insert(url.origin(), until);
         }
+    }
+
+    /// Counts an answer by which a server limits the rate of requests.
+    pub fn note_throttled(&self, url: &Url) {
+        let mut throttled = locked(&self.throttled);
+        *throttled.entry(url.origin()).or_default() += 1;
+    }
+
+    /// Returns how often a server has limited the rate of requests.
+    pub fn times_throttled(&self, url: &Url) -> u32 {
+        let throttled = locked(&self.throttled);
+        throttled.get(&url.origin()).copied().unwrap_or_default()
     }
 
     /// Counts a request to a server: the ones in a row that it has not answered.
     pub fn note_answer(&self, url: &Url, is_silent: bool) {
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silent = locked(&self.silent);
         if is_silent {
             *silent.entry(url.origin()).or_default() += 1;
         } else {
@@ -313,16 +322,13 @@ impl HttpClient {
 
     /// Returns true if a server has not answered several requests in a row.
     pub fn is_silent(&self, url: &Url) -> bool {
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = locked(&self.silent);
         silent.get(&url.origin()).is_some_and(|n| *n >= MAX_SILENCE)
     }
 
     /// Returns how much longer no request may be sent to the server of a URL.
     pub fn rate_limited_for(&self, url: &Url) -> Option<Duration> {
-        let rate_limited = self
-            .rate_limited
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let rate_limited = locked(&self.rate_limited);
         let left = rate_limited
             .get(&url.origin())?
             .saturating_duration_since(Instant::now());
@@ -444,6 +450,10 @@ impl HttpClient {
             body,
         })
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the target of a redirect. Returns `Some(None)` if it is not valid UTF-8.

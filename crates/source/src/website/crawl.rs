@@ -1,43 +1,54 @@
 //! The crawl of a site.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | [`first`] | the pages that a crawl begins with, and what a feed names |
+//! | [`requests`] | robots.txt, pauses, requests |
+//! | [`sitemaps`] | the sitemaps of the site |
+//! | [`unchanged`] | pages that are not fetched, because the sitemap says that they are the same |
+//! | [`documents`] | pages that become documents |
+//! | [`variants`] | pages in several languages |
 
+mod documents;
+mod first;
+mod requests;
 mod sitemaps;
+mod unchanged;
+mod variants;
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    fs, thread,
-    time::Duration,
+    time::Instant,
 };
 
-use rag_protocol::{EngineError, ErrorKind, ingest::Failure, skipped::SkippedFiles};
+use rag_protocol::{
+    EngineError,
+    ingest::Failure,
+    skipped::{SkippedFiles, SkippedPage},
+};
 use reqwest::StatusCode;
-use serde_json::Map;
-use texting_robots::Robot;
 use url::{Origin, Url};
 
+use self::{unchanged::LastChanges, variants::Variants};
 use super::{
     Website,
     address::normalized,
-    found::{FoundPage, FoundPages, PageVersion},
+    found::{FoundPage, FoundPages},
+    list::ListedPage,
     page::Page,
     site::{RobotsRules, Site, path},
     text::TextHash,
-    unwritable,
 };
 use crate::{
-    Listing, fetch_failure,
-    fetcher::{self, FetchError, FetchRequest, Resource},
-    http::{HttpError, HttpResponse, MAX_REDIRECTS},
+    Listing, ListingProgress, fetch_failure,
+    fetcher::{self, FetchError, Resource},
+    http::{HttpError, MAX_REDIRECTS},
 };
 
-/// A longer `Crawl-delay` of a robots.txt is reduced to this.
-pub const MAX_CRAWL_DELAY: Duration = Duration::from_secs(10);
-const MAX_ROBOTS_BYTES: u64 = 2 << 20;
 /// Maximum number of addresses that a crawl remembers.
 const MAX_ADDRESSES: usize = 500_000;
 /// Maximum size of all pages that a crawl keeps on disk.
 const MAX_BYTES: u64 = 4 << 30;
-/// The name of this crawler in robots.txt.
-const AGENT: &str = "rag";
 const DOCUMENTS: [&str; 6] = [
     "text/html",
     "application/xhtml+xml",
@@ -49,30 +60,48 @@ const DOCUMENTS: [&str; 6] = [
 
 pub struct Crawl<'a> {
     website: &'a Website,
-    /// Known after the first page has been fetched.
-    site: Option<Site>,
+    progress: &'a mut dyn FnMut(ListingProgress<'_>),
+    /// Known after the first pages have been fetched.
+    sites: Vec<Site>,
     robots: HashMap<Origin, RobotsRules>,
     queue: VecDeque<(Url, u32)>,
     /// Addresses that are or were in the queue, and those of pages after redirects.
     seen: HashSet<String>,
+    /// Links to other hosts, until all first pages are known.
+    elsewhere: Option<Vec<(Url, u32)>>,
+    /// What sitemaps and feeds say of pages.
+    listed: HashMap<String, ListedPage>,
+    variants: Variants,
+    changes: LastChanges,
     found: FoundPages,
+    /// A feed names pages for some time only, so stored ones are looked for.
+    has_feed: bool,
     /// Number of files that were written.
     files: usize,
     requests: u64,
+    /// When each host has answered last.
+    answered: HashMap<Origin, Instant>,
     listing: Listing,
 }
 
 impl<'a> Crawl<'a> {
-    pub fn new(website: &'a Website) -> Self {
+    pub fn new(website: &'a Website, progress: &'a mut dyn FnMut(ListingProgress<'_>)) -> Self {
         Self {
             website,
-            site: None,
+            progress,
+            sites: vec![],
             robots: HashMap::new(),
             queue: VecDeque::new(),
             seen: HashSet::new(),
+            elsewhere: Some(vec![]),
+            listed: HashMap::new(),
+            variants: Variants::default(),
+            changes: LastChanges::now(),
             found: FoundPages::default(),
+            has_feed: false,
             files: 0,
             requests: 0,
+            answered: HashMap::new(),
             listing: Listing {
                 items: vec![],
                 failures: vec![],
@@ -85,7 +114,14 @@ impl<'a> Crawl<'a> {
 
     /// Crawls the site. Returns its pages, unsorted, and the listing without items.
     pub fn run(mut self) -> Result<(Listing, Vec<FoundPage>), EngineError> {
-        self.visit_all()?;
+        self.visit_first()?;
+        self.changes.judge(&self.listed, &self.website.known);
+        self.visit_queue()?;
+        if self.has_feed || self.changes.has_unread_links {
+            self.queue_stored();
+            self.visit_queue()?;
+        }
+        self.skip_pages(SkippedPage::Unvisited, self.queue.len() as u64);
         let found = std::mem::take(&mut self.found);
         let mut pages = found.finish(&self.website.known, &mut self.listing);
         for page in &mut pages {
@@ -94,20 +130,13 @@ impl<'a> Crawl<'a> {
         Ok((self.listing, pages))
     }
 
-    fn visit_all(&mut self) -> Result<(), EngineError> {
-        let first = self.fetch_first()?;
-        let found = first.url.clone();
-        self.site = Some(Site::of(&found, self.website.spec.same_site));
-        self.take(first, 0, 0)?;
-        if self.website.spec.sitemap && self.website.spec.depth > 0 {
-            self.read_sitemaps(&found);
-        }
+    fn visit_queue(&mut self) -> Result<(), EngineError> {
         // bounds the time spent on a site whose pages cannot be fetched
         let most_requests = 4 * u64::from(self.website.spec.max_pages) + 100;
         while let Some((url, depth)) = self.queue.pop_front() {
-            if self.found.len() >= self.website.spec.max_pages as usize
-                || self.requests >= most_requests
-            {
+            let is_full = self.found.len() >= self.website.spec.max_pages as usize;
+            if is_full || self.requests >= most_requests {
+                self.queue.push_front((url, depth));
                 break;
             }
             if self.found.bytes >= MAX_BYTES {
@@ -120,56 +149,31 @@ impl<'a> Crawl<'a> {
                 self.listing.complete = false;
                 break;
             }
+            (self.progress)(ListingProgress {
+                found: self.found.len() as u64,
+                waiting: self.queue.len() as u64,
+                skipped: self.listing.skipped.total(),
+                uri: url.as_str(),
+            });
             self.visit(&url, depth, 0)?;
         }
         Ok(())
     }
 
-    /// Fetches the first page, or the one that it redirects to. The site is where that one is.
-    fn fetch_first(&mut self) -> Result<Resource, EngineError> {
-        let mut address = self.website.start.clone();
-        for _ in 0..=MAX_REDIRECTS {
-            self.demand(&address)?;
-            self.seen.insert(address.as_str().into());
-            let first = self
-                .get(&address, 0)
-                .map_err(|problem| problem.error(&address))?;
-            let unusable = match first.status {
-                StatusCode::OK if first.is_accepted => None,
-                // all pages that were found from it would be removed
-                StatusCode::OK => Some(format!("its type is \"{}\"", first.essence())),
-                status => Some(fetcher::answered(status)),
-            };
-            if let Some(reason) = unusable {
-                let message = format!("could not fetch the first page, {address}: {reason}");
-                return Err(EngineError::new(ErrorKind::SourceUnavailable, message));
-            }
-            self.demand(&first.url)?;
-            match page(&first).refresh {
-                None => return Ok(first),
-                Some(target) => address = normalized(target),
-            }
-        }
-        Err(FetchError::Http(HttpError::TooManyRedirects).error(&self.website.start))
-    }
-
-    /// Returns an error if robots.txt does not allow a page to be fetched.
-    fn demand(&mut self, url: &Url) -> Result<(), EngineError> {
-        let origin = url.origin();
-        if !self.robots.contains_key(&origin) {
-            let rules = self
-                .load_rules(url)
-                .map_err(|problem| problem.error(&robots_url(url)))?;
-            self.robots.insert(origin.clone(), rules);
-        }
-        let is_allowed = self
-            .robots
-            .get(&origin)
-            .is_some_and(|rules| rules.allow(url));
-        if is_allowed {
-            Ok(())
-        } else {
-            Err(forbidden(url))
+    /// Queues the stored documents that nothing has led to, the latest entries of feeds first.
+    fn queue_stored(&mut self) {
+        let mut stored: Vec<_> = self
+            .website
+            .known
+            .iter()
+            .filter_map(|(uri, version)| Some((version, Url::parse(uri).ok()?)))
+            .collect();
+        stored.sort_unstable_by(|(a, a_url), (b, b_url)| {
+            b.entry.cmp(&a.entry).then_with(|| a_url.cmp(b_url))
+        });
+        let leaf = self.website.spec.depth();
+        for (version, url) in stored {
+            self.enqueue(url, version.depth.unwrap_or(leaf).min(leaf));
         }
     }
 
@@ -179,8 +183,16 @@ impl<'a> Crawl<'a> {
         if self.found.has(url) {
             return Ok(());
         }
+        if self.variants.is_unwanted(url) {
+            self.skip_page(SkippedPage::OtherLanguage);
+            return Ok(());
+        }
         if !self.allows(url) {
-            self.listing.skipped.others += 1;
+            self.skip_page(SkippedPage::Forbidden);
+            return Ok(());
+        }
+        if self.is_unchanged(url, depth) {
+            self.keep_stored(url.clone(), depth);
             return Ok(());
         }
         match self.get(url, depth) {
@@ -197,93 +209,22 @@ impl<'a> Crawl<'a> {
         self.listing.complete &= self.is_leaf(depth);
     }
 
+    fn skip_page(&mut self, why: SkippedPage) {
+        self.skip_pages(why, 1);
+    }
+
+    fn skip_pages(&mut self, why: SkippedPage, number: u64) {
+        self.listing.skipped.add_page(why, number);
+    }
+
     /// Returns true if links of a page at this depth are not followed.
     fn is_leaf(&self, depth: u32) -> bool {
-        depth >= self.website.spec.depth
+        depth >= self.website.spec.depth()
     }
 
-    /// Returns true if robots.txt allows a page to be fetched.
-    fn allows(&mut self, url: &Url) -> bool {
-        let origin = url.origin();
-        if !self.robots.contains_key(&origin) {
-            let rules = self.load_rules(url).unwrap_or_else(|problem| {
-                self.listing
-                    .failures
-                    .push(problem.failure(robots_url(url).as_str()));
-                self.listing.complete = false;
-                RobotsRules::Unreachable
-            });
-            self.robots.insert(origin.clone(), rules);
-        }
-        self.robots
-            .get(&origin)
-            .is_some_and(|rules| rules.allow(url))
-    }
-
-    fn load_rules(&mut self, url: &Url) -> Result<RobotsRules, FetchError> {
-        let address = robots_url(url);
-        self.pause(url);
-        let request = FetchRequest {
-            url: &address,
-            known: None,
-            max_bytes: MAX_ROBOTS_BYTES,
-            accepts: &|_| true,
-        };
-        let resource = fetcher::fetch(&self.website.client, &request)?;
-        Ok(match resource.status {
-            // a malformed robots.txt is ignored
-            StatusCode::OK => Robot::new(AGENT, &resource.bytes)
-                .map_or(RobotsRules::None, |robot| {
-                    RobotsRules::Robot(Box::new(robot))
-                }),
-            _ => RobotsRules::None,
-        })
-    }
-
-    /// Sleeps between two requests.
-    fn pause(&mut self, url: &Url) {
-        let asked = match self.robots.get(&url.origin()) {
-            Some(RobotsRules::Robot(robot)) => robot
-                .delay
-                .filter(|delay| delay.is_finite() && *delay > 0.0),
-            _ => None,
-        };
-        let asked = asked.map_or(Duration::ZERO, |delay| {
-            Duration::from_secs_f32(delay.min(MAX_CRAWL_DELAY.as_secs_f32()))
-        });
-        if self.requests > 0 {
-            thread::sleep(asked.max(Duration::from_millis(self.website.spec.delay_ms)));
-        }
-        self.requests += 1;
-    }
-
-    fn get(&mut self, url: &Url, depth: u32) -> Result<Resource, FetchError> {
-        if self.website.client.rate_limited_for(url).is_none() {
-            self.pause(url);
-        }
-        let known = self
-            .website
-            .known
-            .get(url.as_str())
-            .filter(|_| self.is_leaf(depth) && depth > 0)
-            .and_then(PageVersion::conditions);
-        let site = self.site.as_ref();
-        let wants = |response: &HttpResponse| {
-            let essence = fetcher::essence(response.header("content-type"));
-            site.is_none_or(|site| site.has(&response.url)) && DOCUMENTS.contains(&essence.as_str())
-        };
-        let request = FetchRequest {
-            url,
-            known,
-            max_bytes: self.website.max_bytes,
-            accepts: &wants,
-        };
-        let mut resource = fetcher::fetch(&self.website.client, &request)?;
-        if resource.status == StatusCode::NOT_MODIFIED && known.is_none() {
-            // the request had no conditions
-            resource.status = StatusCode::BAD_GATEWAY;
-        }
-        Ok(resource)
+    /// Returns true if an address belongs to the site.
+    fn has(&self, url: &Url) -> bool {
+        self.sites.iter().any(|site| site.has(url))
     }
 
     /// Handles a response: as a document, for its links, or not at all.
@@ -295,33 +236,22 @@ impl<'a> Crawl<'a> {
     ) -> Result<(), EngineError> {
         let url = normalized(resource.url.clone());
         self.seen.insert(url.as_str().into());
-        let is_second_way = self.found.has(&url);
-        let belongs = self.site.as_ref().is_some_and(|site| site.has(&url)) && self.allows(&url);
+        let has_other_address = self.found.has(&url);
         match resource.status {
-            _ if is_second_way || !belongs => self.listing.skipped.others += 1,
-            StatusCode::NOT_MODIFIED => {
-                let stored = self.website.known.get(url.as_str());
-                self.add(FoundPage {
-                    uri: url.clone(),
-                    is_known: true,
-                    is_canonical: false,
-                    file: None,
-                    size: 0,
-                    version: stored.cloned().unwrap_or_default(),
-                    media_type: None,
-                    metadata: Map::new(),
-                    aliases: vec![],
-                });
-            }
+            _ if has_other_address => self.skip_page(SkippedPage::OtherAddress),
+            _ if !self.has(&url) => self.skip_page(SkippedPage::OtherSite),
+            _ if !self.allows(&url) => self.skip_page(SkippedPage::Forbidden),
+            StatusCode::NOT_MODIFIED => self.confirm_stored(url, depth),
             StatusCode::OK if resource.is_accepted => {
                 let page = page(&resource);
                 return match page.refresh {
                     Some(target) => self.redirect(&url, &normalized(target), depth, redirects),
-                    None => self.take_page(resource, page, &url, depth),
+                    None => self.take_page(resource, page, &url, depth, redirects),
                 };
             }
-            StatusCode::OK | StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
-                self.listing.skipped.others += 1;
+            StatusCode::OK => self.skip_page(SkippedPage::OtherType),
+            StatusCode::NO_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
+                self.skip_page(SkippedPage::Missing);
             }
             status => self.fail(
                 fetch_failure(url.as_str(), fetcher::answered(status), None),
@@ -344,108 +274,26 @@ impl<'a> Crawl<'a> {
             self.fail(problem.failure(from.as_str()), depth);
             return Ok(());
         }
-        let belongs = self.site.as_ref().is_some_and(|site| site.has(target));
-        if !belongs || self.found.has(target) {
-            self.listing.skipped.others += 1;
-            return Ok(());
-        }
-        self.visit(target, depth, redirects + 1)
-    }
-
-    fn take_page(
-        &mut self,
-        resource: Resource,
-        page: Page,
-        url: &Url,
-        depth: u32,
-    ) -> Result<(), EngineError> {
-        if !self.is_leaf(depth) && !page.nofollow {
-            for link in page.links {
-                self.enqueue(link, depth + 1);
-            }
-        }
-        let canonical = page.canonical.map(normalized).filter(|canonical| {
-            self.site.as_ref().is_some_and(|site| site.has(canonical))
-                && self.website.filter.selects(&path(canonical))
-        });
-        let (uri, is_canonical) = match canonical {
-            Some(canonical) if self.allows(&canonical) => (canonical, true),
-            _ => (url.clone(), false),
-        };
-        if page.noindex || !self.website.filter.selects(&path(&uri)) || self.found.has(&uri) {
-            self.listing.skipped.others += 1;
-            return Ok(());
-        }
-        self.seen.insert(uri.as_str().into());
-        let mut found = FoundPage {
-            is_known: self.website.known.contains_key(uri.as_str()),
-            uri,
-            is_canonical,
-            file: None,
-            size: 0,
-            version: PageVersion::default(),
-            media_type: None,
-            metadata: Map::new(),
-            aliases: vec![],
-        };
-        self.keep(resource, page.text, &mut found)?;
-        self.add(found);
-        Ok(())
-    }
-
-    /// Keeps the content of a page on disk.
-    fn keep(
-        &mut self,
-        resource: Resource,
-        text: Option<TextHash>,
-        page: &mut FoundPage,
-    ) -> Result<(), EngineError> {
-        let file = self.website.folder.join(self.files.to_string());
-        fs::write(&file, &resource.bytes).map_err(|error| unwritable(&file, &error))?;
-        self.files += 1;
-        page.file = Some(file);
-        page.size = resource.bytes.len() as u64;
-        page.version.response = resource.validator;
-        page.version.text = text;
-        page.media_type = resource.media_type;
-        if let Some(time) = resource.last_modified {
-            page.metadata.insert("last_modified".into(), time.into());
+        if !self.has(target) {
+            self.skip_page(SkippedPage::OtherSite);
+        } else if self.found.has(target) {
+            self.skip_page(SkippedPage::OtherAddress);
+        } else {
+            return self.visit(target, depth, redirects + 1);
         }
         Ok(())
-    }
-
-    fn add(&mut self, page: FoundPage) {
-        if !self.found.add(page) {
-            self.listing.skipped.others += 1;
-        }
-    }
-
-    /// Fetches a page that was not sent again, if it has got other aliases: its metadata has them.
-    /// If this fails, the next run tries again.
-    fn renew(&mut self, page: &mut FoundPage) -> Result<(), EngineError> {
-        let stored = self.website.known.get(page.uri.as_str());
-        if page.file.is_some() || stored.is_some_and(|version| *version == page.version) {
-            return Ok(());
-        }
-        let fetched = self.get(&page.uri, 0).ok().filter(|resource| {
-            resource.is_accepted && normalized(resource.url.clone()) == page.uri
-        });
-        match fetched {
-            Some(resource) => {
-                let text = self::page(&resource).text;
-                self.keep(resource, text, page)
-            }
-            None => {
-                page.version = stored.cloned().unwrap_or_default();
-                Ok(())
-            }
-        }
     }
 
     fn enqueue(&mut self, url: Url, depth: u32) {
         let url = normalized(url);
-        if self.site.as_ref().is_some_and(|site| site.has(&url))
-            && self.website.filter.selects(&path(&url))
+        if !self.has(&url) {
+            let waiting = self.elsewhere.iter_mut();
+            for links in waiting.filter(|links| links.len() < MAX_ADDRESSES) {
+                links.push((url.clone(), depth));
+            }
+            return;
+        }
+        if self.website.filter.selects(&path(&url))
             && self.seen.len() < MAX_ADDRESSES
             && self.seen.insert(url.as_str().into())
         {
@@ -463,21 +311,4 @@ fn page(resource: &Resource) -> Page {
     let mut page = Page::of_headers(&resource.robots);
     page.text = Some(TextHash::of_file(&media_type, &resource.bytes));
     page
-}
-
-fn robots_url(url: &Url) -> Url {
-    let mut robots = url.clone();
-    robots.set_path("/robots.txt");
-    robots.set_query(None);
-    robots
-}
-
-fn forbidden(url: &Url) -> EngineError {
-    EngineError::new(
-        ErrorKind::SourceUnavailable,
-        format!("robots.txt does not allow fetching {url}"),
-    )
-    .hint(format!(
-        "The owner of the site can allow it for the user agent \"{AGENT}\"."
-    ))
 }

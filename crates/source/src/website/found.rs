@@ -14,6 +14,7 @@ use std::{
     path::PathBuf,
 };
 
+use rag_protocol::skipped::SkippedPage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
@@ -32,6 +33,18 @@ pub struct PageVersion {
     /// The hash of the aliases, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aliases: Option<String>,
+    /// When the page was fetched last, in seconds since 1970, if a sitemap says when it changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<i64>,
+    /// The page has changed although the sitemap said that it had not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_stale: bool,
+    /// Number of links from a first page, if there are such times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// The date of a feed's entry, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<i64>,
 }
 
 impl PageVersion {
@@ -179,7 +192,10 @@ impl FoundPages {
             }
             stays
         });
-        listing.skipped.others += (before - self.pages.len()) as u64;
+        let left_out = (before - self.pages.len()) as u64;
+        listing
+            .skipped
+            .add_page(SkippedPage::OtherAddress, left_out);
         self.pages.iter_mut().for_each(FoundPage::settle);
         self.pages
     }

@@ -1,10 +1,10 @@
 //! The pages of a website.
 //!
 //! ```text
-//! list:   robots.txt ─▶ first page ─▶ links, sitemap ─▶ queue ─▶ page ─▶ robots, type, refresh,
-//!                                                         ▲        │     noindex, canonical, text
-//!                                                         └─ links ┘     ─▶ file on disk
-//!                                                breadth first, to `depth` and `maxPages`
+//! list:   robots.txt ─▶ first pages ─▶ links, sitemap ─▶ queue ─▶ page ─▶ robots, type, refresh,
+//!                       or feeds           or entries      ▲        │     noindex, canonical, text
+//!                                                          └─ links ┘     ─▶ file on disk
+//!                                                 breadth first, to `depth` and `maxPages`
 //! fetch:  file on disk ─▶ bytes
 //! ```
 //!
@@ -17,25 +17,28 @@
 //! * **redirects**: those of the server, and those that a page declares by a refresh ([`refresh`]).
 //! * **equal text**: pages with the same text are one document with aliases ([`found`]).
 //! * **robots**: the robots.txt of each host is obeyed for the agent `rag`, with its `Crawl-delay`
-//!   up to [`crawl::MAX_CRAWL_DELAY`]. Without a robots.txt everything is allowed; if it is
+//!   up to 10 s. Without a robots.txt everything is allowed; if it is
 //!   unavailable, nothing is. `noindex` and `nofollow` of pages and headers and `rel=nofollow` of
-//!   links are obeyed too. Requests are sent one at a time, `delay` apart.
+//!   links are obeyed too. Requests are sent one at a time, those to a host `delay` apart.
 //! * **documents**: HTML, plain text, Markdown and PDF, by `Content-Type`. Bodies of other types
 //!   are not read.
 //! * **errors**: a page that is gone (404, 410) no longer belongs to the site. Other errors are
 //!   failures of the page. If it could have had links, or a sitemap or robots.txt fails, the
 //!   listing is incomplete: missing documents may still exist. A listing that `depth` or `maxPages`
 //!   ends is complete.
-//! * **unchanged pages**: pages whose links are not followed are requested with the validator of
-//!   the stored version (304). Others are fetched, and compared by their bytes.
+//! * **unchanged pages**: pages that a sitemap says are unchanged are not requested. Pages whose
+//!   links are not followed are requested with the validator of the stored version (304). Others
+//!   are fetched, and compared by their bytes.
+//! * **languages**: of the variants of a page, the one in the language of the first page.
 
 mod address;
 mod crawl;
 mod found;
+mod language;
+mod list;
 mod page;
 mod refresh;
 mod site;
-mod sitemap;
 mod text;
 
 use std::{
@@ -57,8 +60,8 @@ use self::{
     found::{FoundPage, PageVersion},
 };
 use crate::{
-    ALIAS_URIS, FetchOutcome, FetchedContent, Listing, Locator, OpenReader, SourceItem,
-    SourceReader, fetch_failure, fetcher::Validator, filter::Filter, http::HttpClient,
+    ALIAS_URIS, FetchOutcome, FetchedContent, Listing, ListingProgress, Locator, OpenReader,
+    SourceItem, SourceReader, fetch_failure, fetcher::Validator, filter::Filter, http::HttpClient,
     static_files,
 };
 
@@ -67,7 +70,8 @@ const MAX_ALIASES: usize = 20;
 
 struct Website {
     client: HttpClient,
-    start: Url,
+    /// The first pages, at least one.
+    starts: Vec<Url>,
     spec: WebsiteSpec,
     filter: Filter,
     /// The stored versions, by uri.
@@ -87,14 +91,17 @@ impl OpenReader for WebsiteSpec {
 
 impl Website {
     fn open(spec: &WebsiteSpec, job: &Job) -> Result<Self, EngineError> {
-        let start = Url::parse(&spec.url)
-            .map_err(|_| EngineError::new(ErrorKind::InvalidRequest, "spec.url is not a URL"))?;
-        let start = normalized(start);
+        let invalid = || EngineError::new(ErrorKind::InvalidRequest, "spec.url is not a URL");
+        let starts = spec.urls.iter().map(|url| Url::parse(url).map(normalized));
+        let starts = starts
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| invalid())?;
+        let first = starts.first().ok_or_else(invalid)?;
         let client = HttpClient::new(
             &job.network,
             job.credentials
                 .as_ref()
-                .map(|credentials| (credentials, &start)),
+                .map(|credentials| (credentials, first)),
         )?;
         let known = job
             .known
@@ -114,7 +121,7 @@ impl Website {
         fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, &error))?;
         Ok(Self {
             client,
-            start,
+            starts,
             spec: spec.clone(),
             filter: Filter::new(&spec.filter, WebsiteSpec::FILTER_KEYS)?,
             known,
@@ -127,8 +134,15 @@ impl Website {
 
 impl SourceReader for Website {
     fn list(&mut self) -> Result<Listing, EngineError> {
+        self.list_with(&mut |_| {})
+    }
+
+    fn list_with(
+        &mut self,
+        progress: &mut dyn FnMut(ListingProgress<'_>),
+    ) -> Result<Listing, EngineError> {
         self.pages.clear();
-        let (mut listing, mut pages) = Crawl::new(self).run()?;
+        let (mut listing, mut pages) = Crawl::new(self, progress).run()?;
         pages.sort_unstable_by(|a, b| a.uri.as_str().cmp(b.uri.as_str()));
         listing.items = pages.iter().enumerate().map(item).collect();
         self.pages = pages;
@@ -187,7 +201,7 @@ impl SourceReader for Website {
 /// Returns the item of a page with its number.
 fn item((number, page): (usize, &FoundPage)) -> SourceItem {
     // the text alone is not all of a page
-    let tells_versions = page.version.response != Validator::default();
+    let tells_versions = page.file.is_none() || page.version.response != Validator::default();
     SourceItem {
         uri: page.uri.as_str().into(),
         name: static_files::name(&page.uri),

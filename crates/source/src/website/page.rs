@@ -3,7 +3,7 @@
 //!
 //! Only the tokens of the HTML are read and no tree is built: the time is linear for any nesting.
 
-use std::{borrow::Cow, cell::RefCell};
+use std::cell::RefCell;
 
 use html5ever::{
     Attribute, LocalName,
@@ -17,12 +17,15 @@ use url::Url;
 
 use super::{
     address::normalized,
+    language::tag_of,
     refresh::Refresh,
-    text::{Text, TextHash},
+    text::{Text, TextHash, decoded},
 };
 
 /// Further links of a page are ignored.
 const MAX_LINKS: usize = 10_000;
+/// Maximum number of languages of a page.
+const MAX_VARIANTS: usize = 200;
 /// Longer addresses are ignored.
 const MAX_ADDRESS: usize = 4096;
 /// A page that a browser leaves within this number of seconds is not there to be read.
@@ -36,6 +39,10 @@ pub struct Page {
     /// In the order of the page, without fragments; may contain duplicates.
     pub links: Vec<Url>,
     pub canonical: Option<Url>,
+    /// The tag of its language, in small letters.
+    pub language: Option<String>,
+    /// The page in several languages: tags in small letters, and addresses.
+    pub variants: Vec<(String, Url)>,
     /// Where the page sends its readers before they can read it.
     pub refresh: Option<Url>,
     /// `None` for a page without text.
@@ -65,6 +72,12 @@ impl Page {
         let mut page = Self {
             links: found.links.iter().filter_map(resolve).collect(),
             canonical: found.canonical.as_ref().and_then(resolve),
+            language: found.language.take(),
+            variants: found
+                .variants
+                .iter()
+                .filter_map(|(tag, link)| Some((tag.clone(), resolve(link)?)))
+                .collect(),
             ..Self::default()
         };
         let refresh = found.refresh.take().and_then(|(refresh, target)| {
@@ -122,20 +135,13 @@ fn of_this_robot(header: &str) -> Option<&str> {
     }
 }
 
-/// Returns the text of the bytes for a reader of tags. The charset of a page that is not in UTF-8
-/// is of no concern: a character stands for each byte, so other bytes are another text.
-fn decoded(html: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(html) {
-        Ok(text) => text.into(),
-        Err(_) => html.iter().map(|byte| char::from(*byte)).collect(),
-    }
-}
-
 #[derive(Default)]
 struct Found {
     links: Vec<String>,
     base: Option<String>,
     canonical: Option<String>,
+    language: Option<String>,
+    variants: Vec<(String, String)>,
     robots: Vec<String>,
     /// The first refresh: its delay in seconds, and its target.
     refresh: Option<(Delay, String)>,
@@ -237,6 +243,17 @@ impl Sink {
             "noscript" => found.in_noscript = true,
             "img" => found.text.add(get("alt").unwrap_or_default()),
             "base" if found.base.is_none() => found.base = address("href").map(Into::into),
+            "html" if found.language.is_none() => {
+                found.language = get("lang").or_else(|| get("xml:lang")).and_then(tag_of);
+            }
+            "link" if has("rel", "alternate") && get("hreflang").is_some() => {
+                let tag = get("hreflang").and_then(tag_of);
+                if let Some((tag, address)) = tag.zip(address("href"))
+                    && found.variants.len() < MAX_VARIANTS
+                {
+                    found.variants.push((tag, address.into()));
+                }
+            }
             "link" if found.canonical.is_none() && has("rel", "canonical") => {
                 found.canonical = address("href")
                     .filter(|address| !address.is_empty())

@@ -3,6 +3,8 @@
 //! Attributes, scripts, tags and blanks do not count: they often differ between two requests for
 //! the same page. A text is kept as its hash.
 
+use std::borrow::Cow;
+
 use blake3::Hasher;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,15 @@ impl TextHash {
             .update(&[0])
             .update(bytes);
         Self(hasher.finalize().to_hex().to_string())
+    }
+}
+
+/// Returns the text of a page's bytes for a reader of tags. The charset of a page that is not in
+/// UTF-8 is of no concern: a character stands for each byte, so other bytes are another text.
+pub fn decoded(html: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(html) {
+        Ok(text) => text.into(),
+        Err(_) => html.iter().map(|byte| char::from(*byte)).collect(),
     }
 }
 

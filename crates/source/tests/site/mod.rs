@@ -38,6 +38,20 @@ pub struct Crawled {
 }
 
 impl Crawled {
+    pub fn new(
+        listing: Listing,
+        source: Box<dyn SourceReader>,
+        origin: String,
+        folder: TempDir,
+    ) -> Self {
+        Self {
+            listing,
+            source,
+            origin,
+            _folder: folder,
+        }
+    }
+
     /// The paths of the documents.
     pub fn paths(&self) -> Vec<&str> {
         self.listing
