@@ -3,4 +3,5 @@
 mod extract;
 mod guide;
 mod pdfium;
+mod round_trip;
 mod split;
