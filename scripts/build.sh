@@ -3,6 +3,7 @@
 #
 #   build/package/               rag.so, the control file and the SQL, in PostgreSQL's folder layout
 #   target/release/rag-engine
+#   target/release/rag-gateway
 #   build/model/                 ONNX Runtime, PDFium and the embedding model, fetched and converted
 #   build/model/openvino/        OpenVINO, if WITH_OPENVINO is 1
 #
@@ -18,9 +19,9 @@ pg_has_headers || fail "the headers of PostgreSQL $pg_major are missing: run 'ma
 # A package built for another PostgreSQL, or an older one, must not be installed.
 rm -rf "$build/package"
 mkdir -p "$build"
-say "the extension for PostgreSQL $pg_major, rag-engine and rag-model"
+say "the extension for PostgreSQL $pg_major, rag-engine, rag-gateway and rag-model"
 # One call keeps all processors busy. The next one finds its work done, and adds the SQL.
-cargo build --release -p rag -p rag-engine -p rag-model --no-default-features \
+cargo build --release -p rag -p rag-engine -p rag-gateway -p rag-model --no-default-features \
     --features "rag/pg$pg_major"
 cargo pgrx package --pg-config "$PG_CONFIG" --no-default-features --features "pg$pg_major" \
     --out-dir "$build/package" >"$build/package.log" ||

@@ -15,7 +15,7 @@ POSTGRESQL = sys.argv[1]
 EXTENSION = ["build", "--lib", "-p", "rag", "--no-default-features", "--features", POSTGRESQL]
 # The calls of scripts/build.sh, cargo-pgrx and scripts/test.sh.
 CALLS = [
-    ["build", "-p", "rag", "-p", "rag-engine", "-p", "rag-model"]
+    ["build", "-p", "rag", "-p", "rag-engine", "-p", "rag-gateway", "-p", "rag-model"]
     + ["--no-default-features", "--features", f"rag/{POSTGRESQL}"],
     EXTENSION,
     ["test", "--workspace", "--exclude", "rag"],

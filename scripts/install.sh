@@ -4,6 +4,7 @@
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so
+#   $(pg_config --pkglibdir)/rag        rag-gateway, which needs no preload and may run elsewhere
 #   $(pg_config --pkglibdir)/rag/openvino   OpenVINO's libraries, if WITH_OPENVINO is 1
 #   $(pg_config --sharedir)/extension   rag.control, rag--*.sql
 #   $(pg_config --sharedir)/rag/models  a folder with the embedding model
@@ -46,9 +47,11 @@ put() { # mode, file, destination
 install_all() {
     installed=0
     package=$build/package
-    [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] ||
+    [ -f "$package$pg_libdir/rag.so" ] && [ -x "$target/release/rag-engine" ] &&
+        [ -x "$target/release/rag-gateway" ] ||
         fail "nothing is built for $PG_CONFIG: run 'make build'"
     put 755 "$target/release/rag-engine" "$libdir/rag/rag-engine"
+    put 755 "$target/release/rag-gateway" "$libdir/rag/rag-gateway"
     put 755 "$(echo "$build"/model/libonnxruntime.so.*)" "$libdir/rag/libonnxruntime.so"
     put 755 "$(echo "$build"/model/libpdfium.so.*)" "$libdir/rag/libpdfium.so"
     if [ "${WITH_OPENVINO:-}" = 1 ]; then
@@ -69,8 +72,8 @@ install_all() {
 
 remove_all() {
     $as rm -f "$libdir"/rag/openvino/lib*
-    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/libonnxruntime.so" \
-        "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
+    $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/rag-gateway" \
+        "$libdir/rag/libonnxruntime.so" "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
     # A folder that holds other files stays.
     for folder in "$libdir/rag/openvino" "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" \

@@ -197,6 +197,11 @@ BEGIN
              'returns the scores of given rows for a query of a rag_bm25 index'),
             ('rag_sync_storage', false,
              'replicates pending changes to the servers that search the vectors of collections'),
+            ('rag_create_api_key', false,
+             'creates an API key of rag-gateway for a role; returns the key, which is shown once'),
+            ('rag_drop_api_key', false, 'drops an API key of rag-gateway'),
+            ('rag_list_api_keys', false,
+             'returns the API keys of rag-gateway that the caller owns'),
             ('rag_pgvector_casts', false,
              'creates the casts between rag_types.vector and pgvector''s vector, and lets rag_hnsw '
              'index pgvector''s vector; returns false if pgvector is not installed')
@@ -256,7 +261,35 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO rag_reader', signature);
     END LOOP;
 END $$;
-GRANT SELECT ON rag.secrets TO rag_admin;
+-- The functions of rag-gateway's routes, and what they call. What they do needs the rights of the
+-- public functions that they call.
+DO $$
+DECLARE
+    signature regprocedure;
+BEGIN
+    FOR signature IN
+        SELECT p.oid FROM pg_catalog.pg_proc p
+             JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+        WHERE n.nspname = 'rag_api'
+           OR n.nspname = 'rag_internal' AND p.proname IN (
+               'add_document', 'apply_retriever', 'asked_collection', 'asked_collections',
+               'attach_file', 'chat_arguments', 'check_metadata', 'collection_is_free',
+               'collection_json', 'content_text', 'document_id', 'file_json', 'found_or_missing',
+               'instance_json', 'instance_status', 'kaito_add', 'kaito_document',
+               'kaito_documents', 'openai_attributes', 'openai_file_id', 'openai_filter',
+               'openai_models', 'openai_page', 'resource_uri', 'retriever_name', 'source_json',
+               'source_nodes', 'store_file', 'store_file_json', 'text_array', 'unix_time',
+               'vector_store_json', 'visible_collection')
+    LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO rag_reader', signature);
+        IF signature::text LIKE 'rag_api.%' THEN
+            EXECUTE format('COMMENT ON FUNCTION %s IS %L', signature,
+                           'answers a request of rag-gateway; see docs/reference/http.md');
+        END IF;
+    END LOOP;
+END $$;
+GRANT SELECT ON rag.secrets, rag.api_keys TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
     rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage,

@@ -149,6 +149,52 @@ extension_sql_file!(
         api::model::rag_embed_array
     ]
 );
+extension_sql_file!(
+    "../sql/gateway.sql",
+    name = "gateway",
+    requires = ["views", "policies"]
+);
+extension_sql_file!(
+    "../sql/api.sql",
+    name = "api",
+    requires = [
+        "gateway",
+        "status",
+        "metrics",
+        "search",
+        api::answer::rag_answer_stream
+    ]
+);
+extension_sql_file!(
+    "../sql/api_documents.sql",
+    name = "api_documents",
+    requires = ["api"]
+);
+extension_sql_file!(
+    "../sql/api_openai.sql",
+    name = "api_openai",
+    requires = ["api"]
+);
+extension_sql_file!(
+    "../sql/api_vector_stores.sql",
+    name = "api_vector_stores",
+    requires = ["api_openai"]
+);
+extension_sql_file!(
+    "../sql/api_contracts.sql",
+    name = "api_contracts",
+    requires = ["api_documents", "retrieval", "knowledge"]
+);
+extension_sql_file!(
+    "../sql/api_kaito.sql",
+    name = "api_kaito",
+    requires = ["api_vector_stores"]
+);
+extension_sql_file!(
+    "../sql/api_mcp.sql",
+    name = "api_mcp",
+    requires = ["api_documents"]
+);
 extension_sql_file!("../sql/bundles.sql", name = "bundles", requires = ["views"]);
 extension_sql_file!(
     "../sql/privileges.sql",
@@ -172,7 +218,12 @@ extension_sql_file!(
         "collections",
         "bundles",
         "rebuild",
-        "embed"
+        "embed",
+        "api_documents",
+        "api_vector_stores",
+        "api_contracts",
+        "api_kaito",
+        "api_mcp"
     ],
     finalize
 );

@@ -18,6 +18,7 @@
 //! | [`model`], [`models`] | `rag_embed`; definitions of models |
 //! | [`index`], [`bm25`] | indexes of the access methods |
 //! | [`secret`] | secrets and their keys |
+//! | [`api_key`] | keys of `rag-gateway` |
 //! | [`manifest`] | manifests |
 //! | [`language`] | languages of texts |
 //! | [`query`] | the query language |
@@ -25,6 +26,7 @@
 
 mod access;
 mod answer;
+mod api_key;
 mod bm25;
 mod bundle;
 mod chunks;

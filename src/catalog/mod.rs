@@ -25,12 +25,14 @@
 //! | [`document_queue`] | `rag_internal.queued_document` |
 //! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
+//! | [`api_keys`] | `rag_internal.api_key` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
 //! | [`rebuilds`] | `rag_internal.rebuild` |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
 //! | [`damaged_relations`] | relations by the files and names in errors |
 
 pub mod access;
+pub mod api_keys;
 pub mod chunks;
 pub mod collections;
 pub mod conditions;

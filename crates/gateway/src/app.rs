@@ -1,0 +1,104 @@
+//! What all requests share.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Config,
+    database::Database,
+    events::Events,
+    identity::{Authentication, Identity},
+    metrics::{Metrics, RateLimit},
+};
+
+/// Interval between reports of calls to the database.
+const REPORT: Duration = Duration::from_secs(5);
+
+pub struct App {
+    pub config: Config,
+    pub database: Arc<Database>,
+    pub authentication: Authentication,
+    pub metrics: Arc<Metrics>,
+    pub events: Arc<Events>,
+    /// One for each request at a time.
+    pub permits: Semaphore,
+    pub rate: Option<RateLimit>,
+    /// Cancelled when the program is to stop.
+    pub stop: CancellationToken,
+    pub openapi: String,
+}
+
+impl App {
+    /// # Errors
+    /// The certificates of the configuration cannot be read.
+    pub fn new(mut config: Config) -> Result<Arc<Self>, String> {
+        let database = Arc::new(Database::new(&config)?);
+        let stop = CancellationToken::new();
+        let metrics = Arc::new(Metrics::default());
+        let authentication = Authentication {
+            anonymous: config.anonymous_role.clone().map(Identity::Role),
+            tokens: config.tokens.take(),
+            metadata_url: format!("{}/.well-known/oauth-protected-resource", config.public_url),
+        };
+        let app = Arc::new(Self {
+            events: Events::start(database.clone(), stop.clone()),
+            permits: Semaphore::new(config.max_requests),
+            rate: config.rate_limit.map(RateLimit::new),
+            openapi: crate::openapi::description(&config.public_url).to_string(),
+            database,
+            authentication,
+            metrics,
+            stop,
+            config,
+        });
+        tokio::spawn(report_calls(app.clone()));
+        Ok(app)
+    }
+}
+
+async fn report_calls(app: Arc<App>) {
+    while !app.stop.is_cancelled() {
+        tokio::select! {
+            () = tokio::time::sleep(REPORT) => {}
+            () = app.stop.cancelled() => {}
+        }
+        report(&app).await;
+    }
+}
+
+/// Reports the calls of keys since the last report. What a standby or a locked row does not take
+/// waits for the next one.
+pub async fn report(app: &App) {
+    let mut calls = app.metrics.take_calls();
+    if calls.is_empty() {
+        return;
+    }
+    let rows: Vec<_> = calls
+        .iter()
+        .map(|(id, (number, last))| {
+            let seconds = last.duration_since(UNIX_EPOCH).unwrap_or_default();
+            json!({"key_id": id, "calls": number, "last_used": seconds.as_secs_f64()})
+        })
+        .collect();
+    match app.database.count_calls(&json!(rows).to_string()).await {
+        Ok(counted) => calls.retain(|id, _| !counted.contains(id)),
+        Err(problem) => tracing::debug!("calls of keys are not counted yet: {}", problem.detail),
+    }
+    // a key that was dropped is not counted for ever
+    let is_recent = |last: &std::time::SystemTime| {
+        last.elapsed()
+            .is_ok_and(|age| age < Duration::from_secs(600))
+    };
+    let kept: HashMap<_, _> = calls
+        .into_iter()
+        .filter(|(_, (_, last))| is_recent(last))
+        .collect();
+    app.metrics.put_calls(kept);
+}

@@ -1,0 +1,232 @@
+//! `rag-gateway`: HTTP, MCP and the interfaces of other systems in front of a database with `rag`.
+//!
+//! The program holds no retrieval logic. Each route calls one function of the schema `rag_api`, with
+//! the rights of the caller (`docs/decisions/gateway.md`).
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`routes`] | the one table of routes |
+//! | [`server`], [`input`], [`output`], [`answer_stream`], [`events`] | from a request to its answer |
+//! | [`database`] | the call of a function, in a transaction with the role of the request |
+//! | [`identity`], [`token`] | keys and tokens |
+//! | [`problem`] | errors, in the shape of each contract |
+//! | [`mcp`], [`mcp_tools`], [`mcp_http`] | the Model Context Protocol |
+//! | [`openapi`], [`reference`] | descriptions of the table of routes |
+//! | [`settings`], [`config`], [`tls`] | settings and what they mean |
+//! | [`app`], [`metrics`] | what all requests share |
+
+mod answer_stream;
+mod app;
+mod config;
+mod database;
+mod events;
+mod identity;
+mod input;
+mod mcp;
+mod mcp_http;
+mod mcp_tools;
+mod metrics;
+mod openapi;
+mod output;
+mod problem;
+mod reference;
+mod routes;
+mod server;
+mod settings;
+mod tls;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, process::ExitCode, sync::Arc, time::Duration};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use rmcp::ServiceExt;
+use tokio::{net::TcpListener, signal::unix::SignalKind};
+
+use crate::{
+    app::App,
+    config::{Config, Mode},
+    database::Database,
+    identity::Identity,
+    mcp::McpServer,
+    tls::TlsListener,
+};
+
+fn command() -> Command {
+    let check = Arg::new("check")
+        .long("check")
+        .action(ArgAction::SetTrue)
+        .help("check the settings, report all faults, and exit");
+    let connection = Arg::new("connection")
+        .value_name("CONNECTION")
+        .help("connection string or URL, as --database");
+    Command::new("rag-gateway")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("HTTP, MCP and OpenAI's API in front of a PostgreSQL database with rag")
+        .subcommand_required(true)
+        .subcommand(
+            Command::new("serve")
+                .about("listen for HTTP requests")
+                .arg(check)
+                .args(settings::arguments()),
+        )
+        .subcommand(
+            Command::new("mcp")
+                .about("serve MCP on standard input and output, with the rights of the user")
+                .arg(connection)
+                .args(settings::arguments()),
+        )
+        .subcommand(Command::new("openapi").about("print the OpenAPI description"))
+        .subcommand(Command::new("reference").about("print docs/reference/http.md"))
+}
+
+fn main() -> ExitCode {
+    let matches = command().get_matches();
+    let run = match matches.subcommand() {
+        Some(("serve", matches)) => serve(matches),
+        Some(("mcp", matches)) => stdio(matches),
+        Some(("openapi", _)) => {
+            println!("{:#}", openapi::description("http://127.0.0.1:8088"));
+            Ok(())
+        }
+        _ => {
+            print!("{}", reference::page());
+            Ok(())
+        }
+    };
+    match run {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(faults) => {
+            for fault in faults {
+                eprintln!("rag-gateway: {fault}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn configured(matches: &ArgMatches, mode: Mode) -> Result<Config, Vec<String>> {
+    let environment: HashMap<String, String> = std::env::vars().collect();
+    let config = Config::read(matches, &environment, mode)?;
+    // standard output has the messages of MCP
+    let log = tracing_subscriber::fmt()
+        .with_max_level(config.log_level)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    if config.json_log {
+        log.json().flatten_event(true).init();
+    } else {
+        log.with_ansi(false).init();
+    }
+    Ok(config)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Vec<String>> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| vec![error.to_string()])
+}
+
+fn serve(matches: &ArgMatches) -> Result<(), Vec<String>> {
+    let config = configured(matches, Mode::Serve)?;
+    if matches.get_flag("check") {
+        println!("the settings are valid");
+        return Ok(());
+    }
+    let served = runtime()?.block_on(listen(config));
+    served.map_err(|error| vec![error])
+}
+
+async fn listen(config: Config) -> Result<(), String> {
+    let (address, grace) = (config.listen, config.shutdown_timeout);
+    let tls = config.tls.clone();
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("could not listen on {address}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let app = App::new(config)?;
+    let router = server::router(app.clone());
+    tracing::info!("listening on {address}");
+    let stop = app.stop.clone().cancelled_owned();
+    let mut serving = match tls {
+        Some((certificate, key)) => {
+            let listener = TlsListener::new(listener, certificate, key);
+            let listener = listener.map_err(|error| error.to_string())?;
+            tokio::spawn(async {
+                axum::serve(listener, router)
+                    .with_graceful_shutdown(stop)
+                    .await
+            })
+        }
+        None => tokio::spawn(async {
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stop)
+                .await
+        }),
+    };
+    tokio::select! {
+        ended = &mut serving => return finished(ended),
+        () = signalled() => {}
+    }
+    tracing::info!("stopping");
+    app.stop.cancel();
+    let ended = tokio::time::timeout(grace, serving).await;
+    let counted = tokio::time::timeout(Duration::from_secs(5), app::report(&app));
+    // the database may be away
+    let _ = counted.await;
+    match ended {
+        Ok(ended) => finished(ended),
+        Err(_) => {
+            tracing::warn!("requests that did not end in time are given up");
+            Ok(())
+        }
+    }
+}
+
+fn finished(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Result<(), String> {
+    match ended {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn signalled() {
+    let signal = |kind| tokio::signal::unix::signal(kind);
+    let (Ok(mut term), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn stdio(matches: &ArgMatches) -> Result<(), Vec<String>> {
+    let mut config = configured(matches, Mode::Stdio)?;
+    if let Some(connection) = matches.get_one::<String>("connection") {
+        let environment: HashMap<String, String> = std::env::vars().collect();
+        config.database = config::database_config(connection, &environment, Mode::Stdio)
+            .map_err(|fault| vec![format!("{connection}: {fault}")])?;
+    }
+    runtime()?.block_on(async {
+        let database = Database::new(&config).map_err(|fault| vec![fault])?;
+        let server = McpServer {
+            database: Arc::new(database),
+            session: Some(Identity::Session),
+        };
+        let running = server.serve(rmcp::transport::stdio()).await;
+        let running = running.map_err(|error| vec![error.to_string()])?;
+        running
+            .waiting()
+            .await
+            .map(|_| ())
+            .map_err(|error| vec![error.to_string()])
+    })
+}

@@ -1,0 +1,165 @@
+//! Keys of `rag-gateway`: create, drop.
+
+use pgrx::{
+    PgSqlErrorCode, datum::Interval, pg_extern, pg_sys, pg_sys::panic::ErrorReport,
+    spi::quote_identifier,
+};
+use sha2::{Digest, Sha256};
+
+use super::required;
+use crate::{
+    catalog::api_keys::{self, NewApiKey},
+    error::Error,
+    pg::{
+        roles::{self, Owner},
+        spi::{as_caller, as_owner},
+    },
+};
+
+/// The role that `rag-gateway` logs in as.
+const GATEWAY: &str = "rag_gateway";
+/// The maximum length of the name of a key, in characters.
+const MAX_NAME: usize = 100;
+
+#[pg_extern]
+fn rag_create_api_key(
+    name: Option<&str>,
+    role: Option<&str>,
+    expires_in: pgrx::default!(Option<Interval>, "NULL"),
+    description: pgrx::default!(Option<&str>, "NULL"),
+) -> Result<String, ErrorReport> {
+    super::require_writer(c"rag_create_api_key()", "create an API key")?;
+    let name = checked_name(required("name", name)?)?;
+    let role = required("role", role)?;
+    let role_id = usable_role(role)?;
+    check_expiry(expires_in)?;
+    grant(role, role_id)?;
+    let creator = Owner::current()?;
+    Ok(as_owner(|owner| {
+        let key_id = api_keys::random(owner)?[..16].to_string();
+        let secret = api_keys::random(owner)? + &api_keys::random(owner)?;
+        let key = NewApiKey {
+            name,
+            key_id: &key_id,
+            digest: Sha256::digest(secret.as_bytes()).to_vec(),
+            role: (role, role_id),
+            description,
+            owner: creator,
+            expires_in,
+        };
+        if !api_keys::create(owner, key)? {
+            return Err(Error::duplicate(format!(
+                "API key \"{name}\" already exists"
+            )));
+        }
+        Ok(format!("rag_{key_id}_{secret}"))
+    })?)
+}
+
+fn checked_name(name: &str) -> Result<&str, Error> {
+    let fits = (1..=MAX_NAME).contains(&name.chars().count());
+    if fits && !name.chars().any(char::is_control) {
+        return Ok(name);
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_INVALID_NAME,
+        "invalid name of an API key",
+    )
+    .hint(format!(
+        "A name has 1 to {MAX_NAME} characters, and no control characters."
+    )))
+}
+
+fn check_expiry(expires_in: Option<Interval>) -> Result<(), Error> {
+    let Some(time) = expires_in else {
+        return Ok(());
+    };
+    let later = as_owner(|owner| {
+        owner.query(
+            "SELECT now() + $1 > now() AS later",
+            &[time.into()],
+            |row| row.required::<bool>("later"),
+        )
+    })?;
+    if later == [true] {
+        return Ok(());
+    }
+    Err(Error::invalid_parameter("expires_in must be positive"))
+}
+
+/// Returns the role of a name if requests may have it and the caller may become it.
+fn usable_role(name: &str) -> Result<pg_sys::Oid, Error> {
+    let Some(role) = roles::by_name(name) else {
+        return Err(Error::undefined(format!("role \"{name}\" does not exist")));
+    };
+    let superusers = as_owner(|owner| {
+        owner.query(
+            "SELECT oid FROM pg_roles WHERE rolsuper AND pg_has_role($1, oid, 'MEMBER')",
+            &[role.into()],
+            |row| row.required::<pg_sys::Oid>("oid"),
+        )
+    })?;
+    if !superusers.is_empty() {
+        return Err(
+            Error::permission_denied(format!("role \"{name}\" must not have API keys"))
+                .detail("The role is a superuser, or a member of one.")
+                .hint("Create a role with the rights that the requests need."),
+        );
+    }
+    if roles::may_become(roles::current(), role) {
+        return Ok(role);
+    }
+    Err(Error::permission_denied(format!(
+        "permission denied to create an API key for role \"{name}\""
+    ))
+    .hint(format!("Must be superuser or a member of role \"{name}\".")))
+}
+
+/// Makes `rag_gateway` a member of a role, by a GRANT of the caller, so that it may take it on.
+fn grant(name: &str, role: pg_sys::Oid) -> Result<(), Error> {
+    let Some(gateway) = roles::by_name(GATEWAY) else {
+        return Err(
+            Error::undefined(format!("role \"{GATEWAY}\" does not exist"))
+                .hint(format!("CREATE ROLE {GATEWAY} LOGIN NOINHERIT;")),
+        );
+    };
+    if gateway == role {
+        return Err(Error::permission_denied(format!(
+            "role \"{GATEWAY}\" must not have API keys"
+        )));
+    }
+    if roles::may_become(gateway, role) {
+        return Ok(());
+    }
+    let options = if pg_sys::PG_VERSION_NUM >= 160_000 {
+        " WITH INHERIT FALSE, SET TRUE"
+    } else {
+        "" // the role is NOINHERIT
+    };
+    let statement = format!("GRANT {} TO {GATEWAY}{options}", quote_identifier(name));
+    as_caller(|caller| caller.execute(&statement, &[]))?;
+    Ok(())
+}
+
+#[pg_extern]
+fn rag_drop_api_key(
+    name: Option<&str>,
+    if_exists: pgrx::default!(bool, "false"),
+) -> Result<(), ErrorReport> {
+    super::require_writer(c"rag_drop_api_key()", "drop an API key")?;
+    let name = required("name", name)?;
+    let owner = api_keys::lock(name)?;
+    let missing = || Error::undefined(format!("API key \"{name}\" does not exist"));
+    match owner {
+        Some(owner) if roles::may_act_for(roles::current(), owner.id) => {
+            Ok(api_keys::delete(name)?)
+        }
+        _ if if_exists => {
+            pgrx::notice!("{}, skipping", missing().message);
+            Ok(())
+        }
+        _ => Err(missing()
+            .hint("The view rag.api_keys lists the keys that you may drop.")
+            .into()),
+    }
+}
