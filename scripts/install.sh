@@ -73,7 +73,8 @@ install_all() {
 remove_all() {
     $as rm -f "$libdir"/rag/openvino/lib*
     $as rm -f "$libdir/rag.so" "$libdir/rag/rag-engine" "$libdir/rag/rag-gateway" \
-        "$libdir/rag/libonnxruntime.so" "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" "$extensiondir"/rag--*.sql
+        "$libdir/rag/libonnxruntime.so" "$libdir/rag/libpdfium.so" "$extensiondir/rag.control" \
+        "$extensiondir"/rag--*.sql
     for file in $MODEL_FILES; do $as rm -f "$modeldir/$file"; done
     # A folder that holds other files stays.
     for folder in "$libdir/rag/openvino" "$libdir/rag" "$modeldir/1_Pooling" "$modeldir" \

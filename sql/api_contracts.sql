@@ -1,5 +1,5 @@
--- Functions of rag-gateway's routes of other contracts: KAITO's RAG engine, and the services of which
--- docs/reference/retrieval.md tells. See api.sql.
+-- Functions of rag-gateway's routes of other contracts: Dify, Wegent, agent_core and RAG-benchmark.
+-- See api.sql.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -165,8 +165,8 @@ BEGIN
                 AS k);
 END $$;
 
--- An item is pending until it is indexed, so the status active of this contract means all items that
--- are not in error.
+-- An item is pending until it is indexed, so the status active of this contract means all items
+-- that are not in error.
 CREATE FUNCTION rag_api.index_all_knowledge(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -57,7 +57,7 @@ CREATE FUNCTION rag_api.add_documents(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT jsonb_build_object('documents',
-                       coalesce(jsonb_agg(to_jsonb(a) ORDER BY a.ordinality), '[]'))
+                       coalesce(jsonb_agg(to_jsonb(a) - 'ordinality' ORDER BY a.ordinality), '[]'))
             FROM @extschema@.rag_add_documents(
                 request -> 'documents',
                 rag_internal.visible_collection(coalesce(request ->> 'collection', 'default')))

@@ -1,10 +1,11 @@
--- Functions of rag-gateway's routes of KAITO's RAG engine. An index is a collection, and the id of a
--- document is its uri. See api.sql.
+-- Functions of rag-gateway's routes of KAITO's RAG engine. An index is a collection, and the id of
+-- a document is its uri. See api.sql.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- An id that the request leaves out is drawn from the text, so that the same text is one document.
-CREATE FUNCTION rag_internal.kaito_documents(documents jsonb) RETURNS TABLE (document jsonb, i bigint)
+CREATE FUNCTION rag_internal.kaito_documents(documents jsonb)
+    RETURNS TABLE (document jsonb, i bigint)
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT jsonb_build_object(
                'uri', coalesce(nullif(d ->> 'doc_id', ''),

@@ -327,8 +327,8 @@ END $$;
 -- search
 -- ----------------------------------------
 
--- {type, key, value} and {type: and | or, filters: [...]} as a filter of rag_search. A key is always
--- that of an attribute, also where documents have a column of its name.
+-- {type, key, value} and {type: and | or, filters: [...]} as a filter of rag_search. A key is
+-- always that of an attribute, also where documents have a column of its name.
 CREATE FUNCTION rag_internal.openai_filter(filter jsonb, path text DEFAULT 'filters')
     RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,5 +1,5 @@
--- API keys, and the role that rag-gateway logs in as (docs/decisions/gateway.md). Only the hash of a
--- key is stored.
+-- API keys, and the role that rag-gateway logs in as (docs/decisions/gateway.md). Only the hash of
+-- a key is stored.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 

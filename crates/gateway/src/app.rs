@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -33,25 +34,37 @@ pub struct App {
     /// Cancelled when the program is to stop.
     pub stop: CancellationToken,
     pub openapi: String,
+    /// The address by which clients know the gateway.
+    pub public_url: String,
 }
 
 impl App {
     /// # Errors
     /// The certificates of the configuration cannot be read.
-    pub fn new(mut config: Config) -> Result<Arc<Self>, String> {
+    pub fn new(mut config: Config, listening: SocketAddr) -> Result<Arc<Self>, String> {
+        let scheme = if config.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let public_url = config
+            .public_url
+            .clone()
+            .unwrap_or_else(|| format!("{scheme}://{listening}"));
         let database = Arc::new(Database::new(&config)?);
         let stop = CancellationToken::new();
         let metrics = Arc::new(Metrics::default());
         let authentication = Authentication {
             anonymous: config.anonymous_role.clone().map(Identity::Role),
             tokens: config.tokens.take(),
-            metadata_url: format!("{}/.well-known/oauth-protected-resource", config.public_url),
+            metadata_url: format!("{public_url}/.well-known/oauth-protected-resource"),
         };
         let app = Arc::new(Self {
             events: Events::start(database.clone(), stop.clone()),
             permits: Semaphore::new(config.max_requests),
             rate: config.rate_limit.map(RateLimit::new),
-            openapi: crate::openapi::description(&config.public_url).to_string(),
+            openapi: crate::openapi::description(&public_url).to_string(),
+            public_url,
             database,
             authentication,
             metrics,

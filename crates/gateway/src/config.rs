@@ -27,8 +27,8 @@ pub struct Config {
     pub tokens: Option<TokenKeys>,
     /// Certificate and key.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Without a slash at the end.
-    pub public_url: String,
+    /// Without a slash at the end. None: the address that is listened on.
+    pub public_url: Option<String>,
     pub authorization_servers: Vec<String>,
     pub allowed_origins: Vec<String>,
     pub json_log: bool,
@@ -82,14 +82,12 @@ impl Config {
         {
             values.fault("tls-certificate", &fault);
         }
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let public_url = values.text("public-url").map_or_else(
-            || format!("{scheme}://{listen}"),
-            |url| url.trim_end_matches('/').to_string(),
-        );
-        if !public_url.starts_with("http://") && !public_url.starts_with("https://") {
-            values.fault("public-url", "must begin with http:// or https://");
-        }
+        let public_url = values.parsed("public-url", |url| {
+            if url.starts_with("http://") || url.starts_with("https://") {
+                return Ok(url.trim_end_matches('/').to_string());
+            }
+            Err("must begin with http:// or https://".to_string())
+        });
         let tokens = tokens(&mut values);
         let json_log = values
             .parsed("log-format", |text| match text {
@@ -263,7 +261,6 @@ mod tests {
         let config = read(&[], &[], Mode::Serve).unwrap_or_else(|faults| panic!("{faults:?}"));
         assert_eq!(config.listen.to_string(), "127.0.0.1:8088");
         assert_eq!(config.database.get_user(), Some("rag_gateway"));
-        assert_eq!(config.public_url, "http://127.0.0.1:8088");
     }
 
     #[test]

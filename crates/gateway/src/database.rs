@@ -1,5 +1,5 @@
-//! Calls of functions of the schema `rag_api`, each in a transaction of its own with the role of the
-//! request.
+//! Calls of functions of the schema `rag_api`, each in a transaction of its own with the role of
+//! the request.
 //!
 //! ```text
 //! BEGIN
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All four are sent at once, so a request is one round trip. A key is checked in the transaction
-//! that it is used in, so a dropped key is refused at once. If a statement fails, the next ones fail
-//! with it, and COMMIT rolls back. Nothing that a function set for the session stays.
+//! that it is used in, so a dropped key is refused at once. If a statement fails, the next ones
+//! fail with it, and COMMIT rolls back. Nothing that a function set for the session stays.
 
 use std::{future::Future, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! `rag-gateway`: HTTP, MCP and the interfaces of other systems in front of a database with `rag`.
 //!
-//! The program holds no retrieval logic. Each route calls one function of the schema `rag_api`, with
-//! the rights of the caller (`docs/decisions/gateway.md`).
+//! The program holds no retrieval logic. Each route calls one function of the schema `rag_api`,
+//! with the rights of the caller (`docs/decisions/gateway.md`).
 //!
 //! | file | contents |
 //! |---|---|
@@ -147,7 +147,7 @@ async fn listen(config: Config) -> Result<(), String> {
         .await
         .map_err(|error| format!("could not listen on {address}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let app = App::new(config)?;
+    let app = App::new(config, address)?;
     let router = server::router(app.clone());
     tracing::info!("listening on {address}");
     let stop = app.stop.clone().cancelled_owned();

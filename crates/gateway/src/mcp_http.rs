@@ -35,10 +35,10 @@ pub fn service(app: &Arc<App>) -> McpService {
     if app.authentication.anonymous.is_none() {
         config = config.disable_allowed_hosts();
     } else {
-        config.allowed_hosts.push(host(&app.config.public_url));
+        config.allowed_hosts.push(host(&app.public_url));
     }
     let mut origins = app.config.allowed_origins.clone();
-    origins.push(app.config.public_url.clone());
+    origins.push(app.public_url.clone());
     config = config.with_allowed_origins(origins);
     Arc::new(StreamableHttpService::new(
         move || {

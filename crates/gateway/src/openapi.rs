@@ -198,20 +198,23 @@ fn responses(route: &Route) -> Value {
     Value::Object(responses)
 }
 
+fn object(required: &[&str], properties: Value) -> Value {
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
 fn errors() -> Value {
     let text = json!({"type": "string"});
     let integer = json!({"type": "integer"});
-    let schema = |required: &[&str], properties: Value| json!({"type": "object", "required": required, "properties": properties});
     json!({
-        Contract::Problem.name(): schema(&["type", "title", "status", "detail"], json!({
+        Contract::Problem.name(): object(&["type", "title", "status", "detail"], json!({
             "type": text, "title": text, "status": integer, "detail": text, "hint": text,
             "sqlstate": text, "request_id": text})),
-        Contract::OpenAi.name(): schema(&["error"], json!({"error": schema(&["message", "type"],
+        Contract::OpenAi.name(): object(&["error"], json!({"error": object(&["message", "type"],
             json!({"message": text, "type": text, "param": {"type": ["string", "null"]},
                    "code": text}))})),
-        Contract::Dify.name(): schema(&["error_code", "error_msg"],
+        Contract::Dify.name(): object(&["error_code", "error_msg"],
             json!({"error_code": integer, "error_msg": text})),
-        Contract::Detail.name(): schema(&["detail"], json!({"detail": text})),
+        Contract::Detail.name(): object(&["detail"], json!({"detail": text})),
     })
 }
 

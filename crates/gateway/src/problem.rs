@@ -1,6 +1,7 @@
 //! What went wrong with a request, and how each contract says it.
 //!
-//! A message never quotes SQL, and never tells of something that the role of the request cannot see.
+//! A message never quotes SQL, and never tells of something that the role of the request cannot
+//! see.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},

@@ -311,7 +311,7 @@ async fn system(app: &App, output: Output, headers: &HeaderMap) -> Result<Respon
             Ok((kind, app.openapi.clone()).into_response())
         }
         Output::ProtectedResource => Ok(json_response(&json!({
-            "resource": format!("{}/mcp", app.config.public_url),
+            "resource": format!("{}/mcp", app.public_url),
             "authorization_servers": app.config.authorization_servers,
             "bearer_methods_supported": ["header"],
             "resource_name": "rag",

@@ -55,7 +55,7 @@ pub const SETTINGS: &[Setting] = &[
         "database-ca",
         "FILE",
         None,
-        "certificates that the server's certificate is checked with; those of the system without it",
+        "certificates that the server's is checked with; those of the system without it",
     ),
     setting(
         "connections",

@@ -24,7 +24,7 @@ fn config() -> Config {
 }
 
 async fn status(method: &str, path: &str) -> StatusCode {
-    let app = App::new(config()).expect("an app");
+    let app = App::new(config(), ([127, 0, 0, 1], 8088).into()).expect("an app");
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Body::empty()).expect("a request");
     let response = server::router(app).oneshot(request).await;

@@ -32,7 +32,8 @@ const RETRIEVE: &[Field] = &[
 ];
 
 macro_rules! route {
-    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal, $result:literal) => {
+    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal,
+     $result:literal) => {
         Route::new($verb, &[$path], $function, $fields, $summary, $result).of("KAITO", Detail)
     };
 }

@@ -1,6 +1,6 @@
-//! The one table of routes. The router, the OpenAPI description and `docs/reference/http.md` are made
-//! from it. A route is a method, paths, and a function of the schema `rag_api`, which gets the fields
-//! of the request as one JSON object.
+//! The one table of routes. The router, the OpenAPI description and `docs/reference/http.md` are
+//! made from it. A route is a method, paths, and a function of the schema `rag_api`, which gets the
+//! fields of the request as one JSON object.
 //!
 //! | file | routes |
 //! |---|---|

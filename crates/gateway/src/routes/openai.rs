@@ -104,7 +104,8 @@ const SEARCH: &[Field] = &[
 ];
 
 macro_rules! route {
-    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal, $result:literal) => {
+    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal,
+     $result:literal) => {
         Route::new($verb, &[$path], $function, $fields, $summary, $result).of("OpenAI", OpenAi)
     };
 }

@@ -219,7 +219,8 @@ const LIST_RUNS: &[Field] = &[
 ];
 
 macro_rules! route {
-    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal, $result:literal) => {
+    ($verb:ident $path:literal, $function:literal, $fields:expr, $summary:literal,
+     $result:literal) => {
         Route::new($verb, &[$path], $function, $fields, $summary, $result).of("own", Problem)
     };
 }

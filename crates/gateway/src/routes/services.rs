@@ -1,5 +1,5 @@
-//! Routes of services that `rag` can stand for: Dify's external knowledge bases, Wegent's retrievers,
-//! agent_core's RAG service, and instances of RAG-benchmark.
+//! Routes of services that `rag` can stand for: Dify's external knowledge bases, Wegent's
+//! retrievers, agent_core's RAG service, and instances of RAG-benchmark.
 
 use super::{
     Body::{Json, JsonOrForm, Member, Raw},
