@@ -13,7 +13,7 @@ set -eu
 
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
-named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats"
+named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats gateway"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -52,6 +52,7 @@ measure() { # step
         BENCH_PDFIUM=$(echo "$build"/model/libpdfium.so.*) \
         BENCH_ACCURACY=$target/release/examples/accuracy \
         BENCH_FORMATS=$bench/formats BENCH_TIMED=$target/release/examples/timed \
+        BENCH_OVERHEAD=$target/release/examples/overhead \
         BENCH_READING=$target/release/examples/reading python3 "benches/steps/$1.py" || {
         tail -n 30 "$scratch/server.log" >&2
         fail "step $1 failed; the end of the server's log is above"
@@ -106,6 +107,7 @@ run_step() ( # in a subshell: the cluster ends with it
         install_python benches/formats.txt formats
         cargo build --quiet --release -p rag-document --example timed
     fi
+    [ "$1" != gateway ] || cargo build --quiet --release -p rag-gateway --example overhead
     [ "$1" != languages ] || cargo build --quiet --release -p rag-language --example accuracy
     say "step $1"
     make_scratch "bench-$1"

@@ -177,16 +177,16 @@ END $$;
 CREATE FUNCTION rag_api.unindex_knowledge(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    collection CONSTANT text := rag_internal.asked_collection(request);
+    asked CONSTANT text := rag_internal.asked_collection(request);
     id CONSTANT bigint := (request ->> 'knowledge_id')::bigint;
 BEGIN
     IF NOT EXISTS (SELECT FROM rag.knowledge k
-                   WHERE k.collection = unindex_knowledge.collection AND k.knowledge_id = id) THEN
+                   WHERE k.collection = asked AND k.knowledge_id = id) THEN
         PERFORM rag_internal.found_or_missing(NULL, 'knowledge item', id::text);
     END IF;
     RETURN jsonb_build_object(
         'success', true, 'knowledge_id', id,
-        'removed', @extschema@.rag_unindex_knowledge(id, collection));
+        'removed', @extschema@.rag_unindex_knowledge(id, asked));
 END $$;
 
 CREATE FUNCTION rag_api.knowledge_search(request jsonb) RETURNS jsonb
@@ -226,14 +226,14 @@ COMMENT ON FUNCTION rag_internal.instance_status(text) IS 'IndexStatus of a coll
 CREATE FUNCTION rag_api.index_instance(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    name CONSTANT text := request ->> 'rag_name';
+    instance CONSTANT text := request ->> 'rag_name';
     documents jsonb;
     former record;
     indexed bigint;
     problem text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM rag.collections c WHERE c.name = index_instance.name) THEN
-        PERFORM @extschema@.rag_create_collection(name);
+    IF NOT EXISTS (SELECT FROM rag.collections c WHERE c.name = instance) THEN
+        PERFORM @extschema@.rag_create_collection(instance);
     END IF;
     SELECT jsonb_agg(CASE jsonb_typeof(d)
                WHEN 'object' THEN jsonb_build_object('uri', format('document-%s', i)) || d
@@ -242,16 +242,16 @@ BEGIN
     INTO documents FROM jsonb_array_elements(request -> 'documents') WITH ORDINALITY AS e (d, i);
     SELECT count(*) FILTER (WHERE a.success), min(a.error) FILTER (WHERE NOT a.success)
     INTO indexed, problem
-    FROM @extschema@.rag_add_documents(coalesce(documents, '[]'), name) AS a;
+    FROM @extschema@.rag_add_documents(coalesce(documents, '[]'), instance) AS a;
     FOR former IN SELECT d.document_id FROM rag.documents d
-            WHERE d.collection = index_instance.name AND d.source IS NULL
+            WHERE d.collection = instance AND d.source IS NULL
               AND NOT EXISTS (SELECT FROM jsonb_array_elements(documents) AS n
                               WHERE n ->> 'uri' = d.uri) LOOP
-        PERFORM @extschema@.rag_delete_document(former.document_id, name);
+        PERFORM @extschema@.rag_delete_document(former.document_id, instance);
     END LOOP;
     RETURN jsonb_build_object(
-        'success', problem IS NULL, 'rag_name', name, 'document_count', indexed,
-        'error', problem, 'index_status', rag_internal.instance_status(name));
+        'success', problem IS NULL, 'rag_name', instance, 'document_count', indexed,
+        'error', problem, 'index_status', rag_internal.instance_status(instance));
 END $$;
 
 CREATE FUNCTION rag_internal.instance_json(name text) RETURNS jsonb

@@ -1,9 +1,6 @@
 //! Keys of `rag-gateway`: create, drop.
 
-use pgrx::{
-    PgSqlErrorCode, datum::Interval, pg_extern, pg_sys, pg_sys::panic::ErrorReport,
-    spi::quote_identifier,
-};
+use pgrx::{PgSqlErrorCode, datum::Interval, pg_extern, pg_sys, pg_sys::panic::ErrorReport};
 use sha2::{Digest, Sha256};
 
 use super::required;
@@ -12,7 +9,7 @@ use crate::{
     error::Error,
     pg::{
         roles::{self, Owner},
-        spi::{as_caller, as_owner},
+        spi::as_owner,
     },
 };
 
@@ -74,14 +71,7 @@ fn check_expiry(expires_in: Option<Interval>) -> Result<(), Error> {
     let Some(time) = expires_in else {
         return Ok(());
     };
-    let later = as_owner(|owner| {
-        owner.query(
-            "SELECT now() + $1 > now() AS later",
-            &[time.into()],
-            |row| row.required::<bool>("later"),
-        )
-    })?;
-    if later == [true] {
+    if api_keys::is_positive(time)? {
         return Ok(());
     }
     Err(Error::invalid_parameter("expires_in must be positive"))
@@ -92,14 +82,7 @@ fn usable_role(name: &str) -> Result<pg_sys::Oid, Error> {
     let Some(role) = roles::by_name(name) else {
         return Err(Error::undefined(format!("role \"{name}\" does not exist")));
     };
-    let superusers = as_owner(|owner| {
-        owner.query(
-            "SELECT oid FROM pg_roles WHERE rolsuper AND pg_has_role($1, oid, 'MEMBER')",
-            &[role.into()],
-            |row| row.required::<pg_sys::Oid>("oid"),
-        )
-    })?;
-    if !superusers.is_empty() {
+    if api_keys::is_superuser_or_member(role)? {
         return Err(
             Error::permission_denied(format!("role \"{name}\" must not have API keys"))
                 .detail("The role is a superuser, or a member of one.")
@@ -131,14 +114,7 @@ fn grant(name: &str, role: pg_sys::Oid) -> Result<(), Error> {
     if roles::may_become(gateway, role) {
         return Ok(());
     }
-    let options = if pg_sys::PG_VERSION_NUM >= 160_000 {
-        " WITH INHERIT FALSE, SET TRUE"
-    } else {
-        "" // the role is NOINHERIT
-    };
-    let statement = format!("GRANT {} TO {GATEWAY}{options}", quote_identifier(name));
-    as_caller(|caller| caller.execute(&statement, &[]))?;
-    Ok(())
+    api_keys::grant(name, GATEWAY)
 }
 
 #[pg_extern]

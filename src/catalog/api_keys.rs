@@ -1,12 +1,12 @@
 //! `rag_internal.api_key`: keys of `rag-gateway`.
 
-use pgrx::{datum::Interval, pg_sys};
+use pgrx::{datum::Interval, pg_sys, spi::quote_identifier};
 
 use crate::{
     error::Error,
     pg::{
         roles::Owner,
-        spi::{OwnerRights, as_owner},
+        spi::{OwnerRights, as_caller, as_owner},
     },
 };
 
@@ -23,6 +23,43 @@ pub struct NewApiKey<'a> {
     pub owner: Owner,
     /// None: it does not expire.
     pub expires_in: Option<Interval>,
+}
+
+/// Returns true if an interval leads into the future.
+pub fn is_positive(time: Interval) -> Result<bool, Error> {
+    let positive = as_owner(|owner| {
+        owner.query(
+            "SELECT now() + $1 > now() AS positive",
+            &[time.into()],
+            |row| row.required::<bool>("positive"),
+        )
+    })?;
+    Ok(positive == [true])
+}
+
+/// Returns true if a role is a superuser, or a member of one.
+pub fn is_superuser_or_member(role: pg_sys::Oid) -> Result<bool, Error> {
+    let superusers = as_owner(|owner| {
+        owner.query(
+            "SELECT oid FROM pg_roles WHERE rolsuper AND pg_has_role($1, oid, 'MEMBER')",
+            &[role.into()],
+            |row| row.required::<pg_sys::Oid>("oid"),
+        )
+    })?;
+    Ok(!superusers.is_empty())
+}
+
+/// Grants a role to another one with the rights of the caller. The other one can take it on, and
+/// does not inherit from it.
+pub fn grant(role: &str, to: &str) -> Result<(), Error> {
+    let options = if pg_sys::PG_VERSION_NUM >= 160_000 {
+        " WITH INHERIT FALSE, SET TRUE"
+    } else {
+        "" // the other one is NOINHERIT
+    };
+    let (role, to) = (quote_identifier(role), quote_identifier(to));
+    as_caller(|caller| caller.execute(&format!("GRANT {role} TO {to}{options}"), &[]))?;
+    Ok(())
 }
 
 /// Returns 128 random bits in hexadecimal, from PostgreSQL's generator for keys and salts.

@@ -87,8 +87,10 @@ cmp_ok(time - $began, '>=', 0.29, 'the answer to a wrong key is delayed');
 # -- rights
 # ----------------------------------------
 
-my @hidden = $gateway->request($key{web}, POST => '/v1/search', { %$search, collection => 'secret' });
-my @missing = $gateway->request($key{web}, POST => '/v1/search', { %$search, collection => 'nowher' });
+my @hidden =
+  $gateway->request($key{web}, POST => '/v1/search', { %$search, collection => 'secret' });
+my @missing =
+  $gateway->request($key{web}, POST => '/v1/search', { %$search, collection => 'nowher' });
 is($hidden[0], 404, 'a hidden collection does not exist');
 is($missing[0], 404, 'neither does one that is not there');
 s/secret|nowher/X/, s/[0-9a-f]{32}/ID/ for $hidden[1]{detail}, $missing[1]{detail};
@@ -182,7 +184,8 @@ sub roles
 roles('after requests');
 $gateway->request($key{leak}, GET => '/v1/documents') for 1 .. 4;
 roles('after a function that set the role of the session');
-$gateway->request($key{web}, POST => '/v1/search', { %$search, filter => { page => 'x' } }) for 1 .. 4;
+$gateway->request($key{web}, POST => '/v1/search', { %$search, filter => { page => 'x' } })
+  for 1 .. 4;
 roles('after errors');
 $began = time;
 is($gateway->status($key{adm}, GET => '/v1/documents?collection=new'), 200,
@@ -241,7 +244,8 @@ for (@bad)
 is( $gateway->status($key{web}, POST => '/v1/search', 'query=a',
 		'Content-Type' => 'application/x-www-form-urlencoded'),
 	415, 'a body of another type gets 415');
-(undef, my $answer) = $gateway->request($key{web}, POST => '/v1/search', '{"query": "a", "topk": 1}');
+(undef, my $answer) =
+  $gateway->request($key{web}, POST => '/v1/search', '{"query": "a", "topk": 1}');
 like($answer->{detail}, qr/^topk: is not a known field/, 'an unknown field is named');
 like($answer->{hint}, qr/top_k/, '... and the known ones are');
 (undef, $answer) =
@@ -260,21 +264,15 @@ $node->safe_psql('postgres', 'DROP POLICY slow ON rag.documents');
 my $added = $gateway->ok($key{staff}, POST => '/v1/documents', $form, %type);
 is_deeply([ @$added{qw(success action uri)} ], [ JSON::PP::true, 'added', 'soup.md' ],
 	'a file of a form is indexed');
-my $document =
-  $gateway->ok($key{web}, GET => "/v1/documents/$added->{document_id}?collection=public&chunks=true");
+my $document = $gateway->ok($key{web},
+	GET => "/v1/documents/$added->{document_id}?collection=public&chunks=true");
 is($document->{metadata}{team}, 'kitchen', 'a document has its metadata');
 is($document->{chunks}[0]{chunk_index}, 0, '... and its chunks');
-is_deeply(
-	[ map { $_->{uri} }
-		  @{ $gateway->ok($key{web}, GET => '/v1/documents?collection=public&limit=1')->{documents} } ],
-	['canteen'],
+my $page = $gateway->ok($key{web}, GET => '/v1/documents?collection=public&limit=1');
+is_deeply([ $page->{documents}[0]{uri}, $page->{next} ], [ 'canteen', 'canteen' ],
 	'documents are listed in pages');
-is_deeply(
-	[ map { $_->{uri} } @{
-			$gateway->ok($key{web}, GET => '/v1/documents?collection=public&after=canteen')->{documents}
-		}
-	],
-	['soup.md'],
+$page = $gateway->ok($key{web}, GET => "/v1/documents?collection=public&after=$page->{next}");
+is_deeply([ $page->{documents}[0]{uri}, $page->{next} ], [ 'soup.md', undef ],
 	'... one after the other');
 is( $gateway->ok(
 		$key{staff}, PATCH => "/v1/documents/$added->{document_id}",
@@ -374,9 +372,8 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 my $reader = RagGateway->start($standby);
 is($reader->status($key{web}, POST => '/v1/search', $search), 200, 'a standby answers searches');
-is( $reader->status(
-		$key{staff}, POST => '/v1/documents', { content => 'x', uri => 'x', collection => 'public' }),
-	503, 'it writes nothing');
+my $new = { content => 'x', uri => 'x', collection => 'public' };
+is($reader->status($key{staff}, POST => '/v1/documents', $new), 503, 'it writes nothing');
 is($reader->status($wrong[4][1], POST => '/v1/search', $search), 401, 'it checks keys');
 is($reader->stop, 0, 'the program ends with status 0');
 

@@ -44,7 +44,8 @@ is_deeply([ $embeddings->{data}[1]{index}, scalar @floats ], [ 1, 384 ],
 	'each text has an embedding');
 is_deeply($embeddings->{usage}, { prompt_tokens => 2, total_tokens => 2 },
 	'tokens are a quarter of the bytes');
-my $encoded = $gateway->ok($key, POST => '/v1/embeddings', { %$request, encoding_format => 'base64' });
+my $encoded =
+  $gateway->ok($key, POST => '/v1/embeddings', { %$request, encoding_format => 'base64' });
 my @decoded = unpack 'f<*', decode_base64($encoded->{data}[1]{embedding});
 is(scalar @decoded, 384, 'an embedding may be wanted as base64');
 cmp_ok(abs($decoded[$_] - $floats[$_]), '<', 1e-6, "... with the same number $_") for 0, 383;
@@ -75,12 +76,14 @@ is($gateway->status($key{web}, POST => '/v1/vector_stores', { name => 'x' }), 40
 is($gateway->status($key, POST => '/v1/vector_stores', { expires_after => { days => 1 } }), 400,
 	'what is not supported is refused');
 
-my ($form, %type) = RagGateway::form('keys.md', "# Keys\n\nSigning keys are rotated every 90 days.\n",
+my ($form, %type) = RagGateway::form(
+	'keys.md', "# Keys\n\nSigning keys are rotated every 90 days.\n",
 	purpose => 'assistants');
 my $file = $gateway->ok($key, POST => '/v1/files', $form, %type);
 like($file->{id}, qr/^file-[0-9a-f]{32}$/, 'a file is uploaded');
 is($file->{bytes}, 47, '... with its size');
-is($gateway->status($key{web}, GET => "/v1/files/$file->{id}"), 404, 'another role does not see it');
+is($gateway->status($key{web}, GET => "/v1/files/$file->{id}"), 404,
+	'another role does not see it');
 is($gateway->status($key{web}, POST => '/v1/files', $form, %type), 403,
 	'a role that may write nothing uploads nothing');
 my $attached = $gateway->ok($key, POST => "/v1/vector_stores/$store->{id}/files",
@@ -96,7 +99,8 @@ for (
 	my ($type, $name, $value, $count) = @$_;
 	my $page = $gateway->ok($key, POST => "/v1/vector_stores/$store->{id}/search", {
 		query => 'how often are keys rotated?',
-		filters => { type => 'and', filters => [ { type => $type, key => $name, value => $value } ] }
+		filters =>
+		  { type => 'and', filters => [ { type => $type, key => $name, value => $value } ] }
 	});
 	is(scalar @{ $page->{data} }, $count, "filter $name $type");
 }
@@ -114,8 +118,8 @@ is($gateway->ok($key, GET => "/v1/vector_stores/$store->{id}")->{file_counts}{co
 	'files are counted');
 is($gateway->ok($key, GET => "/v1/vector_stores/$store->{id}/files")->{data}[0]{id}, $file->{id},
 	'files are listed');
-is($gateway->ok($key, GET => "/v1/vector_stores/$store->{id}/files/$file->{id}")->{attributes}{year},
-	2024, 'a file is returned');
+my $path = "/v1/vector_stores/$store->{id}/files/$file->{id}";
+is($gateway->ok($key, GET => $path)->{attributes}{year}, 2024, 'a file is returned');
 like($gateway->ok($key, GET => "/v1/vector_stores/$store->{id}/files/$file->{id}/content")
 	  ->{data}[0]{text}, qr/90 days/, '... and its text');
 is($gateway->ok($key, POST => "/v1/vector_stores/$store->{id}", { name => 'FAQ' })->{name}, 'FAQ',
@@ -157,7 +161,8 @@ sub events
 	return map { /^data: (.*)$/m ? ($1 eq '[DONE]' ? $1 : JSON::PP::decode_json($1)) : () }
 	  split /\n\n/, $text;
 }
-my @chunks = events('/v1/chat/completions', { %$chat, stream_options => { include_usage => $true } });
+my @chunks =
+  events('/v1/chat/completions', { %$chat, stream_options => { include_usage => $true } });
 is(pop @chunks, '[DONE]', 'a stream of chunks ends with [DONE]');
 my $usage = pop @chunks;
 cmp_ok($usage->{usage}{total_tokens}, '>', 0, '... after the tokens');
@@ -228,7 +233,9 @@ for (
 my $indexed = $gateway->ok($key, POST => '/index', {
 	index_name => 'kaito',
 	documents => [
-		{ doc_id => 'doc-1', text => 'Clusters are upgraded on Mondays.', metadata => { area => 'ops' } },
+		{   doc_id => 'doc-1',
+			text => 'Clusters are upgraded on Mondays.',
+			metadata => { area => 'ops' } },
 		{ text => 'Nodes have labels.' } ] });
 is($indexed->[0]{doc_id}, 'doc-1', 'an id that is given is kept');
 like($indexed->[1]{doc_id}, qr/^[0-9a-f]{64}$/, 'another one is drawn from the text');
@@ -285,8 +292,11 @@ is($gateway->ok($key, POST => "$base/my-retriever/test")->{success}, $true,
 	'a Retriever is tested');
 is($gateway->status($key, DELETE => "$base/my-retriever"), 200, 'a Retriever is dropped');
 is($gateway->status($key, GET => "$base/my-retriever"), 404, '... and gone');
-$node->safe_psql('postgres', "SET ROLE adm; SELECT rag_create_collection('base', external_id => 'KB/1')");
-($form, %type) = RagGateway::form('dify.md', "# Dify\n\nDify is a platform.", knowledge_id => 'KB/1',
+$node->safe_psql('postgres',
+	"SET ROLE adm; SELECT rag_create_collection('base', external_id => 'KB/1')");
+($form, %type) = RagGateway::form(
+	'dify.md', "# Dify\n\nDify is a platform.",
+	knowledge_id => 'KB/1',
 	retriever_ref => '{"name": "default", "namespace": "default"}');
 my $uploaded = $gateway->ok($key, POST => '/api/rag/documents/upload', $form, %type);
 is_deeply([ @$uploaded{qw(success knowledge_id source_file)} ], [ $true, 'KB/1', 'dify.md' ],

@@ -146,7 +146,8 @@ sub post
 is((post($key{web}, message(1, initialize => $hello)))[1]{result}{serverInfo}{name},
 	'rag-gateway', 'the server answers over HTTP');
 ok(!$gateway->{response}{headers}{'mcp-session-id'}, '... without a session');
-my (undef, $listed) = post($key{web}, message(2, 'tools/list'), 'MCP-Protocol-Version' => '2025-06-18');
+my (undef, $listed) =
+  post($key{web}, message(2, 'tools/list'), 'MCP-Protocol-Version' => '2025-06-18');
 is_deeply([ sort map { $_->{name} } @{ $listed->{result}{tools} } ],
 	[qw(fetch list_collections list_sources search)], 'a key has the tools of its role');
 my (undef, $searched) = post(

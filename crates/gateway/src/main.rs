@@ -44,6 +44,7 @@ use std::{collections::HashMap, process::ExitCode, sync::Arc, time::Duration};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use rmcp::ServiceExt;
 use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     app::App,
@@ -110,15 +111,19 @@ fn main() -> ExitCode {
 fn configured(matches: &ArgMatches, mode: Mode) -> Result<Config, Vec<String>> {
     let environment: HashMap<String, String> = std::env::vars().collect();
     let config = Config::read(matches, &environment, mode)?;
-    // standard output has the messages of MCP
-    let log = tracing_subscriber::fmt()
-        .with_max_level(config.log_level)
+    // Libraries log requests in their own words. Standard output has the messages of MCP.
+    let filter = Targets::new().with_target("rag_gateway", config.log_level);
+    let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false);
+    let registry = tracing_subscriber::registry();
     if config.json_log {
-        log.json().flatten_event(true).init();
+        let layer = layer.json().flatten_event(true).with_filter(filter);
+        registry.with(layer).init();
     } else {
-        log.with_ansi(false).init();
+        registry
+            .with(layer.with_ansi(false).with_filter(filter))
+            .init();
     }
     Ok(config)
 }

@@ -51,16 +51,13 @@ pub fn page() -> String {
 
 fn section(page: &mut String, route: &Route) {
     let method = route.method.http();
-    let _ = write!(
-        page,
-        "\n### {method} {}\n\n{}.\n",
-        route.paths[0], route.summary
-    );
+    let _ = write!(page, "\n### {method} {}\n", route.paths[0]);
+    paragraph(page, &format!("{}.", route.summary));
     if let [_, others @ ..] = route.paths
         && !others.is_empty()
     {
         let others: Vec<_> = others.iter().map(|path| format!("`{path}`")).collect();
-        let _ = write!(page, "\nAlso at {}.\n", others.join(", "));
+        paragraph(page, &format!("Also at {}.", others.join(", ")));
     }
     let body = match route.body {
         Body::Raw | Body::Member => Some("The body is a JSON object."),
@@ -70,7 +67,7 @@ fn section(page: &mut String, route: &Route) {
         Body::Json | Body::None => None,
     };
     if let Some(body) = body {
-        let _ = write!(page, "\n{body}\n");
+        paragraph(page, body);
     }
     if !route.fields.is_empty() {
         page.push_str("\n| field | in | description |\n|---|---|---|\n");
@@ -92,5 +89,28 @@ fn section(page: &mut String, route: &Route) {
             );
         }
     }
-    let _ = write!(page, "\nAnswer, {}: {}.\n", route.status, route.result);
+    paragraph(
+        page,
+        &format!("Answer, {}: {}.", route.status, route.result),
+    );
+}
+
+/// Writes a paragraph in lines of 100 columns.
+fn paragraph(page: &mut String, text: &str) {
+    page.push('\n');
+    let mut columns = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if columns > 0 && columns + 1 + length > 100 {
+            page.push('\n');
+            columns = 0;
+        }
+        if columns > 0 {
+            page.push(' ');
+            columns += 1;
+        }
+        page.push_str(word);
+        columns += length;
+    }
+    page.push('\n');
 }
