@@ -42,7 +42,8 @@ def main():
     with open(f"{SCRATCH}/gateway.log", "w") as log:
         process, address, seconds = start(f"{libdir}/rag/rag-gateway", log)
         try:
-            row("rag-gateway from start to ready, s", f"{seconds:.2f}", target="1", met=seconds <= 1)
+            row("rag-gateway from start to ready, s", f"{seconds:.2f}", target="1",
+                met=seconds <= 1)
             for clients in (1, 4):
                 output = subprocess.check_output(
                     [os.environ["BENCH_OVERHEAD"], address, key,

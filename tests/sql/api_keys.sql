@@ -1,4 +1,5 @@
--- Keys of rag-gateway: who may create and drop them, what they may be for, and how they are checked.
+-- Keys of rag-gateway: who may create and drop them, what they may be for, and how they are
+-- checked.
 \set sqlstate '\\echo SQLSTATE :SQLSTATE'
 \set VERBOSITY terse
 
@@ -16,7 +17,8 @@ SELECT name, prefix = left(:'key', 20) AS prefix, role, description, owner, expi
 FROM rag.api_keys;
 SELECT pg_has_role('rag_gateway', 'regress_key_web', 'MEMBER') AS member,
        pg_has_role('rag_gateway', 'regress_key_web', 'USAGE') AS inherits;
-SELECT count(*) FROM rag_internal.api_key k WHERE k::text LIKE '%' || split_part(:'key', '_', 3) || '%';
+SELECT count(*) FROM rag_internal.api_key k
+WHERE k::text LIKE '%' || split_part(:'key', '_', 3) || '%';
 
 SELECT rag_create_api_key('web', 'regress_key_web'); :sqlstate
 SELECT rag_create_api_key(NULL, 'regress_key_web'); :sqlstate
@@ -69,7 +71,8 @@ SELECT rag_api.status('{}') ->> 'role' AS role;
 SELECT rag_api.create_collection('{"name": "new"}'); :sqlstate
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
-SELECT name, calls, last_used_at AT TIME ZONE 'UTC' AS last_used FROM rag.api_keys WHERE name = 'web';
+SELECT name, calls, last_used_at AT TIME ZONE 'UTC' AS last_used FROM rag.api_keys
+WHERE name = 'web';
 
 -- what makes a key invalid ------------------------------------------------
 

@@ -81,7 +81,7 @@ my ($form, %type) = RagGateway::form(
 	purpose => 'assistants');
 my $file = $gateway->ok($key, POST => '/v1/files', $form, %type);
 like($file->{id}, qr/^file-[0-9a-f]{32}$/, 'a file is uploaded');
-is($file->{bytes}, 47, '... with its size');
+is($file->{bytes}, 48, '... with its size');
 is($gateway->status($key{web}, GET => "/v1/files/$file->{id}"), 404,
 	'another role does not see it');
 is($gateway->status($key{web}, POST => '/v1/files', $form, %type), 403,

@@ -165,7 +165,7 @@ fn tokens(values: &mut Values) -> Option<TokenKeys> {
 
 /// Returns where the database is. A host that is neither this machine nor a socket gets TLS, unless
 /// `sslmode` says otherwise.
-pub fn database_config(
+fn database_config(
     text: &str,
     environment: &HashMap<String, String>,
     mode: Mode,

@@ -60,9 +60,13 @@ fn command() -> Command {
         .long("check")
         .action(ArgAction::SetTrue)
         .help("check the settings, report all faults, and exit");
-    let connection = Arg::new("connection")
+    // in place of the flag of the same name
+    let connection = Arg::new("database")
         .value_name("CONNECTION")
-        .help("connection string or URL, as --database");
+        .help("connection string or URL; what it lacks comes from PGHOST and so on");
+    let others = settings::arguments()
+        .into_iter()
+        .filter(|argument| argument.get_id() != "database");
     Command::new("rag-gateway")
         .version(env!("CARGO_PKG_VERSION"))
         .about("HTTP, MCP and OpenAI's API in front of a PostgreSQL database with rag")
@@ -77,7 +81,7 @@ fn command() -> Command {
             Command::new("mcp")
                 .about("serve MCP on standard input and output, with the rights of the user")
                 .arg(connection)
-                .args(settings::arguments()),
+                .args(others),
         )
         .subcommand(Command::new("openapi").about("print the OpenAPI description"))
         .subcommand(Command::new("reference").about("print docs/reference/http.md"))
@@ -214,12 +218,7 @@ async fn signalled() {
 }
 
 fn stdio(matches: &ArgMatches) -> Result<(), Vec<String>> {
-    let mut config = configured(matches, Mode::Stdio)?;
-    if let Some(connection) = matches.get_one::<String>("connection") {
-        let environment: HashMap<String, String> = std::env::vars().collect();
-        config.database = config::database_config(connection, &environment, Mode::Stdio)
-            .map_err(|fault| vec![format!("{connection}: {fault}")])?;
-    }
+    let config = configured(matches, Mode::Stdio)?;
     runtime()?.block_on(async {
         let database = Database::new(&config).map_err(|fault| vec![fault])?;
         let server = McpServer {

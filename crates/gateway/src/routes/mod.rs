@@ -259,7 +259,7 @@ impl Route {
             errors.extend([400, 401, 403, 404, 409, 429, 500, 504]);
         }
         if self.body != Body::None {
-            errors.extend([413, 415]);
+            errors.extend([408, 413, 415]);
         }
         errors.sort_unstable();
         errors
