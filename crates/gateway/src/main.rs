@@ -157,7 +157,8 @@ async fn listen(config: Config) -> Result<(), String> {
         .map_err(|error| format!("could not listen on {address}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let app = App::new(config, address)?;
-    let router = server::router(app.clone());
+    // A router that is served as it is would be built again for each connection.
+    let router = server::router(app.clone()).into_make_service();
     tracing::info!("listening on {address}");
     let stop = app.stop.clone().cancelled_owned();
     let mut serving = match tls {

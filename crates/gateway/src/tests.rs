@@ -135,24 +135,3 @@ fn the_page_of_the_reference_is_that_of_the_table() {
         "run: rag-gateway reference >docs/reference/http.md"
     );
 }
-
-#[test]
-fn sizes_of_futures() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    let _guard = runtime.enter();
-    let app = App::new(config(), ([127, 0, 0, 1], 8088).into()).expect("an app");
-    let identity = crate::identity::Identity::Session;
-    let call = app.database.call(&identity, "search", "{}", true);
-    eprintln!("call {}", std::mem::size_of_val(&call));
-    let route = routes::all().next().expect("a route");
-    let request = Request::new(Body::empty());
-    let parts = crate::input::Parts { path: vec![], query: String::new(), headers: Default::default() };
-    let read = crate::input::read(route, parts, Body::empty(), 10);
-    eprintln!("read {}", std::mem::size_of_val(&read));
-    let handled = server::router(app.clone()).oneshot(request);
-    eprintln!("router {}", std::mem::size_of_val(&handled));
-    eprintln!("events {}", std::mem::size_of_val(&app.events.subscribe(identity.clone(), app.metrics.clone())));
-}
