@@ -79,6 +79,12 @@ extension_sql_file!(
 extension_sql_file!("../sql/views.sql", name = "views", requires = ["sources"]);
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["views"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["views"]);
+extension_sql_file!("../sql/shards.sql", name = "shards", requires = ["views"]);
+extension_sql_file!(
+    "../sql/distribute.sql",
+    name = "distribute",
+    requires = ["policies", "shards"]
+);
 extension_sql_file!(
     "../sql/search_stats.sql",
     name = "search_stats",
@@ -214,6 +220,8 @@ extension_sql_file!(
         "storage",
         "references",
         "search",
+        "shards",
+        "distribute",
         "retrieval",
         "collections",
         "bundles",

@@ -27,6 +27,7 @@
 //! | [`models`] | `rag_internal.model` and `rag_internal.model_grant` |
 //! | [`api_keys`] | `rag_internal.api_key` |
 //! | [`secrets`] | `rag_internal.secret` and `rag_internal.secret_value` |
+//! | [`shards`] | where chunks are distributed over servers |
 //! | [`rebuilds`] | `rag_internal.rebuild` |
 //! | [`name`], [`renames`] | names of objects, and what a new name changes |
 //! | [`damaged_relations`] | relations by the files and names in errors |
@@ -58,6 +59,7 @@ pub mod retrievers;
 pub mod run_phases;
 pub mod runs;
 pub mod secrets;
+pub mod shards;
 pub mod sources;
 pub mod stalls;
 pub mod stored_documents;

@@ -21,6 +21,7 @@ use crate::{
     catalog::{
         access::{sees_every_row, sees_partition},
         chunks::as_reader,
+        shards::is_distributed,
     },
     collection::{corruption::IndexUse, index},
     error::Error,
@@ -43,7 +44,7 @@ pub const POOL_GROWTH: usize = 4;
 
 /// The minimum of `rag.ef_search` for a search. A question lies farther from its answers than rows
 /// from each other, and embedding the question takes longer than the search.
-const MIN_EF_SEARCH: usize = 200;
+pub const MIN_EF_SEARCH: usize = 200;
 
 /// What the search uses.
 pub struct Query<'a> {
@@ -145,6 +146,9 @@ impl Query<'_> {
     /// known of each candidate.
     pub fn candidates(&self, pool: usize) -> Result<Found, Error> {
         let statements = self.statements()?;
+        if is_distributed()? {
+            return self.candidates_of_shards(&statements, pool);
+        }
         if let Some(words) = self.words
             && self.is_filtered()
         {
@@ -349,7 +353,7 @@ impl Query<'_> {
     }
 
     /// Returns true if some chunks of the partition must not be found.
-    fn is_filtered(&self) -> bool {
+    pub fn is_filtered(&self) -> bool {
         self.is_restricted() || self.request.collection.shares_partition()
     }
 
@@ -433,17 +437,17 @@ pub struct Found {
     /// A search may have more chunks than it was asked for.
     pub has_more: bool,
     /// The chunk with the highest BM25 score. Of equal ones, that with the lowest ids.
-    pub best_by_words: Option<Tid>,
+    pub best_by_words: Option<FoundRow>,
 }
 
-/// Returns the place of the row with the highest score above 0. Of equal ones, that with the lowest
+/// Returns the row with the highest score above 0. Of equal ones, that with the lowest
 /// ids.
-fn best_row<'a>(rows: impl Iterator<Item = (&'a FoundRow, f64)>) -> Option<Tid> {
+pub fn best_row<'a>(rows: impl Iterator<Item = (&'a FoundRow, f64)>) -> Option<FoundRow> {
     rows.filter(|(_, score)| *score > 0.0)
         .max_by(|(row, score), (other, of_other)| {
             score.total_cmp(of_other).then(other.key.cmp(&row.key))
         })
-        .map(|(row, _)| row.tid)
+        .map(|(row, _)| *row)
 }
 
 /// Returns how many chunks are few enough to compute the score of each. An index search for `pool`
@@ -466,7 +470,7 @@ fn estimated_rows(
 }
 
 /// Runs a vector search, whatever the settings of the session for index scans say.
-fn with_scan_settings<T>(
+pub fn with_scan_settings<T>(
     storage: Storage,
     scan: IndexScan,
     f: impl FnOnce() -> Result<T, Error>,
@@ -480,7 +484,7 @@ fn with_scan_settings<T>(
     with_settings(&settings, f)
 }
 
-fn similarities(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
+pub fn similarities(rows: &[FoundRow]) -> Vec<(ChunkKey, f64)> {
     let of = |row: &FoundRow| Some((row.key, row.similarity?));
     rows.iter().filter_map(of).collect()
 }

@@ -1,10 +1,9 @@
 //! How candidates get their scores: the method, its weights, and the cosine that counts as 0.
 
 use rag_definition::retriever::{Fusion, Metric, RetrievalMode, Weights};
-use rag_pages::Tid;
 use rag_retrieval::fusion::{FoundWords, Method, weights};
 
-use super::{find::Query, trace::Event};
+use super::{find::Query, statements::FoundRow, trace::Event};
 use crate::{catalog::chunks::as_reader, error::Error};
 
 /// The cosines of a model with a baseline below this begin near 0.
@@ -28,7 +27,7 @@ impl Query<'_> {
     }
 
     /// Returns how candidates get their scores. `best_by_words` is the best keyword hit.
-    pub fn method(&self, best_by_words: Option<Tid>) -> Result<Method, Error> {
+    pub fn method(&self, best_by_words: Option<FoundRow>) -> Result<Method, Error> {
         Ok(match (self.mode, self.request.fusion) {
             (RetrievalMode::Vector, _) => Method::Vector,
             (RetrievalMode::Keyword, _) => Method::Keyword,
@@ -43,11 +42,11 @@ impl Query<'_> {
     }
 
     /// Returns the weights by what the words of the query have found.
-    fn weights(&self, best_by_words: Option<Tid>) -> Result<Weights, Error> {
+    fn weights(&self, best_by_words: Option<FoundRow>) -> Result<Weights, Error> {
         let collection = &self.request.collection;
         let words = match (self.words, best_by_words) {
             (Some(words), Some(best)) => {
-                as_reader(collection, |_| words.found_in(collection, best))?
+                as_reader(collection, |_| words.found_in(collection, &best))?
             }
             _ => FoundWords::default(),
         };

@@ -18,6 +18,7 @@
 //! | [`candidates`] | candidates of a server that searches vectors |
 //! | [`method`] | how candidates get their scores |
 //! | [`distinct`] | results with equal texts become one |
+//! | [`shards`], [`shard_settings`] | candidates of chunks that are distributed over servers |
 //! | [`several`] | searches of several collections |
 //! | [`hits`], [`citation`] | the rows of the results, and how people cite them |
 //! | [`highlight`] | words of the query in results |
@@ -48,6 +49,8 @@ mod request;
 pub mod rerank;
 pub mod retrieval;
 mod several;
+mod shard_settings;
+mod shards;
 mod statements;
 mod trace;
 mod words;

@@ -11,6 +11,7 @@
 
 use std::{cell::RefCell, collections::HashMap, time::Instant};
 
+use pgrx::pg_sys;
 use rag_definition::retriever::{Fusion, RetrievalMode, Weights};
 use rag_retrieval::fusion::{
     Candidates, Chosen, ChunkKey, Limits, Method, Part as RankedPart, Ranked, choose, rank,
@@ -22,16 +23,21 @@ use super::{
     find::{MIN_POOL, POOL_GROWTH, Query},
     hits::{Embeddings, join_neighbours, read_embeddings, read_hits},
     notice::Notice,
-    search,
+    search, shards,
     trace::Trace,
     usable,
 };
 use crate::{
-    catalog::{access::sees_every_row, chunks::as_reader, collections::StoredModel},
+    catalog::{
+        access::sees_every_row,
+        chunks::as_reader,
+        collections::{Collection, StoredModel},
+        shards::is_distributed,
+    },
     cluster::search_stats::{Counted, SearchRecord},
     collection::{corruption::search_with_fallback, keyword_index},
     error::{Cause, Error},
-    index::bm25::partitions::rank_together,
+    index::bm25::partitions::{groups, rank_together},
     pg::transaction::{is_parallel, snapshot_is_fixed, subtransaction, with_latest_snapshot},
 };
 
@@ -155,12 +161,17 @@ impl<'a> Several<'a> {
         let Some(text) = first.query.words() else {
             return Ok(());
         };
-        let indexes = requests.iter();
-        let indexes = indexes.filter_map(|request| keyword_index::find(&request.collection));
-        let indexes: Vec<_> = indexes.collect();
+        let collections = requests.iter().filter_map(|request| {
+            let index = keyword_index::find(&request.collection)?;
+            Some((&request.collection, index))
+        });
+        let collections: Vec<_> = collections.collect();
+        let indexes: Vec<_> = collections.iter().map(|(_, index)| *index).collect();
+        let is_distributed = is_distributed()?;
         let share = || {
-            as_reader(&first.collection, |_| {
-                rank_together(&indexes, text.as_bytes())
+            as_reader(&first.collection, |_| match is_distributed {
+                true => share_of_shards(&collections, text),
+                false => rank_together(&indexes, text.as_bytes()),
             })
         };
         let shared = match is_parallel() {
@@ -173,6 +184,16 @@ impl<'a> Several<'a> {
             result => result,
         }
     }
+}
+
+/// Gives words the same statistics in collections whose indexes have the same rules.
+fn share_of_shards(collections: &[(&Collection, pg_sys::Oid)], text: &str) -> Result<(), Error> {
+    let indexes: Vec<_> = collections.iter().map(|(_, index)| *index).collect();
+    for group in groups(&indexes)? {
+        let of_group = collections.iter().filter(|(_, index)| group.contains(index));
+        shards::share_statistics(&of_group.copied().collect::<Vec<_>>(), text)?;
+    }
+    Ok(())
 }
 
 /// Returns what an embedding of the query depends on.

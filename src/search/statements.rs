@@ -9,11 +9,15 @@ use uuid::Uuid;
 
 use super::SearchRequest;
 use crate::{
-    catalog::chunks::{query_chunks, query_chunks_prepared},
+    catalog::{
+        chunks::{query_chunks, query_chunks_prepared},
+        partitions::Partition,
+    },
+    collection::keyword_index,
     error::Error,
     index::am::tid::{from_pointer, to_pointer},
-    pg::spi::{Row, filter_argument, uuid},
-    storage::VectorIndex,
+    pg::spi::{Rights, Row, filter_argument, uuid},
+    storage::{IndexScan, VectorIndex},
     types::vector::OwnedVector,
 };
 
@@ -45,6 +49,41 @@ pub struct Statement {
     pub args: Vec<DatumWithOid<'static>>,
 }
 
+/// A list of chunks that is found on shards.
+pub enum ShardList<'a> {
+    /// The nearest chunks, by an index that is scanned so.
+    Nearest {
+        index: Option<&'a dyn VectorIndex>,
+        scan: IndexScan,
+    },
+    /// The chunks with the highest BM25 scores.
+    Best,
+    /// Chunks by the ids of their documents, and their own.
+    Among(&'a [Uuid], &'a [Uuid]),
+}
+
+/// A chunk that was found on a shard. Its place is one of that shard.
+#[derive(Debug, Clone, Copy)]
+pub struct ShardRow {
+    pub row: FoundRow,
+    /// The BM25 score, 0 if it was not asked for.
+    pub score: f64,
+    /// It has what the words require, and nothing that they exclude.
+    pub is_allowed: bool,
+}
+
+/// What statements differ in.
+#[derive(Default)]
+struct Shape {
+    /// The relation. None for `rag.chunks`.
+    from: Option<String>,
+    /// Further columns, after a comma.
+    columns: String,
+    /// A further condition, after AND.
+    condition: String,
+    order: String,
+}
+
 impl Statements<'_> {
     /// The nearest chunks, by the index of the partition if it has one.
     ///
@@ -55,18 +94,22 @@ impl Statements<'_> {
         limit: usize,
         index: Option<&dyn VectorIndex>,
     ) -> Result<Statement, Error> {
+        Ok(self.statement("", &self.order(index, limit)?, None::<i64>.into()))
+    }
+
+    /// The order of the nearest chunks.
+    fn order(&self, index: Option<&dyn VectorIndex>, limit: usize) -> Result<String, Error> {
         // An index orders by distance alone. All chunks at the distance of the last one are
         // fetched, so that they can be ordered by their ids. Without an index this would sort all
         // rows completely.
         let collection = &self.request.collection;
-        let order = match (index, &collection.model) {
+        Ok(match (index, &collection.model) {
             (Some(index), Some(model)) => {
                 let order = index.order(collection.storage(), model.dimensions)?;
                 format!("ORDER BY {order} FETCH FIRST {limit} ROWS WITH TIES")
             }
             _ => format!("ORDER BY distance, c.chunk_id LIMIT {limit}"),
-        };
-        Ok(self.statement("", &order, None::<i64>.into()))
+        })
     }
 
     /// Those of some chunks that pass the filter, by their ids.
@@ -101,6 +144,69 @@ impl Statements<'_> {
         self.statement("", &order, None::<i64>.into())
     }
 
+    /// A list that is found on shards. `query` has the words, with the statistics of all shards:
+    /// then rows come with their keyword scores. The owner's rights are needed for that.
+    ///
+    /// # Errors
+    /// The database lacks what the index needs.
+    pub fn on_shards(
+        &self,
+        list: ShardList<'_>,
+        query: Option<&str>,
+        limit: usize,
+    ) -> Result<Statement, Error> {
+        let collection = &self.request.collection;
+        let mut shape = Shape::default();
+        match &list {
+            ShardList::Nearest { index, scan } => {
+                shape.order = self.order(*index, limit)?;
+                if let Some(index) = index {
+                    let settings = index.scan_settings(*scan).into_iter();
+                    let settings = settings.map(|(name, value)| {
+                        format!("{}={}", name.to_string_lossy(), value.to_string_lossy())
+                    });
+                    shape.condition = format!(
+                        " AND rag_internal.scan_settings(c.partition, '{}')",
+                        settings.collect::<Vec<_>>().join(";")
+                    );
+                }
+            }
+            ShardList::Best => {
+                let expression = keyword_index::expression(collection, "c");
+                let partition = collection.partition.as_ref();
+                shape.from = partition.map(Partition::qualified);
+                shape.columns = format!(
+                    ", -(({expression}) OPERATOR({}.<@>) $2) AS score, true AS is_allowed",
+                    self.operators
+                );
+                shape.order = format!(
+                    "ORDER BY ({expression}) OPERATOR({}.<@>) $2 LIMIT {limit}",
+                    self.operators
+                );
+            }
+            ShardList::Among(documents, chunks) => {
+                let ids = |ids: &[Uuid]| {
+                    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+                    ids.join(",")
+                };
+                shape.condition = format!(
+                    " AND c.document_id = ANY ('{{{}}}') AND c.chunk_id = ANY ('{{{}}}')",
+                    ids(documents),
+                    ids(chunks)
+                );
+            }
+        }
+        if shape.columns.is_empty() {
+            shape.columns = match query {
+                Some(_) => ", rag_internal.keyword_score(c.tableoid, c.ctid, $2) AS score,
+                    rag_internal.keyword_allows(c.tableoid, c.ctid, $2) AS is_allowed"
+                    .to_owned(),
+                None => ", 0::float8 AS score, $2::text IS NULL AS is_allowed".to_owned(),
+            };
+        }
+        Ok(self.statement_of(&shape, query.map(str::to_owned).into()))
+    }
+
     /// `argument` is the second parameter.
     fn statement(
         &self,
@@ -108,6 +214,15 @@ impl Statements<'_> {
         order: &str,
         argument: DatumWithOid<'static>,
     ) -> Statement {
+        let shape = Shape {
+            condition: condition.to_owned(),
+            order: order.to_owned(),
+            ..Shape::default()
+        };
+        self.statement_of(&shape, argument)
+    }
+
+    fn statement_of(&self, shape: &Shape, argument: DatumWithOid<'static>) -> Statement {
         let Self {
             request, operators, ..
         } = self;
@@ -120,16 +235,36 @@ impl Statements<'_> {
             None => "NULL::float8".to_owned(),
         };
         let text = format!(
-            "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance
-             FROM rag.chunks AS c
+            "SELECT c.chunk_id, c.document_id, c.ctid, {distance} AS distance{columns}
+             FROM {from} AS c
              WHERE {rows} AND ({filter}){condition}
              {order}",
+            columns = shape.columns,
+            from = shape.from.as_deref().unwrap_or("rag.chunks"),
             rows = request.collection.rows("c."),
             filter = filter.text,
+            condition = shape.condition,
+            order = shape.order,
         );
         let mut args: Vec<DatumWithOid<'static>> = vec![self.embedding.cloned().into(), argument];
         args.extend(filter.params.into_iter().map(filter_argument));
         Statement { text, args }
+    }
+
+    /// Runs a statement for shards.
+    pub fn run_on_shards(
+        &self,
+        rights: &Rights,
+        statement: &Statement,
+    ) -> Result<Vec<ShardRow>, Error> {
+        let metric = self.request.collection.storage().metric();
+        rights.query(&statement.text, &statement.args, |row| {
+            Ok(ShardRow {
+                row: found(&row, metric)?,
+                score: row.required("score")?,
+                is_allowed: row.required("is_allowed")?,
+            })
+        })
     }
 
     /// Runs a statement. It returns what the caller may see.

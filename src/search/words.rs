@@ -14,10 +14,12 @@ use rag_words::query::ParsedQuery;
 
 use super::{
     notice::Notice,
+    shards,
+    statements::FoundRow,
     trace::{Event, Trace},
 };
 use crate::{
-    catalog::{access::sees_partition, collections::Collection},
+    catalog::{access::sees_partition, collections::Collection, shards::distribution},
     collection::keyword_index,
     error::Error,
     index::{
@@ -52,6 +54,8 @@ enum WordsFrom {
     /// The table, because an index is corrupted. All chunks of the partition that have words of the
     /// query, the best first, and all that have what the query requires and nothing excluded.
     Table(Vec<(Tid, f64)>, HashSet<Tid>),
+    /// The keyword indexes on all shards. Has the query with the statistics of all of them.
+    Shards(String),
 }
 
 /// The number of texts that are read from the table at once.
@@ -154,7 +158,12 @@ impl QueryWords {
         let Some(index) = keyword_index::find(collection) else {
             return Ok(Err(NoKeywords::NoIndex));
         };
-        let ranking = bm25::ranking::ranking(Purpose::Search, index, text.as_bytes())?;
+        let shards = match distribution()? {
+            Some(_) => Some(shards::query(collection, index, text)?),
+            None => None,
+        };
+        let asked = shards.as_deref().unwrap_or(text);
+        let ranking = bm25::ranking::ranking(Purpose::Search, index, asked.as_bytes())?;
         if ranking.query.is_empty() {
             return Ok(Err(no_words(text, trace)));
         }
@@ -162,12 +171,16 @@ impl QueryWords {
             let counts = sees_partition(collection).then_some(&ranking.statistics.frequencies);
             Event::Words(described(&ranking.query, counts))
         });
-        if sees_partition(collection) {
+        // the words of shards are not known here
+        if shards.is_none() && sees_partition(collection) {
             explain_unknown(index, &ranking, text, trace)?;
         }
         Ok(Ok(Self {
             text: text.to_owned(),
-            from: WordsFrom::Index(index),
+            from: match shards {
+                Some(query) => WordsFrom::Shards(query),
+                None => WordsFrom::Index(index),
+            },
             chunks: ranking.statistics.documents,
             has_condition: ranking.query.condition.is_some(),
             requires: requires(&ranking.query),
@@ -224,7 +237,15 @@ impl QueryWords {
     pub fn index(&self) -> Option<pg_sys::Oid> {
         match self.from {
             WordsFrom::Index(index) => Some(index),
-            WordsFrom::Table(..) => None,
+            WordsFrom::Table(..) | WordsFrom::Shards(_) => None,
+        }
+    }
+
+    /// Returns the query for the keyword indexes on shards, if chunks are distributed.
+    pub fn of_shards(&self) -> Option<&str> {
+        match &self.from {
+            WordsFrom::Shards(query) => Some(query),
+            WordsFrom::Index(_) | WordsFrom::Table(..) => None,
         }
     }
 
@@ -243,6 +264,7 @@ impl QueryWords {
                 return bm25::search::each_batch(&open(*index)?, &self.text, first, f);
             }
             WordsFrom::Table(all, _) => all,
+            WordsFrom::Shards(_) => return Err(no_places()),
         };
         let (mut from, mut size) = (0, first.max(1));
         while from < all.len() {
@@ -267,6 +289,7 @@ impl QueryWords {
                 let score = |tid| scores.get(tid).copied().unwrap_or(0.0);
                 Ok(chunks.iter().map(score).collect())
             }
+            WordsFrom::Shards(_) => Err(no_places()),
         }
     }
 
@@ -275,7 +298,7 @@ impl QueryWords {
     ///
     /// # Errors
     /// The index is corrupted.
-    pub fn found_in(&self, collection: &Collection, chunk: Tid) -> Result<FoundWords, Error> {
+    pub fn found_in(&self, collection: &Collection, chunk: &FoundRow) -> Result<FoundWords, Error> {
         let mut counts = FoundWords::default();
         let parsed = ParsedQuery::parse(&self.text);
         let clauses = parsed.wanted();
@@ -308,13 +331,16 @@ impl QueryWords {
     }
 
     /// Returns which terms of the query a chunk has.
-    fn terms_in(&self, collection: &Collection, chunk: Tid) -> Result<Vec<bool>, Error> {
+    fn terms_in(&self, collection: &Collection, chunk: &FoundRow) -> Result<Vec<bool>, Error> {
         match &self.from {
-            WordsFrom::Index(index) => bm25::search::terms_in(&open(*index)?, &self.text, chunk),
+            WordsFrom::Index(index) => {
+                bm25::search::terms_in(&open(*index)?, &self.text, chunk.tid)
+            }
+            WordsFrom::Shards(query) => shards::terms_in(collection, query, chunk.key),
             WordsFrom::Table(..) => {
                 let mut found = vec![false; self.ranking.query.as_ref().count()];
                 each_text(collection, |tid, text| {
-                    if tid == chunk {
+                    if tid == chunk.tid {
                         found = self.ranking.terms_in(text)?;
                     }
                     Ok(())
@@ -343,9 +369,15 @@ impl QueryWords {
                 chunks.retain(|_| allowed.next() == Some(true));
             }
             WordsFrom::Table(_, allowed) => chunks.retain(|chunk| allowed.contains(&place(chunk))),
+            WordsFrom::Shards(_) => return Err(no_places()),
         }
         Ok(())
     }
+}
+
+/// Places of rows are those of their shards.
+fn no_places() -> Error {
+    Error::internal("chunks on shards have no places here")
 }
 
 fn open(index: pg_sys::Oid) -> Result<LockedIndex, Error> {

@@ -191,6 +191,26 @@ pub fn used(markers: &Terms, frequencies: &[u64]) -> Result<Vec<pg_sys::Oid>, Er
     Ok(used)
 }
 
+/// Returns the names of the configurations that have texts. `frequencies` are those of
+/// [`markers`].
+pub fn used_names(markers: &Terms, frequencies: &[u64]) -> Vec<&'static str> {
+    let with_texts = markers.iter().zip(frequencies).filter(|(_, texts)| **texts > 0);
+    with_texts
+        .filter_map(|((marker, _), _)| {
+            config_names().find(|name| name.as_bytes() == &marker[1..])
+        })
+        .collect()
+}
+
+/// Returns the configurations with some names.
+///
+/// # Errors
+/// The configuration `simple` was dropped.
+pub fn configs(names: &[String]) -> Result<Vec<pg_sys::Oid>, Error> {
+    let known = config_names().filter(|name| names.iter().any(|it| it == name));
+    known.map(|name| Ok(config_of(name)?.1)).collect()
+}
+
 /// Adds the terms of a query of an index with some configurations. `own` is that of the query's
 /// language.
 pub fn add_query_terms(

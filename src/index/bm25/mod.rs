@@ -11,6 +11,7 @@
 //! | [`tokens`], [`languages`] | from texts to terms, also of several languages in one index |
 //! | [`asked`] | from what somebody typed to a query |
 //! | [`query`], [`ranking`], [`remembered`], [`partitions`] | the type of queries, and their statistics |
+//! | [`given`] | statistics that come with a query, and functions for shards |
 //! | [`spelling`] | words of a query that no row has |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
@@ -35,6 +36,7 @@ mod config;
 mod cost;
 pub mod descending;
 pub mod filtered;
+pub mod given;
 pub mod highlight;
 pub mod info;
 mod insert;

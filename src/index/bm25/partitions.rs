@@ -58,6 +58,19 @@ pub fn ranking_of(root: Index<'_>, text: &[u8]) -> Result<Ranking, Error> {
 /// # Errors
 /// An index cannot be read, or the current role may not query it.
 pub fn rank_together(indexes: &[pg_sys::Oid], text: &[u8]) -> Result<(), Error> {
+    for group in groups(indexes)?.iter().filter(|group| group.len() > 1) {
+        if let Some(ranking) = sum_of(group, text)? {
+            remember_for(Purpose::Search, group, text, Rc::new(ranking));
+        }
+    }
+    Ok(())
+}
+
+/// Returns indexes in groups that have the same rules.
+///
+/// # Errors
+/// An index cannot be read, or the current role may not query it.
+pub fn groups(indexes: &[pg_sys::Oid]) -> Result<Vec<Vec<pg_sys::Oid>>, Error> {
     let mut groups: Vec<(ScoreRules, Vec<pg_sys::Oid>)> = vec![];
     for index in indexes {
         require_privilege(*index)?;
@@ -68,12 +81,7 @@ pub fn rank_together(indexes: &[pg_sys::Oid], text: &[u8]) -> Result<(), Error> 
             None => groups.push((rules, vec![*index])),
         }
     }
-    for (_, group) in groups.iter().filter(|(_, group)| group.len() > 1) {
-        if let Some(ranking) = sum_of(group, text)? {
-            remember_for(Purpose::Search, group, text, Rc::new(ranking));
-        }
-    }
-    Ok(())
+    Ok(groups.into_iter().map(|(_, group)| group).collect())
 }
 
 /// Returns the ranking of a query by the statistics of indexes that have the same rules, or `None`

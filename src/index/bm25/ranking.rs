@@ -16,7 +16,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_bm25::{Condition, NumberedPhrase, Parameters, Query, QueryRef, Scorer, Statistics, Terms};
 
 use super::{
-    Bm25, asked, cache, index_error, languages,
+    Bm25, asked, cache, given, index_error, languages,
     options::Bm25Options,
     partitions,
     remembered::{remember, remembered},
@@ -236,6 +236,9 @@ fn has_phrase(numbered: &NumberedPhrase, document: &Terms) -> bool {
 pub fn ranking(purpose: Purpose, index: pg_sys::Oid, text: &[u8]) -> Result<Rc<Ranking>, Error> {
     if let Some(known) = remembered(purpose, index, text) {
         return Ok(known);
+    }
+    if let Some(given) = given::given_ranking(index, text)? {
+        return Ok(remember(purpose, index, text, given));
     }
     // before the relations are locked
     require_privilege(index)?;

@@ -19,7 +19,9 @@ use rag_bm25::{GivenRows, Listing, Query, Scan, Statistics, score_rows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
 use super::{
-    asked, cache, index_error,
+    asked, cache,
+    given::has_statistics,
+    index_error,
     languages::is_auto,
     opclass::Strategy,
     query::Bm25Query,
@@ -388,7 +390,7 @@ fn begin(
     };
     let text = query.text.as_deref().unwrap_or_default();
     let analyzer = opened.analyzer()?;
-    let is_own = query.index == index.id() && !is_auto(analyzer);
+    let is_own = query.index == index.id() && !is_auto(analyzer) && !has_statistics(text);
     if is_own
         && remembered(Purpose::Operator, index.id(), text).is_none()
         && !hides_rows(index.id())?

@@ -1,0 +1,130 @@
+//! Where `rag.chunks` is distributed over servers by Citus: by what, over how many shards, and
+//! whether this server is the coordinator. Citus has that in its catalog. Without Citus nothing is
+//! read.
+
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use crate::{
+    error::Error,
+    pg::{lookup, spi::as_owner},
+};
+
+/// What says which shard a chunk is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distribution {
+    /// Each collection is on all nodes.
+    ByDocument,
+    /// Each collection is on one node.
+    ByCollection,
+}
+
+impl Distribution {
+    pub const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ByDocument => "document",
+            Self::ByCollection => "collection",
+        }
+    }
+
+    /// Returns the column of `rag.chunks`.
+    pub fn column(self) -> &'static str {
+        match self {
+            Self::ByDocument => "document_id",
+            Self::ByCollection => "collection",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// Returns true if the database has the catalog of Citus.
+pub fn has_citus() -> bool {
+    let catalog = pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE);
+    lookup::relation(c"pg_dist_partition", catalog).is_some()
+}
+
+/// Returns by what `rag.chunks` is distributed, or `None` if it is not.
+///
+/// # Errors
+/// A statement fails.
+pub fn distribution() -> Result<Option<Distribution>, Error> {
+    if !has_citus() {
+        return Ok(None);
+    }
+    let found = as_owner(|owner| {
+        owner.query_prepared(
+            "SELECT column_to_column_name(logicalrelid, partkey) AS by_column
+             FROM pg_dist_partition WHERE logicalrelid = 'rag.chunks'::regclass",
+            &[],
+            |row| row.get::<String>("by_column"),
+        )
+    })?;
+    let column = found.into_iter().flatten().next();
+    Ok(column.and_then(|column| {
+        let mut all = Distribution::ALL.into_iter();
+        all.find(|it| it.column() == column)
+    }))
+}
+
+/// Returns true if chunks are distributed.
+///
+/// # Errors
+/// A statement fails.
+pub fn is_distributed() -> Result<bool, Error> {
+    Ok(distribution()?.is_some())
+}
+
+/// Returns true on a server that has shards for another one, the coordinator.
+///
+/// # Errors
+/// A statement fails.
+pub fn is_worker() -> Result<bool, Error> {
+    if !has_citus() {
+        return Ok(false);
+    }
+    let found = as_owner(|owner| {
+        owner.query_prepared(
+            "SELECT groupid <> 0 AS is_worker FROM pg_dist_local_group",
+            &[],
+            |row| row.required::<bool>("is_worker"),
+        )
+    })?;
+    Ok(found.contains(&true) && is_distributed()?)
+}
+
+/// # Errors
+/// This server is a worker, which has chunks only.
+pub fn require_coordinator() -> Result<(), Error> {
+    if !is_worker()? {
+        return Ok(());
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "this server has a part of the chunks only",
+    )
+    .detail("Collections, documents and sources are on the coordinator of its Citus cluster.")
+    .hint(
+        "Connect to the coordinator. Where Citus itself has sent the statement to a worker, \
+         because a subquery reads rag.chunks, write that subquery as WITH q AS MATERIALIZED (...).",
+    ))
+}
+
+/// Returns the number of shards of `rag.chunks`.
+///
+/// # Errors
+/// A statement fails.
+pub fn count() -> Result<usize, Error> {
+    let found = as_owner(|owner| {
+        owner.query_prepared(
+            "SELECT count(*) AS shards FROM pg_dist_shard
+             WHERE logicalrelid = 'rag.chunks'::regclass",
+            &[],
+            |row| row.required::<i64>("shards"),
+        )
+    })?;
+    Ok(found.first().map_or(0, |shards| *shards as usize))
+}
