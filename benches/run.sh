@@ -14,6 +14,7 @@ set -eu
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
 named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats gateway"
+named_steps="$named_steps citus"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -73,12 +74,35 @@ prepare_text() {
 # The graphs that the server reads.
 model=$pg_sharedir/rag/models/$MODEL
 
+citus_settings="max_prepared_transactions = 60
+max_worker_processes = 20
+wal_level = logical
+citus.node_conninfo = 'sslmode=disable'"
+
+# Starts a cluster for Citus beside that of the step.
+start_worker() { # number
+    folder=$scratch/worker$1
+    as_server initdb --pgdata="$folder" --username=postgres --auth=trust --no-locale \
+        --encoding=UTF8 --no-sync >"$scratch/initdb.log" 2>&1 || fail "initdb failed"
+    printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$scratch'" \
+        "port = $((5432 + $1))" "shared_preload_libraries = 'citus'" "fsync = on" \
+        "max_connections = 60" "shared_buffers = 512MB" "max_wal_size = 4GB" \
+        "$citus_settings" >>"$folder/postgresql.conf"
+    as_server pg_ctl --pgdata="$folder" --log="$scratch/worker$1.log" --wait --silent start ||
+        fail "worker $1 did not start"
+}
+
+stop_worker() { # number
+    [ ! -f "$scratch/worker$1/postmaster.pid" ] ||
+        as_server pg_ctl --pgdata="$scratch/worker$1" --mode=fast --wait --silent stop
+}
+
 run_step() ( # in a subshell: the cluster ends with it
     case $1 in
         embedding | query | scifact | store | rerank | remote | answers | words | weights)
             needs=$data/ir/scifact/corpus.jsonl
             ;;
-        exact | hnsw* | hybrid | lifecycle) needs=$data/ann/minilm-100k.json ;;
+        exact | hnsw* | hybrid | lifecycle | citus) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
     if [ ! -e "$needs" ]; then
@@ -87,6 +111,10 @@ run_step() ( # in a subshell: the cluster ends with it
     fi
     if [ "$1" = bm25 ] && ! have apt-get && [ ! -e "$text/chunks.tsv" ]; then
         say "step $1: skipped, its text is made with apt-get of Debian 12"
+        return 0
+    fi
+    if [ "$1" = citus ] && [ ! -f "$pg_libdir/citus.so" ]; then
+        say "step $1: skipped, Citus is not installed (see scripts/citus.sh)"
         return 0
     fi
     other= # a PostgreSQL with extensions to compare with
@@ -126,6 +154,9 @@ max_wal_size = 4GB"
     case $1 in
         scheduler) preload="shared_preload_libraries = 'rag'
 max_worker_processes = 30" ;;
+        citus) preload="shared_preload_libraries = 'citus, rag'
+rag.scheduler = off
+$citus_settings" ;;
         memory) preload= ;; # a backend then also loads the library
         exact | hnsw*) preload= ;;
         bm25) # one of its peers must be preloaded
@@ -144,6 +175,10 @@ autovacuum = off"
     esac
     # fsync is on, as on a production server.
     start_server "$preload" "fsync = on" "$sizes" "max_connections = 60" "rag.engine_threads = 2"
+    if [ "$1" = citus ]; then
+        trap 'for n in 1 2 3; do stop_worker $n; done; leave' EXIT
+        for n in 1 2 3; do start_worker $n; done
+    fi
     measure "$1"
 )
 

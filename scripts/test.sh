@@ -16,6 +16,8 @@
 # tests that passed and failed.
 #
 # RAG_TEST_DATA names a folder with more documents; tests that need it are skipped without it.
+# RAG_CITUS_SOURCE names the source of Citus, by default one in ../shared/vendor: it is built beside
+# the first tests if it is not installed, and tests of scale-out are skipped without it.
 # tests/README.md describes the tests.
 set -eu
 . "$(dirname "$0")/common.sh"
@@ -71,6 +73,24 @@ start_crates() {
         cargo test --release --workspace --exclude rag --no-fail-fast -- --include-ignored \
         >"$scratch/log/crates" 2>&1 &
     background=$!
+}
+
+# Installs Citus if there is a source of it. Writes the exit status to $scratch/citus.
+start_citus() {
+    if [ -z "${RAG_CITUS_SOURCE:-}" ]; then
+        for RAG_CITUS_SOURCE in "$root"/../shared/vendor/citus-*.tar.*; do :; done
+    fi
+    [ -f "$RAG_CITUS_SOURCE" ] || return 0
+    citus=$scratch/citus
+    {
+        status=0
+        RAG_CITUS_SOURCE="$RAG_CITUS_SOURCE" nice -n 15 scripts/citus.sh \
+            >"$scratch/log/citus" 2>&1 || status=$?
+        [ "$status" = 0 ] || cat "$scratch/log/citus"
+        echo "$status" >"$citus.new"
+        chmod 644 "$citus.new"
+        mv "$citus.new" "$citus"
+    } &
 }
 
 finish_crates() {
@@ -168,6 +188,7 @@ test_clusters() { # what they are, number at a time, files
         RAG_TEST_OPENAI="${RAG_TEST_OPENAI:-}" \
         RAG_TEST_MCP="${RAG_TEST_MCP:-}" \
         RAG_TEST_SCHEMATHESIS="${RAG_TEST_SCHEMATHESIS:-}" \
+        RAG_TEST_CITUS="$citus" \
         RAG_TEST_MOTO="${RAG_TEST_MOTO:-}" \
         RAG_TEST_AZURITE="${RAG_TEST_AZURITE:-}" \
         RAG_TEST_GCS_EMULATOR="${RAG_TEST_GCS_EMULATOR:-}" \
@@ -229,6 +250,8 @@ rag.scheduler = off
 rag.embedding_cache_size = 0
 autovacuum = off"
 [ -n "$only" ] || start_crates
+citus= # the file with the exit status of the build of Citus, which is there at its end
+case "$only" in '' | *citus*) start_citus ;; esac
 copy_tests
 test_sql
 

@@ -31,6 +31,18 @@ BEGIN
              'creates a collection from a bundle in a folder of the server'),
             ('rag_import_blocks', false,
              'creates a collection from a bundle in the rows of a table'),
+            ('rag_distribute', false,
+             'distributes the chunks of all collections over the nodes of a Citus cluster; returns '
+             'their number'),
+            ('rag_undistribute', false,
+             'brings distributed chunks back to this server; returns their number'),
+            ('rag_distribution', false,
+             'returns the nodes that chunks are distributed over, with what each has'),
+            ('rag_shard_indexes', false,
+             'describes the vector indexes and keyword indexes of all shards'),
+            ('rag_check_shards', false,
+             'checks the vector indexes and keyword indexes of all shards; returns one row for '
+             'each problem'),
             ('rag_grant_collection', true,
              'grants a role the privilege to read a collection or to write to it; public: all '
              'roles'),

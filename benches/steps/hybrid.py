@@ -3,21 +3,15 @@ sentences of SciFact. Queries come with their embedding, so that the model does 
 
 import json
 import time
-import uuid
 
 from support import scifact
-from support.chunks import as_text, texts, vectors
+from support.chunks import as_text, vectors
 from support.database import fresh_database
+from support.hundred_thousand import MODES, fill
 from support.results import median, note, row
 
-CHUNKS = 100_000
 ROUNDS = 3
 QUERIES = 300
-COLUMNS = """collection, uri, title, document_id, document_type, knowledge_id, chunk_id, chunk_index,
-    start_index, content, metadata, embedding, embedding_key, fetched_at, indexed_at, start_line,
-    end_line"""
-NOW = "2026-01-01"
-MODES = ["vector", "keyword", "hybrid"]
 FILTERS = [
     ("knowledge_id, 1 %", {"knowledge_id": 7}),
     ("metadata key, 1 %", {"team": "t7"}),
@@ -25,25 +19,6 @@ FILTERS = [
     ("knowledge_id, 10 %", {"conditions": [{"key": "knowledge_id", "operator": "<", "value": 10}]}),
 ]
 TARGET = 3.0  # ms
-
-
-def fill(connection):
-    """Writes the chunks past the model, and lets the extension create the indexes."""
-    documents = scifact.documents()
-    base = vectors("base")
-    connection.execute("SELECT rag_create_collection('hybrid')")
-    connection.execute("SELECT rag_add_document('first', 'first', collection => 'hybrid')")
-    with connection.cursor().copy(
-            f"COPY rag_internal.rag_kb_hybrid ({COLUMNS}) FROM STDIN") as copy:
-        for n, text in enumerate(texts(CHUNKS)):
-            number = n // 5
-            copy.write_row((
-                "hybrid", f"doc/{number}", documents[number % len(documents)]["title"],
-                str(uuid.UUID(int=number + 1)), "text", number % 100, str(uuid.UUID(int=n + 1)),
-                n % 5, 0, text,
-                json.dumps({"k": number % 1000, "team": f"t{number // 7 % 100}"}),
-                as_text(base[n]), str(uuid.UUID(int=n + 1)), NOW, NOW, 1, 9))
-    connection.execute("SELECT rag_add_document('last', 'last', collection => 'hybrid')")
 
 
 def measure(connection, queries, embeddings, mode, chosen=None):

@@ -251,23 +251,31 @@ fn delete_but(
 ) -> Result<(), Error> {
     let ids: Vec<pgrx::Uuid> = documents.iter().map(|id| uuid(id.0)).collect();
     let statement = format!(
-        "WITH deleted AS (
-             DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($2)
-             RETURNING embedding_key)
-         DELETE FROM rag_internal.embedding_place p USING deleted d
-         WHERE p.embedding_key = d.embedding_key AND p.collection = $1
-           AND NOT d.embedding_key = ANY ($3)"
+        "DELETE FROM rag.chunks WHERE {rows} AND document_id = ANY ($1) RETURNING embedding_key"
     );
-    let args: [DatumWithOid<'_>; 3] = [collection.into(), ids.into(), uuids(kept).into()];
-    owner.execute_prepared(&statement, &args, |_| Ok(()))?;
+    let deleted = owner.execute_prepared(&statement, &[ids.into()], |row| {
+        row.required::<pgrx::Uuid>("embedding_key")
+    })?;
+    // most documents are new
+    if deleted.is_empty() {
+        return Ok(());
+    }
+    let args: [DatumWithOid<'_>; 3] = [collection.into(), deleted.into(), uuids(kept).into()];
+    owner.execute_prepared(
+        "DELETE FROM rag_internal.embedding_place p
+         WHERE p.embedding_key = ANY ($2) AND p.collection = $1
+           AND NOT p.embedding_key = ANY ($3)",
+        &args,
+        |_| Ok(()),
+    )?;
     Ok(())
 }
 
 /// Returns the number of chunks of a collection that the caller may see, and the number of
 /// knowledge items that they belong to.
 pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
-    let found = as_caller(|caller| {
-        caller.query(
+    let found = as_reader(collection, |reader| {
+        reader.query(
             &format!(
                 "SELECT count(*) AS chunks, count(DISTINCT knowledge_id) AS items
              FROM rag.chunks WHERE {}",

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rag_definition::labels::Labels;
 use rag_protocol::{identity::DocumentId, ingest::KnownVersion};
 
-use super::{chunks, partitions};
+use super::{chunks, partitions, shards};
 use crate::{
     error::Error,
     pg::{
@@ -232,7 +232,13 @@ pub fn ids_by_collection(
 
 /// Runs statements that are kept while the tables grow, those of triggers included. Their plans are
 /// made once, and use keys even if the tables are empty then.
+///
+/// Where chunks are distributed, the values of parameters say which servers a statement is for. So
+/// it is planned with them.
 pub(super) fn planned_once<R>(f: impl FnOnce() -> R) -> R {
+    if shards::is_distributed().unwrap_or(false) {
+        return f();
+    }
     let settings = [
         (c"plan_cache_mode", c"force_generic_plan"),
         (c"enable_seqscan", c"off"),

@@ -21,23 +21,12 @@ pub enum Distribution {
 impl Distribution {
     pub const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ByDocument => "document",
-            Self::ByCollection => "collection",
-        }
-    }
-
     /// Returns the column of `rag.chunks`.
     pub fn column(self) -> &'static str {
         match self {
             Self::ByDocument => "document_id",
             Self::ByCollection => "collection",
         }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|it| it.name() == name)
     }
 }
 
@@ -76,6 +65,24 @@ pub fn distribution() -> Result<Option<Distribution>, Error> {
 /// A statement fails.
 pub fn is_distributed() -> Result<bool, Error> {
     Ok(distribution()?.is_some())
+}
+
+/// Returns true if the rows of a table of this server are on shards.
+///
+/// # Errors
+/// A statement fails.
+pub fn is_distributed_relation(table: pg_sys::Oid) -> Result<bool, Error> {
+    if !has_citus() {
+        return Ok(false);
+    }
+    let found = as_owner(|owner| {
+        owner.query_prepared(
+            "SELECT FROM pg_dist_partition WHERE logicalrelid = $1",
+            &[table.into()],
+            |_| Ok(()),
+        )
+    })?;
+    Ok(!found.is_empty())
 }
 
 /// Returns true on a server that has shards for another one, the coordinator.

@@ -11,7 +11,10 @@ use pgrx::{
 use rag_definition::{collection::CollectionDefinition, retriever::StorageType};
 
 use crate::{
-    catalog::collections::{DEFINITION, read_definition},
+    catalog::{
+        collections::{DEFINITION, read_definition},
+        shards,
+    },
     error::Error,
     pg::{
         guc::with_settings,
@@ -36,6 +39,8 @@ pub struct CollectionCounts {
 /// Figures of a whole collection, independent of what the caller may see. Of a shared partition,
 /// the sizes are the part that the collection has of the chunks.
 pub struct CollectionFigures {
+    /// The part that the collection has of its partition.
+    share: f64,
     pub definition: CollectionDefinition,
     pub created_at: TimestampWithTimeZone,
     pub updated_at: TimestampWithTimeZone,
@@ -155,7 +160,42 @@ pub fn figures(
             )
         })
     })?;
-    Ok(found.into_iter().collect())
+    let mut found: HashMap<String, CollectionFigures> = found.into_iter().collect();
+    if shards::is_distributed()? {
+        found.values_mut().try_for_each(add_sizes_of_shards)?;
+    }
+    Ok(found)
+}
+
+/// Adds the sizes of a partition on all servers.
+fn add_sizes_of_shards(figures: &mut CollectionFigures) -> Result<(), Error> {
+    let Some(partition) = &figures.partition else {
+        return Ok(());
+    };
+    let found = as_owner(|owner| {
+        owner.query(
+            "SELECT table_bytes, vector_index_bytes, keyword_index_bytes, index_bytes
+             FROM rag_internal.shard_sizes($1::regclass)",
+            &[partition.as_str().into()],
+            |row| {
+                Ok([
+                    row.required::<i64>("table_bytes")?,
+                    row.required::<i64>("vector_index_bytes")?,
+                    row.required::<i64>("keyword_index_bytes")?,
+                    row.required::<i64>("index_bytes")?,
+                ])
+            },
+        )
+    })?;
+    for sizes in found {
+        let [table, vectors, keywords, indexes] =
+            sizes.map(|bytes| (bytes as f64 * figures.share) as i64);
+        figures.table_bytes += table;
+        figures.vector_index_bytes += vectors;
+        figures.keyword_index_bytes += keywords;
+        figures.index_bytes += indexes;
+    }
+    Ok(())
 }
 
 /// The parts that collections have of the chunks in shared partitions.
@@ -284,6 +324,7 @@ fn read(row: &Row<'_, '_>, sizes: &mut FileSizes) -> Result<CollectionFigures, E
     };
     let (vector_index_bytes, keyword_index_bytes) = (bytes("of_vectors")?, bytes("of_keywords")?);
     Ok(CollectionFigures {
+        share,
         definition: read_definition(row)?,
         created_at: row.required("created_at")?,
         updated_at: row.required("updated_at")?,

@@ -10,6 +10,7 @@ use crate::{
     catalog::{
         collections::Collection,
         partitions::{self, Partition},
+        shards::{self, Distribution},
     },
     error::Error,
     pg::{
@@ -155,12 +156,29 @@ pub fn missing(
     if missing.is_empty() {
         return Ok(missing);
     }
+    if shards::is_distributed()? {
+        let chunks = chunks_of_documents(owner, partition)?;
+        return Ok(if chunks < MIN_CHUNKS { vec![] } else { missing });
+    }
     let enough = owner.query(
         &format!("SELECT 1 FROM {} OFFSET $1 LIMIT 1", partition.qualified()),
         &[(MIN_CHUNKS - 1).into()],
         |_| Ok(()),
     )?;
     Ok(if enough.is_empty() { vec![] } else { missing })
+}
+
+/// Returns the number of chunks in a partition by its documents. Those on other servers are not
+/// read.
+fn chunks_of_documents(owner: &OwnerRights, partition: &Partition) -> Result<i64, Error> {
+    let found = owner.query(
+        "SELECT coalesce(sum(d.chunk_count), 0) AS chunks
+         FROM rag_internal.collection c JOIN rag.documents d ON d.collection = c.name
+         WHERE c.partition = $1",
+        &[partition.name().into()],
+        |row| row.required::<i64>("chunks"),
+    )?;
+    Ok(found.first().copied().unwrap_or(0))
 }
 
 /// Returns the text after `CREATE INDEX ON ...` for the index on the embeddings, if it is missing.
@@ -213,13 +231,18 @@ pub fn create_for_given_chunks_on(
     let exists = owner.query(
         "SELECT FROM pg_index i
          JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-         WHERE i.indrelid = to_regclass($1) AND i.indisunique AND a.attname = 'chunk_id'",
+         WHERE i.indrelid = to_regclass($1) AND a.attname = 'chunk_id'",
         &[partition.qualified().into()],
         |_| Ok(()),
     )?;
     if exists.is_empty() {
+        // Citus keeps values unique in a shard only; ids are looked up before they are written
+        let unique = match shards::distribution()? {
+            Some(Distribution::ByDocument) => "",
+            _ => "UNIQUE ",
+        };
         let statement = format!(
-            "CREATE UNIQUE INDEX ON {} (chunk_id, collection)",
+            "CREATE {unique}INDEX ON {} (chunk_id, collection)",
             partition.qualified()
         );
         owner.execute(&statement, &[])?;

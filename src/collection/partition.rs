@@ -3,7 +3,11 @@
 use pgrx::spi::quote_literal;
 
 use crate::{
-    catalog::{partitions::Partition, rebuilds},
+    catalog::{
+        partitions::Partition,
+        rebuilds,
+        shards::{self, Distribution},
+    },
     error::Error,
     pg::spi::OwnerRights,
 };
@@ -25,10 +29,14 @@ pub fn create_detached(
     dimensions: usize,
 ) -> Result<(), Error> {
     let (partition, name) = (relation.qualified(), quote_literal(rows_of.name()));
+    let distribution = shards::distribution()?;
     // an id says nothing outside of its collection
     let (key, of_one) = match only {
         Some(only) => (
-            "document_id, chunk_id",
+            match distribution {
+                Some(Distribution::ByCollection) => "document_id, chunk_id, collection",
+                _ => "document_id, chunk_id",
+            },
             format!(
                 "CONSTRAINT partition_collection CHECK (collection = {}),",
                 quote_literal(only)
@@ -56,6 +64,23 @@ pub fn create_detached(
     if only.is_none() {
         owner.execute(&format!("CREATE INDEX ON {partition} (collection)"), &[])?;
     }
+    match distribution {
+        Some(distribution) => distribute(owner, relation, distribution),
+        None => Ok(()),
+    }
+}
+
+/// Distributes a relation over the servers as `rag.chunks` is.
+fn distribute(
+    owner: &OwnerRights,
+    relation: &Partition,
+    distribution: Distribution,
+) -> Result<(), Error> {
+    owner.execute_returning(
+        "SELECT create_distributed_table($1::regclass, $2, colocate_with => 'rag.chunks')",
+        &[relation.qualified().into(), distribution.column().into()],
+        |_| Ok(()),
+    )?;
     Ok(())
 }
 
@@ -67,6 +92,10 @@ pub fn set_compresses(
     relation: &Partition,
     compresses: bool,
 ) -> Result<(), Error> {
+    // Citus has no such command
+    if shards::is_distributed()? {
+        return Ok(());
+    }
     let storage = if compresses { "EXTENDED" } else { "EXTERNAL" };
     owner.execute(
         &format!(

@@ -2,12 +2,15 @@
 //! collection has, and keys that mean a column where documents have metadata of that name. Explains
 //! any result of a filter that compares dates as texts. Runs with the caller's rights.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use rag_filter::{ColumnUse, Usage};
 
 use super::{SearchRequest, notice::Notice, trace::Trace};
-use crate::{catalog::collections::Collection, error::Error, pg::spi::as_caller};
+use crate::{
+    catalog::{chunks::as_reader, collections::Collection},
+    error::Error,
+};
 
 /// The maximum number of keys of a filter that are checked.
 const MAX_KEYS: usize = 20;
@@ -90,20 +93,39 @@ pub fn explain_dates(request: &SearchRequest, trace: &Trace) -> Result<(), Error
 
 /// Returns a text that begins with a date of ISO 8601, if documents have one under a key.
 fn stored_date(collection: &Collection, key: &str) -> Result<Option<String>, Error> {
-    let found = as_caller(|caller| {
-        caller.query(
-            &format!(
-                "SELECT min(m.value) AS value
-             FROM (SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
-                   WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
-             WHERE m.value ~ '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}'",
-                collection.rows("c.")
-            ),
-            &[key.into(), MAX_SAMPLE.into()],
-            |row| row.get::<String>("value"),
-        )
+    let texts = sample(collection, key, "true")?;
+    Ok(texts
+        .into_iter()
+        .filter(|text| begins_with_date(text))
+        .min())
+}
+
+fn begins_with_date(text: &str) -> bool {
+    let pattern = "0000-00-00".chars();
+    let mut text = text.chars();
+    pattern.into_iter().all(|wanted| {
+        text.next().is_some_and(|found| match wanted {
+            '0' => found.is_ascii_digit(),
+            sign => found == sign,
+        })
+    })
+}
+
+/// Returns what some documents have under a key, as texts. `condition` restricts the chunks `c`.
+///
+/// One statement without subqueries: where chunks are distributed, a subquery would be another one.
+fn sample(collection: &Collection, key: &str, condition: &str) -> Result<Vec<String>, Error> {
+    let statement = format!(
+        "SELECT c.metadata ->> $1 AS value FROM rag.chunks AS c
+         WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 AND {condition} LIMIT $2",
+        collection.rows("c.")
+    );
+    let found = as_reader(collection, |reader| {
+        reader.query(&statement, &[key.into(), MAX_SAMPLE.into()], |row| {
+            row.get::<String>("value")
+        })
     })?;
-    Ok(found.into_iter().flatten().next())
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Columns that a document's metadata key of the same name fills.
@@ -177,8 +199,8 @@ fn explain_values(collection: &Collection, usage: &Usage, trace: &Trace) -> Resu
 
 /// Returns true if a document has one of some texts under a key.
 fn has_one_of(collection: &Collection, key: &str, texts: &[String]) -> Result<bool, Error> {
-    let found = as_caller(|caller| {
-        caller.query(
+    let found = as_reader(collection, |reader| {
+        reader.query(
             &format!(
                 "SELECT EXISTS (SELECT FROM rag.chunks AS c
                             WHERE {} AND c.chunk_index = 0 AND c.metadata ->> $1 = ANY ($2))",
@@ -221,19 +243,9 @@ fn similar<'a>(text: &str, known: &'a [String]) -> Vec<&'a str> {
 
 /// Returns the texts that some documents have under a key, in their order.
 fn known_texts(collection: &Collection, key: &str) -> Result<Vec<String>, Error> {
-    as_caller(|caller| {
-        caller.query(
-            &format!(
-                "SELECT DISTINCT m.metadata ->> $1 AS value
-             FROM (SELECT c.metadata FROM rag.chunks AS c
-                   WHERE {} AND c.chunk_index = 0 AND c.metadata ? $1 LIMIT $2) AS m
-             WHERE jsonb_typeof(m.metadata -> $1) = 'string' ORDER BY value",
-                collection.rows("c.")
-            ),
-            &[key.into(), MAX_SAMPLE.into()],
-            |row| row.required("value"),
-        )
-    })
+    let texts = sample(collection, key, "jsonb_typeof(c.metadata -> $1) = 'string'")?;
+    let texts: BTreeSet<String> = texts.into_iter().collect();
+    Ok(texts.into_iter().collect())
 }
 
 /// Returns the types of the stored values of the keys. All chunks of a document have its metadata.
@@ -241,8 +253,8 @@ fn stored_types(
     collection: &Collection,
     keys: &[&str],
 ) -> Result<HashMap<String, Vec<String>>, Error> {
-    let found = as_caller(|caller| {
-        caller.query(
+    let found = as_reader(collection, |reader| {
+        reader.query(
             &format!(
                 "SELECT k.key,
                     array_agg(DISTINCT jsonb_typeof(c.metadata -> k.key)) AS types
@@ -302,30 +314,21 @@ fn with_article(types: &[&str]) -> String {
 
 /// Returns the metadata keys of documents of the collection, or None if it has no documents.
 fn known_keys(collection: &Collection) -> Result<Option<Vec<String>>, Error> {
-    let rows = collection.rows("");
-    let found = as_caller(|caller| {
-        caller.query(
-            &format!(
-                "SELECT count(*) > 0 AS has_documents,
-                    coalesce((SELECT array_agg(DISTINCT k.key ORDER BY k.key)
-                              FROM (SELECT metadata FROM rag.chunks
-                                    WHERE {rows} AND chunk_index = 0 LIMIT $1) AS m,
-                                   jsonb_object_keys(m.metadata) AS k (key)), '{{}}')
-                        AS keys
-             FROM (SELECT FROM rag.chunks WHERE {rows} LIMIT 1) AS c"
-            ),
-            &[MAX_SAMPLE.into()],
-            |row| {
-                Ok((
-                    row.required::<bool>("has_documents")?,
-                    row.required::<Vec<String>>("keys")?,
-                ))
-            },
-        )
+    let statement = format!(
+        "SELECT ARRAY(SELECT jsonb_object_keys(c.metadata)) AS keys FROM rag.chunks AS c
+         WHERE {} AND c.chunk_index = 0 LIMIT $1",
+        collection.rows("c.")
+    );
+    let found = as_reader(collection, |reader| {
+        reader.query(&statement, &[MAX_SAMPLE.into()], |row| {
+            row.required::<Vec<String>>("keys")
+        })
     })?;
-    Ok(found
-        .into_iter()
-        .find_map(|(has_documents, keys)| has_documents.then_some(keys)))
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let keys: BTreeSet<String> = found.into_iter().flatten().collect();
+    Ok(Some(keys.into_iter().collect()))
 }
 
 fn missing_key(collection: &str, usage: &Usage, known: &[String]) -> Notice {

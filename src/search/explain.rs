@@ -128,6 +128,7 @@ fn phrases(event: &Event, request: &SearchRequest) -> Vec<String> {
         Event::NamedByIndex { chunks, steps } => {
             format!("chunks named by the index: {chunks} in {steps} steps")
         }
+        Event::FoundOnShards(chunks) => format!("all shards are asked; found: {chunks}"),
         Event::FoundByWords(chunks) => format!("of these are found: {chunks}"),
         Event::ScoredByWords(chunks) => {
             format!("chunks of the vector list that are scored: {chunks}")

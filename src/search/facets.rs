@@ -15,6 +15,7 @@ use crate::{
         access::sees_every_row,
         chunks::{as_reader, query_chunks},
         collections::Collection,
+        shards::is_distributed,
     },
     collection::{
         corruption::{IndexUse, search_with_fallback},
@@ -27,6 +28,11 @@ use crate::{
 
 /// The number of chunks that the keyword index is asked for at first.
 const FIRST_BATCH: usize = 16_384;
+
+/// The columns that facets are of.
+const COLUMNS: &str = "c.document_id, c.chunk_id, c.uri, c.title, c.source, c.knowledge_id,
+    c.document_type, c.category, c.tags, c.metadata, c.chunk_index, c.start_index, c.start_line,
+    c.end_line, c.page, c.heading_path, c.fetched_at, c.indexed_at";
 
 /// What to count.
 pub struct FacetRequest {
@@ -79,6 +85,8 @@ enum Matching {
     },
     /// Those at some places. The caller may not be allowed to see all of them.
     Places(Vec<Tid>),
+    /// Those with words of a query, by the keyword indexes on shards.
+    Shards(String),
 }
 
 /// Returns the chunks with words of the query, or `None` if it has no words.
@@ -102,6 +110,9 @@ fn matching(
             return Ok(None);
         }
     };
+    if let Some(query) = words.of_shards() {
+        return Ok(Some(Matching::Shards(query.to_owned())));
+    }
     // row-level security would be asked of each chunk before the operator
     if let Some(index) = words.index()
         && sees_every_row(collection)
@@ -135,12 +146,26 @@ impl Matching {
                 );
                 (condition, query.clone().into())
             }
+            Self::Shards(query) => {
+                let expression = keyword_index::expression(collection, "c");
+                let operators = extension::own_schema()?;
+                let condition = format!("({expression}) OPERATOR({operators}.@@@) $1");
+                (condition, query.clone().into())
+            }
             Self::Places(places) => {
                 let pointers = places.iter().map(|tid| to_pointer(*tid));
                 let pointers: Vec<ItemPointerData> = pointers.collect();
                 ("c.ctid = ANY ($1)".to_owned(), pointers.into())
             }
         })
+    }
+}
+
+/// Returns the relation that has the chunks. Only a partition has the keyword index.
+fn relation(collection: &Collection, matching: &Matching) -> String {
+    match (matching, &collection.partition) {
+        (Matching::Shards(_), Some(partition)) => partition.qualified(),
+        _ => "rag.chunks".to_owned(),
     }
 }
 
@@ -166,20 +191,32 @@ fn count(request: &FacetRequest, matching: &Matching) -> Result<Vec<FacetCount>,
             "SELECT {number} AS key, v.value FROM ({text}) AS v"
         ));
     }
+    let from = relation(collection, matching);
+    let rows = collection.rows("c.");
+    let condition = format!("{rows} AND ({}) AND {matches}", filter.text);
+    // Citus cannot send functions of values to shards, so their rows are read
+    let (with, from, condition) = match is_distributed()? {
+        true => (
+            format!(
+                "WITH c AS MATERIALIZED (SELECT {COLUMNS} FROM {from} AS c WHERE {condition}) "
+            ),
+            "c".to_owned(),
+            "true".to_owned(),
+        ),
+        false => (String::new(), format!("{from} AS c"), condition),
+    };
     let statement = format!(
-        "SELECT key, value, documents, chunks
+        "{with}SELECT key, value, documents, chunks
          FROM (SELECT key, value, documents, chunks,
                       row_number() OVER (PARTITION BY key
                           ORDER BY documents DESC, chunks DESC, value COLLATE \"C\") AS place
                FROM (SELECT k.key, k.value, count(*) AS chunks,
                             count(DISTINCT c.document_id) AS documents
-                     FROM rag.chunks AS c CROSS JOIN LATERAL ({values}) AS k
-                     WHERE {rows} AND ({filter}) AND {matches}
+                     FROM {from} CROSS JOIN LATERAL ({values}) AS k
+                     WHERE {condition}
                      GROUP BY k.key, k.value) AS counted) AS ranked
          WHERE place <= $2 ORDER BY key, place",
         values = values.join(" UNION ALL "),
-        rows = collection.rows("c."),
-        filter = filter.text,
     );
     query_chunks(collection, &statement, &args, |row| {
         let number: i32 = row.required("key")?;

@@ -17,8 +17,9 @@ use rag_retrieval::highlight::{
 };
 use rag_words::query::ParsedQuery;
 
+use super::shards;
 use crate::{
-    catalog::{chunks::as_reader, collections::Collection},
+    catalog::{chunks::as_reader, collections::Collection, shards::is_distributed},
     collection::{
         corruption::{IndexUse, search_with_fallback},
         definition::qualified_text_config,
@@ -71,7 +72,11 @@ fn marks_of_collection(collection: &Collection, query: &str) -> Result<QueryMark
     search_with_fallback(collection, |indexes| {
         if let (Some(index), IndexUse::Allowed) = (keyword_index::find(collection), indexes) {
             return as_reader(collection, |_| {
-                let ranking = ranking(ranking::Purpose::Search, index, query.as_bytes())?;
+                let asked = match is_distributed()? {
+                    true => shards::query(collection, index, query)?,
+                    false => query.to_owned(),
+                };
+                let ranking = ranking(ranking::Purpose::Search, index, asked.as_bytes())?;
                 QueryMarks::of_ranking(&ranking, query)
             });
         }

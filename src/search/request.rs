@@ -9,7 +9,10 @@ use rag_definition::retriever::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode
 use rag_filter::Filter;
 
 use crate::{
-    catalog::collections::Collection, collection::rights, error::Error, types::vector::Vector,
+    catalog::{collections::Collection, shards::require_coordinator},
+    collection::rights,
+    error::Error,
+    types::vector::Vector,
 };
 
 /// The number of results where neither the request nor the retriever names one.
@@ -65,8 +68,11 @@ pub struct SearchQuery {
 
 impl SearchQuery {
     /// # Errors
-    /// Neither is given, the text is blank, or the vector is zero.
+    /// Neither is given, the text is blank, or the vector is zero. This server only has chunks for
+    /// another one.
     pub fn new(text: Option<&str>, embedding: Option<Vector<'_>>) -> Result<Self, Error> {
+        // before the arguments, which a worker may read of its own shards
+        require_coordinator()?;
         if let Some(vector) = &embedding
             && vector.as_slice().iter().all(|x| *x == 0.0)
         {

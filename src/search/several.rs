@@ -190,7 +190,9 @@ impl<'a> Several<'a> {
 fn share_of_shards(collections: &[(&Collection, pg_sys::Oid)], text: &str) -> Result<(), Error> {
     let indexes: Vec<_> = collections.iter().map(|(_, index)| *index).collect();
     for group in groups(&indexes)? {
-        let of_group = collections.iter().filter(|(_, index)| group.contains(index));
+        let of_group = collections
+            .iter()
+            .filter(|(_, index)| group.contains(index));
         shards::share_statistics(&of_group.copied().collect::<Vec<_>>(), text)?;
     }
     Ok(())

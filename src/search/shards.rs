@@ -200,9 +200,8 @@ fn ask(
         of.documents.clone().into(),
         of.collections.clone().into(),
     ];
-    let found = as_owner(|owner| {
-        owner.query(&statement, &args, |row| row.required::<String>("found"))
-    })?;
+    let found =
+        as_owner(|owner| owner.query(&statement, &args, |row| row.required::<String>("found")))?;
     let read = found.iter().map(|shard| GivenStatistics::of_shard(shard));
     let read: Option<Vec<_>> = read.collect();
     read.ok_or_else(|| Error::internal("a shard has returned no statistics"))
@@ -212,11 +211,7 @@ fn ask(
 ///
 /// # Errors
 /// A server cannot be asked.
-pub fn terms_in(
-    collection: &Collection,
-    query: &str,
-    chunk: ChunkKey,
-) -> Result<Vec<bool>, Error> {
+pub fn terms_in(collection: &Collection, query: &str, chunk: ChunkKey) -> Result<Vec<bool>, Error> {
     let Some(partition) = &collection.partition else {
         return Ok(vec![]);
     };
@@ -232,9 +227,8 @@ pub fn terms_in(
         id(chunk.document).into(),
         id(chunk.chunk).into(),
     ];
-    let found = as_owner(|owner| {
-        owner.query(&statement, &args, |row| row.required::<Vec<bool>>("terms"))
-    })?;
+    let found =
+        as_owner(|owner| owner.query(&statement, &args, |row| row.required::<Vec<bool>>("terms")))?;
     found
         .into_iter()
         .next()
@@ -261,14 +255,18 @@ impl Query<'_> {
             return Err(Error::unsupported(
                 "a distributed collection cannot be searched without its indexes",
             )
-            .hint("Rebuild the index: REINDEX TABLE, with the name of the collection's partition."));
+            .hint(
+                "Rebuild the index: REINDEX TABLE, with the name of the collection's partition.",
+            ));
         }
         let query = self.words.and_then(QueryWords::of_shards);
         let mut found = Found::default();
         let mut nearest = vec![];
         if self.embedding.is_some() {
             (nearest, found.has_more) = self.trace.measure(Part::Vector, || {
-                self.nearest_on_shards(statements, query, pool)
+                let (rows, has_more) = self.nearest_on_shards(statements, query, pool)?;
+                self.trace.note(|| Event::FoundOnShards(rows.len()));
+                Ok::<_, Error>((rows, has_more))
             })?;
             let list = nearest.iter();
             let list = list.filter_map(|row| Some((row.row.key, row.row.similarity?)));
@@ -276,10 +274,11 @@ impl Query<'_> {
         }
         if let Some(query) = query {
             let (best, has_more) = self.trace.measure(Part::Keyword, || {
-                self.best_on_shards(statements, query, pool)
+                let (best, has_more) = self.best_on_shards(statements, query, pool)?;
+                self.trace.note(|| Event::FoundOnShards(best.len()));
+                self.trace.rows(best.len());
+                Ok::<_, Error>((best, has_more))
             })?;
-            self.trace.note(|| Event::FoundByWords(best.len()));
-            self.trace.rows(best.len());
             found.has_more |= has_more;
             found.best_by_words = best_row(best.iter().map(|row| (&row.row, row.score)));
             let candidates = &mut found.candidates;
@@ -341,11 +340,14 @@ impl Query<'_> {
         // functions that read an index are not for roles that policies restrict
         let query = query.filter(|_| sees_every_row(collection));
         let run = |scan: IndexScan| {
-            let statement = statements.on_shards(ShardList::Nearest { index, scan }, query, limit)?;
+            let statement =
+                statements.on_shards(ShardList::Nearest { index, scan }, query, limit)?;
             // shards of this server are searched in this session
             with_scan_settings(storage, scan, || {
                 check_not_moved(collection)?;
-                as_reader(collection, |reader| statements.run_on_shards(reader, &statement))
+                as_reader(collection, |reader| {
+                    statements.run_on_shards(reader, &statement)
+                })
             })
         };
         let found = run(scan)?;

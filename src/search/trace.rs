@@ -56,6 +56,8 @@ pub enum Event {
         /// As EXPLAIN writes them.
         scans: Vec<String>,
     },
+    /// All shards have named their best; of these, so many are found.
+    FoundOnShards(usize),
     /// More documents than this number have changes that the server does not have yet.
     ManyPending(usize),
     /// The candidates of a server, the documents with changes that it does not have yet, and the

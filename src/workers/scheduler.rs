@@ -35,6 +35,7 @@ use crate::{
         due,
         name::Name,
         runs,
+        shards::is_worker,
         sources::{self, Source},
     },
     cluster::{
@@ -129,9 +130,9 @@ fn try_lock_database() -> bool {
     }
 }
 
-/// Returns true if the database has the whole extension.
+/// Returns true if the database has the whole extension, and not only chunks for another server.
 fn is_installed() -> bool {
-    transaction(|| Ok(extension::is_installed())).unwrap_or(false)
+    transaction(|| Ok(extension::is_installed() && !is_worker()?)).unwrap_or(false)
 }
 
 struct Scheduler {

@@ -19,7 +19,7 @@ pub use self::write::{
     OtherUse, adopt_wanted, change, delete, insert, is_external_id_of_another, note_model,
     other_use, replace_model, version_of_writer, with_server,
 };
-use super::{access::CollectionRights, name::Name, partitions::Partition, retrievers};
+use super::{access::CollectionRights, name::Name, partitions::Partition, retrievers, shards};
 use crate::{
     error::Error,
     pg::spi::{Row, as_owner},
@@ -217,7 +217,11 @@ impl Collection {
     }
 
     /// Returns the collections among the rows of a relation, which is called `c`.
+    ///
+    /// # Errors
+    /// This server only has chunks for another one.
     fn query_from(relation: &str, condition: &str, name: &str) -> Result<Vec<Self>, Error> {
+        shards::require_coordinator()?;
         as_owner(|owner| {
             owner.query_prepared(
                 &format!(

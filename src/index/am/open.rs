@@ -6,7 +6,7 @@ use pgrx::{PgSqlErrorCode, datum::DatumWithOid, pg_sys};
 
 use super::relation::{LockedIndex, relation_name, table_of};
 use crate::{
-    catalog::access,
+    catalog::{access, shards},
     error::Error,
     index::{METHODS, Method},
     pg::spi::{Rights, as_table_owner},
@@ -53,6 +53,16 @@ impl OpenIndex {
             ))
             .detail("Information about an index depends on all rows of its table.")
             .hint("Only roles that can read every row of the table can request it."));
+        }
+        if shards::is_distributed_relation(table)? {
+            return Err(Error::unsupported(format!(
+                "index \"{name}\" is distributed over servers"
+            ))
+            .detail("What is on this server is empty. Each shard has an index of its own.")
+            .hint(
+                "The functions rag_shard_indexes and rag_check_shards describe and check the \
+                 indexes of all shards. For one shard, connect to its node.",
+            ));
         }
         let Some(relations) = LockedIndex::open(id, table) else {
             return Err(wrong_kind(&name)); // another relation got this OID in the meantime

@@ -198,7 +198,14 @@ fn keyword_statistics(
     let configs = used.as_deref().map(languages::configs).transpose()?;
     let query = asked::read(analyzer, words.as_bytes(), configs.as_deref())?;
     let found = read_statistics(open.index(), &opened, &query)?;
-    Ok(json!([found.documents, found.length, found.frequencies, null, shard]).to_string())
+    Ok(json!([
+        found.documents,
+        found.length,
+        found.frequencies,
+        null,
+        shard
+    ])
+    .to_string())
 }
 
 /// Returns the BM25 score of a row of a shard, 0 if it does not match.

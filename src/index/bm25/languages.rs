@@ -194,11 +194,12 @@ pub fn used(markers: &Terms, frequencies: &[u64]) -> Result<Vec<pg_sys::Oid>, Er
 /// Returns the names of the configurations that have texts. `frequencies` are those of
 /// [`markers`].
 pub fn used_names(markers: &Terms, frequencies: &[u64]) -> Vec<&'static str> {
-    let with_texts = markers.iter().zip(frequencies).filter(|(_, texts)| **texts > 0);
+    let with_texts = markers
+        .iter()
+        .zip(frequencies)
+        .filter(|(_, texts)| **texts > 0);
     with_texts
-        .filter_map(|((marker, _), _)| {
-            config_names().find(|name| name.as_bytes() == &marker[1..])
-        })
+        .filter_map(|((marker, _), _)| config_names().find(|name| name.as_bytes() == &marker[1..]))
         .collect()
 }
 

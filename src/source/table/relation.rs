@@ -5,7 +5,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 use rag_definition::source::{TableSpec, TableSync};
 
 use crate::{
-    catalog::sources::RelationIdentity,
+    catalog::{shards, sources::RelationIdentity},
     error::Error,
     pg::{lookup, spi::as_caller},
 };
@@ -284,6 +284,9 @@ impl SourceRelation {
             .detail(why)
             .hint("Use \"sync\": \"scan\"."))
         };
+        if shards::is_distributed_relation(self.oid)? {
+            return refuse("It is distributed by Citus, which permits no triggers there.");
+        }
         match self.kind {
             RelationKind::Table if self.has_relatives => refuse(
                 "It is a partition or has child tables. Its triggers do not see statements on \

@@ -16,6 +16,7 @@ use crate::{
     catalog::{
         collections::Collection,
         partitions::{self, Partition},
+        shards,
     },
     error::Error,
     pg::spi::{OwnerRights, as_owner, uuid},
@@ -30,6 +31,13 @@ pub const MAX_DELAY: f64 = 300.0;
 /// # Errors
 /// A statement fails.
 pub fn watch(owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
+    if shards::is_distributed()? {
+        return Err(Error::unsupported(
+            "vectors of distributed chunks cannot be sent to a server",
+        )
+        .detail("Changes are recorded by a trigger, and Citus permits none on distributed tables.")
+        .hint("Use a retriever with another type of storage."));
+    }
     let relation = partition.qualified();
     let found = owner.query(
         "SELECT FROM pg_trigger

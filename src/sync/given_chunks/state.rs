@@ -1,10 +1,12 @@
 //! The state of a collection's index, as `rag_chunk_state` returns it.
 
+use std::collections::HashMap;
+
 use rag_definition::model::Provider;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    catalog::{collections::Collection, documents::GIVEN, models},
+    catalog::{chunks::query_chunks, collections::Collection, documents::GIVEN, models},
     error::Error,
     pg::spi::as_caller,
 };
@@ -14,31 +16,28 @@ use crate::{
 pub fn of(collection: &Collection) -> Result<Value, Error> {
     let documents = as_caller(|caller| {
         caller.query(
-            &format!(
-                "SELECT coalesce(d.given_id, d.document_id::text) AS id, d.uri,
-                CASE WHEN d.source IS NULL AND d.chunking = $2
-                     THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash,
-                coalesce(k.ids, '{{}}') AS chunk_ids
-         FROM rag.documents d
-         LEFT JOIN (SELECT c.document_id,
-                           array_agg(coalesce(c.given_id, c.chunk_id::text)
-                                     ORDER BY c.chunk_index, c.chunk_id) AS ids
-                    FROM rag.chunks c WHERE {} GROUP BY c.document_id) AS k
-             USING (document_id)
-         WHERE d.collection = $1",
-                collection.rows("c.")
-            ),
+            "SELECT d.document_id, coalesce(d.given_id, d.document_id::text) AS id, d.uri,
+                    CASE WHEN d.source IS NULL AND d.chunking = $2
+                         THEN coalesce(d.raw_hash, d.content_hash) ELSE d.content_hash END AS hash
+             FROM rag.documents d WHERE d.collection = $1",
             &[collection.name.as_str().into(), GIVEN.into()],
             |row| {
-                let document = json!({
-                    "uri": row.required::<String>("uri")?,
-                    "content_hash": row.get::<String>("hash")?,
-                    "chunk_ids": row.required::<Vec<String>>("chunk_ids")?,
-                });
-                Ok((row.required::<String>("id")?, document))
+                Ok((
+                    row.required::<pgrx::Uuid>("document_id")?,
+                    row.required::<String>("id")?,
+                    row.required::<String>("uri")?,
+                    row.get::<String>("hash")?,
+                ))
             },
         )
     })?;
+    let mut chunks = chunk_ids(collection)?;
+    let documents = documents.into_iter().map(|(document, id, uri, hash)| {
+        let chunk_ids = chunks.remove(document.as_bytes()).unwrap_or_default();
+        let state = json!({"uri": uri, "content_hash": hash, "chunk_ids": chunk_ids});
+        (id, state)
+    });
+    let documents: Map<String, Value> = documents.collect();
     let embed = match &collection.model {
         None => Value::Null,
         Some(model) => {
@@ -52,6 +51,20 @@ pub fn of(collection: &Collection) -> Result<Value, Error> {
             json!({"provider": provider, "model": model.name, "dim": model.dimensions})
         }
     };
-    let documents: Map<String, Value> = documents.into_iter().collect();
     Ok(json!({"docs": documents, "embed": embed}))
+}
+
+/// Returns the ids of the chunks that the caller may see, by their documents.
+fn chunk_ids(collection: &Collection) -> Result<HashMap<[u8; 16], Vec<String>>, Error> {
+    let statement = format!(
+        "SELECT c.document_id, array_agg(coalesce(c.given_id, c.chunk_id::text)
+                                         ORDER BY c.chunk_index, c.chunk_id) AS ids
+         FROM rag.chunks c WHERE {} GROUP BY c.document_id",
+        collection.rows("c.")
+    );
+    let found = query_chunks(collection, &statement, &[], |row| {
+        let document: pgrx::Uuid = row.required("document_id")?;
+        Ok((*document.as_bytes(), row.required::<Vec<String>>("ids")?))
+    })?;
+    Ok(found.into_iter().collect())
 }

@@ -330,16 +330,26 @@ pub fn count_chunks(
     collection: &Collection,
     ids: &[DocumentId],
 ) -> Result<(), Error> {
-    owner.execute(
+    let counted = owner.execute_returning(
         &format!(
-            "UPDATE rag.documents d
-             SET raw_hash = NULL,
-                 chunk_count = (SELECT count(*) FROM rag.chunks c
-                                WHERE {} AND c.document_id = d.document_id)
-             WHERE d.collection = $1 AND d.document_id = ANY ($2)",
-            rows(owner, collection, "c.")?
+            "SELECT document_id, count(*) AS chunks FROM rag.chunks
+             WHERE {} AND document_id = ANY ($1) GROUP BY document_id",
+            rows(owner, collection, "")?
         ),
-        &[collection.name.as_str().into(), documents(ids).into()],
+        &[documents(ids).into()],
+        |row| Ok((document_id(&row)?, row.required::<i64>("chunks")?)),
+    )?;
+    let counts: HashMap<DocumentId, i64> = counted.into_iter().collect();
+    let counts = ids.iter().map(|id| counts.get(id).copied().unwrap_or(0));
+    owner.execute(
+        "UPDATE rag.documents d SET raw_hash = NULL, chunk_count = k.chunks
+         FROM ROWS FROM (unnest($2), unnest($3)) AS k (document_id, chunks)
+         WHERE d.collection = $1 AND d.document_id = k.document_id",
+        &[
+            collection.name.as_str().into(),
+            documents(ids).into(),
+            counts.collect::<Vec<_>>().into(),
+        ],
     )?;
     Ok(())
 }
@@ -351,35 +361,54 @@ pub fn finish(
     collection: &Collection,
     ids: &[DocumentId],
 ) -> Result<usize, Error> {
-    let arguments = || [collection.name.as_str().into(), documents(ids).into()];
-    owner.execute(
+    let name = collection.name.as_str();
+    let mut found = vec![];
+    let joined = owner.execute_returning(
         &format!(
-            "UPDATE rag.documents d
-             SET content = k.content, chunk_count = k.chunks, status = 'active', error = NULL,
-                 content_hash = encode(sha256(convert_to(k.content, 'UTF8')), 'hex'),
-                 fetched_at = now(), indexed_at = now()
-             FROM (SELECT document_id, count(*) AS chunks,
-                          string_agg(content, repeat(E'\\n', {SEPARATOR})
-                                     ORDER BY chunk_index) AS content
-                   FROM rag.chunks WHERE {} AND document_id = ANY ($2)
-                   GROUP BY document_id) AS k
-             WHERE d.collection = $1 AND d.document_id = k.document_id",
+            "SELECT document_id, count(*) AS chunks,
+                    string_agg(content, repeat(E'\\n', {SEPARATOR}) ORDER BY chunk_index) AS content
+             FROM rag.chunks WHERE {} AND document_id = ANY ($1) GROUP BY document_id",
             rows(owner, collection, "")?
         ),
-        &arguments(),
+        &[documents(ids).into()],
+        |row| {
+            found.push(document_id(&row)?);
+            Ok((
+                row.required::<i64>("chunks")?,
+                row.required::<String>("content")?,
+            ))
+        },
+    )?;
+    owner.execute(
+        "UPDATE rag.documents d
+         SET content = k.content, chunk_count = k.chunks, status = 'active', error = NULL,
+             content_hash = encode(sha256(convert_to(k.content, 'UTF8')), 'hex'),
+             fetched_at = now(), indexed_at = now()
+         FROM ROWS FROM (unnest($2), unnest($3), unnest($4)) AS k (document_id, chunks, content)
+         WHERE d.collection = $1 AND d.document_id = k.document_id",
+        &[
+            name.into(),
+            documents(&found).into(),
+            column(&joined, |(chunks, _)| *chunks).into(),
+            column(&joined, |(_, content)| content.as_str()).into(),
+        ],
     )?;
     owner.execute(
         "DELETE FROM rag_internal.planned_hash WHERE collection = $1 AND document_id = ANY ($2)",
-        &arguments(),
+        &[name.into(), documents(ids).into()],
     )?;
+    let found: HashSet<DocumentId> = found.into_iter().collect();
+    let without: Vec<DocumentId> = ids
+        .iter()
+        .filter(|id| !found.contains(id))
+        .copied()
+        .collect();
+    if without.is_empty() {
+        return Ok(0);
+    }
     owner.execute(
-        &format!(
-            "DELETE FROM rag.documents d
-             WHERE d.collection = $1 AND d.document_id = ANY ($2) AND NOT EXISTS (
-                 SELECT FROM rag.chunks c WHERE {} AND c.document_id = d.document_id)",
-            rows(owner, collection, "c.")?
-        ),
-        &arguments(),
+        "DELETE FROM rag.documents WHERE collection = $1 AND document_id = ANY ($2)",
+        &[name.into(), documents(&without).into()],
     )
 }
 

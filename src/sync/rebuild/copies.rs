@@ -7,7 +7,10 @@ use pgrx::datum::DatumWithOid;
 use rag_protocol::identity::DocumentId;
 
 use crate::{
-    catalog::{collections::Collection, documents::document_id, partitions::Partition},
+    catalog::{
+        collections::Collection, documents::document_id, partitions::Partition,
+        shards::is_distributed,
+    },
     error::Error,
     pg::spi::{OwnerRights, Row, uuid},
 };
@@ -18,13 +21,15 @@ pub fn delete_unrecorded(
     collection: &str,
     relation: &Partition,
 ) -> Result<(), Error> {
+    let recorded = "SELECT r.document_id FROM rag_internal.rebuilt_document r
+                    WHERE r.collection = $1";
+    // Citus sends the ids to the servers, but cannot join them; the planner prefers to join
+    let condition = match is_distributed()? {
+        true => format!("c.document_id NOT IN ({recorded})"),
+        false => format!("NOT EXISTS ({recorded} AND r.document_id = c.document_id)"),
+    };
     owner.execute(
-        &format!(
-            "DELETE FROM {} c WHERE NOT EXISTS (
-                 SELECT FROM rag_internal.rebuilt_document r
-                 WHERE r.collection = $1 AND r.document_id = c.document_id)",
-            relation.qualified()
-        ),
+        &format!("DELETE FROM {} c WHERE {condition}", relation.qualified()),
         &[collection.into()],
     )?;
     Ok(())

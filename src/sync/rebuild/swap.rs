@@ -296,16 +296,18 @@ fn move_places(owner: &OwnerRights, target: &Target, rebuild: &Rebuild) -> Resul
     let relation = rebuild.relation.qualified();
     owner.execute(
         &format!(
-            "DELETE FROM rag_internal.embedding_place p
-             WHERE p.collection = $1
-               AND NOT EXISTS (SELECT FROM {relation} c WHERE c.embedding_key = p.embedding_key)"
+            "DELETE FROM rag_internal.embedding_place
+             WHERE collection = $1 AND embedding_key IN (
+                 SELECT embedding_key FROM rag_internal.embedding_place WHERE collection = $1
+                 EXCEPT SELECT embedding_key FROM {relation})"
         ),
         &[name.into()],
     )?;
     owner.execute(
         &format!(
             "INSERT INTO rag_internal.embedding_place (embedding_key, collection)
-             SELECT DISTINCT c.embedding_key, k.name FROM {relation} c, rag_internal.collection k
+             SELECT c.embedding_key, k.name
+             FROM (SELECT DISTINCT embedding_key FROM {relation}) c, rag_internal.collection k
              WHERE k.name = $1 AND NOT k.imported AND NOT EXISTS (
                  SELECT FROM rag_internal.embedding_place p
                      WHERE p.embedding_key = c.embedding_key)"

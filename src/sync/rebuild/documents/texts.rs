@@ -87,14 +87,18 @@ fn read(
     documents: &[&PendingDocument],
 ) -> Result<Vec<Text>, Error> {
     // the first chunk tells how many lines of the file are before the text
-    let lines = match target.is_damaged {
-        true => "0".to_owned(),
-        false => format!(
-            "(SELECT c.start_line - 1 - length(regexp_replace(
-                         left(d.content, c.start_index), '[^\\n]', '', 'g'))
-              FROM rag.chunks c WHERE {} AND c.document_id = d.document_id
-              ORDER BY c.chunk_index LIMIT 1)",
-            target.present.rows("c.")
+    let (lines, first) = match target.is_damaged {
+        true => ("0", String::new()),
+        false => (
+            "k.start_line - 1 - length(regexp_replace(
+                 left(d.content, k.start_index), '[^\\n]', '', 'g'))",
+            format!(
+                "LEFT JOIN (
+                     SELECT DISTINCT ON (c.document_id) c.document_id, c.start_line, c.start_index
+                     FROM rag.chunks c WHERE {} AND c.document_id = ANY ($1)
+                     ORDER BY c.document_id, c.chunk_index) k ON k.document_id = d.document_id",
+                target.present.rows("c.")
+            ),
         ),
     };
     let statement = format!(
@@ -103,7 +107,7 @@ fn read(
                 (SELECT s.spec ->> 'path' FROM rag_internal.source s
                  WHERE s.name = d.source AND s.kind = 'folder') AS folder,
                 coalesce({lines}, 0) AS lines_before
-         FROM rag.documents d
+         FROM rag.documents d {first}
          WHERE d.collection = {collection} AND d.document_id = ANY ($1)
            AND d.content IS NOT NULL",
         collection = quote_literal(target.present.name.as_str())
