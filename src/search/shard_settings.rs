@@ -2,9 +2,9 @@
 //!
 //! Citus does not send the settings of a session. So a statement for shards has the condition
 //! `rag_internal.scan_settings(partition, 'rag.ef_search=200;...')`. The planner of the shard's
-//! server asks for what the condition becomes: it becomes true, and the settings are set until the
-//! transaction ends, before the scan is planned. The column keeps Citus from computing the condition
-//! on the coordinator.
+//! server asks what the condition becomes: it becomes true, and the settings are set until the
+//! transaction ends, before the scan is planned. Because of the column, Citus does not compute the
+//! condition on the coordinator.
 #![allow(unsafe_code)] // the planner's nodes
 
 use std::ffi::CString;

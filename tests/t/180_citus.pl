@@ -44,7 +44,8 @@ like(run_sql($workers[0], 'SELECT rag_distribute()')->{err},
 
 # -- a collection, with texts of SciFact if there are any
 my $corpus = "$data/ir/scifact/corpus.jsonl";
-my @texts = -f $corpus ? texts_of($corpus, 250) : map { [ $_, "Title $_", paragraph($_) ] } 1 .. 200;
+my @texts = -f $corpus ? texts_of($corpus, 250)
+  : map { [ $_, "Title $_", paragraph($_) ] } 1 .. 200;
 
 sub texts_of
 {
@@ -139,7 +140,8 @@ is(rows(q{SELECT action FROM rag_add_document('Whales dive in the deep sea.', 'w
 rows(q{SELECT rag_delete_document(document_id) FROM rag.documents WHERE uri = 'whale'});
 rows(q{SELECT rag_create_collection('new'); SELECT rag_add_document('One.', 'one',
 	collection => 'new'); SELECT rag_drop_collection('new')});
-is(rows("SELECT count(*) FROM rag.chunks WHERE collection = 'new'"), '0', 'a collection is dropped');
+is(rows("SELECT count(*) FROM rag.chunks WHERE collection = 'new'"), '0',
+	'a collection is dropped');
 
 # -- a source, drift, and its repair
 my $folder = write_documents(temp_folder(), 30, 3);
