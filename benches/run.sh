@@ -87,7 +87,7 @@ start_worker() { # number
     printf '%s\n' "listen_addresses = ''" "unix_socket_directories = '$scratch'" \
         "port = $((5432 + $1))" "shared_preload_libraries = 'citus'" "fsync = on" \
         "max_connections = 60" "shared_buffers = 512MB" "max_wal_size = 4GB" \
-        "$citus_settings" >>"$folder/postgresql.conf"
+        "citus.local_hostname = '$scratch'" "$citus_settings" >>"$folder/postgresql.conf"
     as_server pg_ctl --pgdata="$folder" --log="$scratch/worker$1.log" --wait --silent start ||
         fail "worker $1 did not start"
 }
@@ -156,6 +156,7 @@ max_wal_size = 4GB"
 max_worker_processes = 30" ;;
         citus) preload="shared_preload_libraries = 'citus, rag'
 rag.scheduler = off
+citus.local_hostname = '$scratch'
 $citus_settings" ;;
         memory) preload= ;; # a backend then also loads the library
         exact | hnsw*) preload= ;;

@@ -35,6 +35,11 @@ CREATE FUNCTION rag_internal.keyword_terms(relation oid, place tid, query text) 
 COMMENT ON FUNCTION rag_internal.keyword_terms(oid, tid, text) IS
     'which terms of a query a row of a shard has';
 
+CREATE FUNCTION rag_internal.embed_for(fingerprint text, texts text[]) RETURNS text
+    AS 'MODULE_PATHNAME', 'embed_for_wrapper' LANGUAGE c STRICT;
+COMMENT ON FUNCTION rag_internal.embed_for(text, text[]) IS
+    'embeds texts for another server, by the model with this fingerprint';
+
 -- Servers that cannot be reached count as empty.
 CREATE FUNCTION rag_internal.shard_sizes(partition regclass, OUT table_bytes bigint,
     OUT vector_index_bytes bigint, OUT keyword_index_bytes bigint, OUT index_bytes bigint)
@@ -144,7 +149,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WHERE d.problem IS NOT NULL OR p.problem IS NOT NULL
 $$;
 
-REVOKE ALL ON FUNCTION rag_internal.describe_shard(regclass, boolean),
+REVOKE ALL ON FUNCTION rag_internal.embed_for(text, text[]),
+    rag_internal.describe_shard(regclass, boolean),
     rag_internal.describe_shards(text, boolean), rag_internal.shard_sizes(regclass),
     rag_internal.scan_settings_support(internal),
     rag_internal.keyword_statistics(oid, text, text[]),

@@ -10,6 +10,7 @@
 //! themselves do.
 
 pub mod cache;
+pub mod nodes;
 mod pending;
 mod remote;
 
@@ -23,7 +24,7 @@ use rag_protocol::{
 };
 
 pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
-use self::{cache::CachePlaces, remote::RemoteModel};
+use self::{cache::CachePlaces, nodes::EmbeddingNodes, remote::RemoteModel};
 use crate::{
     catalog::{
         collections::{Collection, given_dimensions, given_vectors},
@@ -237,6 +238,12 @@ impl EmbeddingModel {
         }
     }
 
+    /// Returns true for the folder of `rag.model_dir`, with what it says of itself.
+    fn is_default_folder(&self) -> bool {
+        let has_settings = self.name.is_some() || self.passage_prefix.is_some();
+        matches!(self.place, Place::Local(_)) && !has_settings
+    }
+
     /// Returns the fingerprint, if it is known without the model.
     pub fn known_fingerprint(&self) -> Option<&str> {
         match &self.place {
@@ -280,22 +287,25 @@ impl EmbeddingModel {
     }
 
     /// Begins to embed passages. Other requests to `client` may follow before [`Self::finish`].
+    /// Parts of them are for `nodes`.
     ///
     /// # Errors
     /// The model is unavailable.
     pub fn start(
         &self,
         client: &mut Client,
-        texts: Vec<String>,
+        mut texts: Vec<String>,
         places: CachePlaces,
+        nodes: &EmbeddingNodes,
     ) -> Result<PendingEmbeddings, Error> {
         let (priority, purpose) = (Priority::Bulk, Purpose::Passage);
-        let (texts, prompt) = self.with_prefix(purpose, texts);
         let mut pending = PendingEmbeddings {
             texts: texts.len(),
             places,
             request: None,
+            shares: nodes.split(&mut texts),
         };
+        let (texts, prompt) = self.with_prefix(purpose, texts);
         if !texts.is_empty() {
             pending.request = Some(match &self.place {
                 Place::Local(model) => {
@@ -321,10 +331,16 @@ impl EmbeddingModel {
         &self,
         client: &mut Client,
         mut pending: PendingEmbeddings,
+        nodes: &mut EmbeddingNodes,
         tick: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<FinishedEmbeddings, Error> {
         let places = &pending.places;
-        let finished = match (pending.request.take(), &self.place) {
+        // the engine of this server embeds its part meanwhile
+        let elsewhere = match pending.shares.is_empty() {
+            true => vec![],
+            false => nodes.embed(&pending.shares),
+        };
+        let mut finished = match (pending.request.take(), &self.place) {
             (None, _) => FinishedEmbeddings::default(),
             (Some(pending::Request::Local(ticket)), _) => {
                 let answer = client.finish_embedding(*ticket, tick)?;
@@ -347,6 +363,23 @@ impl EmbeddingModel {
             }
             (Some(pending::Request::Remote(_)), _) => return Err(unexpected()),
         };
+        for (share, vectors) in pending.shares.into_iter().zip(elsewhere) {
+            let vectors = match (vectors, &self.place) {
+                (Some(vectors), _) => vectors,
+                (None, Place::Local(model)) => {
+                    let prompt = Some(Purpose::Passage);
+                    client
+                        .embed(model, Priority::Bulk, prompt, share.texts)?
+                        .vectors
+                }
+                (None, _) => return Err(unexpected()),
+            };
+            if let Some(fingerprint) = &finished.fingerprint {
+                places.keep(self.tag, fingerprint, finished.vectors.len(), &vectors);
+            }
+            finished.vectors.extend(vectors.into_iter().map(Ok));
+            tick()?;
+        }
         if finished.vectors.len() == pending.texts {
             Ok(finished)
         } else {
@@ -377,8 +410,9 @@ impl EmbeddingModel {
         texts: Vec<String>,
         places: CachePlaces,
     ) -> Result<Vec<Vec<f32>>, Error> {
-        let pending = self.start(client, texts, places)?;
-        let finished = self.finish(client, pending, &mut || Ok(()))?;
+        let mut nodes = EmbeddingNodes::default();
+        let pending = self.start(client, texts, places, &nodes)?;
+        let finished = self.finish(client, pending, &mut nodes, &mut || Ok(()))?;
         finished.vectors.into_iter().collect()
     }
 

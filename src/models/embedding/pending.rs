@@ -1,6 +1,6 @@
 //! Embeddings that were asked for.
 
-use super::{cache::CachePlaces, remote::RemoteCall};
+use super::{cache::CachePlaces, nodes::Share, remote::RemoteCall};
 use crate::{engine::client::EmbeddingTicket, error::Error};
 
 /// What was sent for the texts.
@@ -26,4 +26,6 @@ pub struct PendingEmbeddings {
     pub places: CachePlaces,
     /// None: there are no texts.
     pub request: Option<Request>,
+    /// The last texts, which other servers embed.
+    pub shares: Vec<Share>,
 }

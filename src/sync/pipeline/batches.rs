@@ -77,7 +77,7 @@ impl Pipeline<'_> {
         } else {
             let places = self.indexer.places(&keys);
             let embedder = &self.indexer.embedder;
-            Some(embedder.start(&mut self.client, texts, places)?)
+            Some(embedder.start(&mut self.client, texts, places, &self.nodes)?)
         };
         self.queue.in_flight.push_back(Batch {
             documents,
@@ -145,7 +145,7 @@ impl Pipeline<'_> {
         let report = &mut self.report;
         let mut tick = || report.tick();
         let embedder = &self.indexer.embedder;
-        let answer = embedder.finish(&mut self.client, pending, &mut tick);
+        let answer = embedder.finish(&mut self.client, pending, &mut self.nodes, &mut tick);
         self.report.times.embed += began.elapsed().as_secs_f64();
         let answer = answer?;
         let model = &self.indexer.model;

@@ -86,7 +86,7 @@ impl Reader for Pipeline<'_> {
             content: document.content,
         })?);
         let chunks = self.unsent.iter().map(|document| document.keys.len());
-        if chunks.sum::<usize>() >= BATCH_CHUNKS {
+        if chunks.sum::<usize>() >= BATCH_CHUNKS * self.nodes.engines() {
             self.submit()?;
         }
         Ok(ControlFlow::Continue(()))

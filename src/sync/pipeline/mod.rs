@@ -41,7 +41,7 @@ use crate::{
     collection::{corruption, damage, index, quotas::Meter, rights},
     engine::{client::Client, clones},
     error::{Cause, Error},
-    models::embedding::EmbeddingModel,
+    models::embedding::{EmbeddingModel, nodes::EmbeddingNodes},
     pg::{
         lock::WriterLock,
         spi::{as_owner, owner_transaction},
@@ -63,6 +63,8 @@ struct Pipeline<'a> {
     /// The documents that were read and are in no batch yet.
     unsent: Vec<PreparedDocument>,
     queue: EmbeddingQueue,
+    /// The servers that embed, too.
+    nodes: EmbeddingNodes,
     reported: Reported,
     room: Room,
 }
@@ -152,6 +154,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
     };
     let lists_all = feed.lists_all();
     let meter = transaction(|| Meter::start(source, &indexer.collection, lists_all))?;
+    let nodes = transaction(|| EmbeddingNodes::of(&indexer.embedder, &indexer.model.fingerprint))?;
     let mut pipeline = Pipeline {
         source,
         indexer,
@@ -159,6 +162,7 @@ fn run(source: &Source, report: &mut Report) -> Result<(), Error> {
         report,
         unsent: vec![],
         queue: EmbeddingQueue::default(),
+        nodes,
         reported: Reported::default(),
         room: Room {
             meter,
