@@ -210,7 +210,8 @@ fn require_writer(function: &CStr, action: &str) -> Result<(), Error> {
     roles::require_admin(action)
 }
 
-/// Raises an error if the server is a standby.
+/// Raises an error if the server is a standby, or has chunks for another one only.
 fn prevent_on_standby(function: &CStr) {
     crate::pg::process::prevent_in_recovery(function);
+    crate::catalog::shards::require_coordinator().unwrap_or_else(|error| error.raise());
 }

@@ -11,6 +11,7 @@ use super::{
     documents::{self, document_id},
     name::Name,
     partitions::{self, Partition},
+    shards::{self, Distribution},
 };
 use crate::{
     error::Error,
@@ -33,6 +34,7 @@ const NOTES_OF_COLLECTIONS: [&str; 6] = [
 /// A collection has the new name.
 pub fn collection(owner: &OwnerRights, collection: &Collection, new: &Name) -> Result<(), Error> {
     let (old, new) = (collection.name.as_str(), new.as_str());
+    check_distribution(collection)?;
     let intact = intact(owner, old, None)?;
     // Each reference is checked at the end of the statement, when both of its sides are renamed.
     owner.execute(
@@ -72,6 +74,24 @@ pub fn collection(owner: &OwnerRights, collection: &Collection, new: &Name) -> R
         rename_rows(owner, partition, old, new)?;
     }
     record(owner, new, None, &intact)
+}
+
+/// # Errors
+/// The name says on which server the chunks are.
+fn check_distribution(collection: &Collection) -> Result<(), Error> {
+    if collection.partition.is_none() || shards::distribution()? != Some(Distribution::ByCollection)
+    {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "cannot rename collection \"{}\": its name says on which server its chunks are",
+        collection.name
+    ))
+    .detail("Chunks are distributed by collection.")
+    .hint(
+        "Export the collection with rag_export_blocks, import it under the new name, and drop this \
+         one.",
+    ))
 }
 
 /// Renames the chunks of a collection. A partition of its own has a CHECK of the name.

@@ -7,6 +7,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use RagCitus;
 use RagCluster;
+use RagTest;
 
 if (my $why = citus_is_missing())
 {
@@ -148,6 +149,8 @@ my $folder = write_documents(temp_folder(), 30, 3);
 create_folder_source($node, 'papers', $folder);
 is(sync(), 'Completed', 'a source is synced');
 is(rows("SELECT count(*) FROM rag.chunks WHERE source = 'papers'"), 90, 'its chunks are stored');
+isnt(scalar(engine_pids($_, 'embed')), 0, 'an engine of a worker has embedded') for @workers;
+unlike(slurp_file($node->logfile), qr/does not embed texts/, 'for the whole run');
 rows("DELETE FROM rag.chunks WHERE source = 'papers' AND chunk_index = 2");
 is(rows("SELECT drifted FROM rag_check_drift('papers')"), 't', 'drift is found');
 rows("SELECT rag_sync('papers')");
@@ -180,7 +183,7 @@ refused($node, 'CREATE POLICY mine ON rag.chunks USING (true)', '0A000',
 
 # -- on a worker
 for my $statement ("SELECT rag_search('x', 'kb')", "SELECT rag_add_document('x', 'y')",
-	"SELECT rag_create_collection('z')")
+	"SELECT rag_create_collection('z')", "SELECT rag_create_secret('s', 'v')")
 {
 	refused($workers[0], $statement, '55000', 'this server has a part of the chunks only',
 		'Connect to the coordinator', "a worker refuses: $statement");
@@ -225,5 +228,19 @@ is(rows("SET ROLE reader; SELECT count(*) > 0 FROM rag.chunks WHERE collection =
 # -- by collection
 rows("SELECT rag_distribute('collection')");
 is(rows($searches), $on_one, 'by collection the answers are the same');
+refused($node, "SELECT rag_rename_collection('kb', 'other')", '0A000', 'cannot rename collection',
+	'rag_export_blocks', 'the name of a collection says where it is');
+
+# -- a dump of the coordinator has everything
+my $dump = $node->backup_dir . '.sql';
+$node->command_ok([ 'pg_dump', '--no-owner', '--file', $dump, $node->connstr('postgres') ],
+	'the database is dumped');
+my $single = rag_node('single');
+$single->safe_psql('postgres', 'DROP EXTENSION rag CASCADE');
+my $lines = slurp_file($dump);
+$lines =~ s/^(CREATE EXTENSION|COMMENT ON EXTENSION)[^;]*\bcitus[^;]*;//mg;
+append_to_file("$dump.single", $lines);
+$single->psql('postgres', undef, extra_params => [ '--quiet', '--file', "$dump.single" ]);
+is($single->safe_psql('postgres', $searches), $on_one, 'and is restored into one server');
 
 done_testing();

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Only texts of the default model are sent, and only vectors of the same fingerprint are taken. If
-//! a server does not answer, or with another model, this server embeds its part, and the rest of the
-//! run goes on without it.
+//! a server does not answer, or has another model, this server embeds its part. The rest of the run
+//! goes on without it.
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport, spi::quote_literal};
 use rag_protocol::{call::Purpose, embed::Priority};
