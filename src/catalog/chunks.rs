@@ -13,6 +13,7 @@ use super::{
     collections::Collection,
     documents::planned_once,
     partitions::{self, Partition},
+    shards,
     stored_documents::{StoredChunk, StoredDocument, json},
 };
 use crate::{
@@ -286,6 +287,18 @@ pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
         )
     })?;
     Ok(found.into_iter().next().unwrap_or((0, 0)))
+}
+
+/// Returns the relation that statements on one collection read. Where chunks are distributed, it is
+/// the partition: Citus plans a statement on `rag.chunks` over all of them. Without chunks, and for a
+/// caller that row-level security concerns, it is `rag.chunks`.
+pub fn relation(collection: &Collection) -> Result<String, Error> {
+    Ok(match &collection.partition {
+        Some(partition) if shards::is_distributed()? && access::sees_every_row(collection) => {
+            partition.qualified()
+        }
+        _ => "rag.chunks".to_owned(),
+    })
 }
 
 /// Runs a statement that reads chunks of one collection. It returns what the caller may see.

@@ -9,7 +9,7 @@ use rag_retrieval::fusion::{ChunkKey, Ranked};
 
 use super::{SearchRequest, statements::key};
 use crate::{
-    catalog::chunks::{query_chunks, query_chunks_prepared},
+    catalog::chunks::{query_chunks, query_chunks_prepared, relation},
     error::Error,
     pg::spi::Row,
     types::vector::OwnedVector,
@@ -72,9 +72,10 @@ pub fn read_hits(request: &SearchRequest, results: &[Ranked]) -> Result<Vec<Sear
                 c.fetched_at
          FROM ROWS FROM (unnest($1), unnest($2))
                   AS wanted (document_id, chunk_id)
-              JOIN rag.chunks AS c
+              JOIN {} AS c
                   ON {} AND c.document_id = wanted.document_id
                  AND c.chunk_id = wanted.chunk_id",
+        relation(&request.collection)?,
         request.collection.rows("c.")
     );
     let mut hits = query_chunks_prepared(
@@ -170,9 +171,10 @@ pub fn read_neighbours(
                     c.head_length, c.start_line, c.end_line, c.page, c.anchor
              FROM ROWS FROM (unnest($1), unnest($2), unnest($3))
                       AS wanted (document_id, first, last)
-                  JOIN rag.chunks AS c
+                  JOIN {} AS c
                       ON {} AND c.document_id = wanted.document_id
                      AND c.chunk_index BETWEEN wanted.first AND wanted.last",
+            relation(&request.collection)?,
             request.collection.rows("c.")
         ),
         &[documents.into(), first.into(), last.into()],
@@ -271,9 +273,10 @@ pub fn read_embeddings(request: &SearchRequest, ranked: &[Ranked]) -> Result<Emb
             "SELECT c.chunk_id, c.document_id, c.embedding
              FROM ROWS FROM (unnest($1), unnest($2))
                       AS wanted (document_id, chunk_id)
-                  JOIN rag.chunks AS c
+                  JOIN {} AS c
                       ON {} AND c.document_id = wanted.document_id
                      AND c.chunk_id = wanted.chunk_id",
+            relation(&request.collection)?,
             request.collection.rows("c.")
         ),
         &[documents.into(), chunks.into()],

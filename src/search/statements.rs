@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::SearchRequest;
 use crate::{
     catalog::{
-        chunks::{query_chunks, query_chunks_prepared},
+        chunks::{query_chunks, query_chunks_prepared, relation},
         partitions::Partition,
     },
     collection::keyword_index,
@@ -156,7 +156,10 @@ impl Statements<'_> {
         limit: usize,
     ) -> Result<Statement, Error> {
         let collection = &self.request.collection;
-        let mut shape = Shape::default();
+        let mut shape = Shape {
+            from: Some(relation(collection)?),
+            ..Shape::default()
+        };
         match &list {
             ShardList::Nearest { index, scan } => {
                 shape.order = self.order(*index, limit)?;
