@@ -290,8 +290,8 @@ pub fn counts(collection: &Collection) -> Result<(i64, i64), Error> {
 }
 
 /// Returns the relation that statements on one collection read. Where chunks are distributed, it is
-/// the partition: Citus plans a statement on `rag.chunks` over all of them. Without chunks, and for a
-/// caller that row-level security concerns, it is `rag.chunks`.
+/// the partition: Citus plans a statement on `rag.chunks` over all of them. Without chunks, and for
+/// a caller that row-level security concerns, it is `rag.chunks`.
 pub fn relation(collection: &Collection) -> Result<String, Error> {
     Ok(match &collection.partition {
         Some(partition) if shards::is_distributed()? && access::sees_every_row(collection) => {
