@@ -160,8 +160,7 @@ is(rows("SELECT drifted FROM rag_check_drift('papers')"), 'f', 'and gone');
 # -- rebuild, export, import
 rows("SELECT rag_alter_collection('kb', title_weight => 3)");
 rows("CALL rag_rebuild_collection('kb')");
-is(rows("SELECT count(*) FROM rag_search('DNA', 'kb', mode => 'keyword')") > 0, 1,
-	'a collection is rebuilt');
+isnt(rows("SELECT count(*) FROM rag_search('DNA', 'kb')"), '0', 'a collection is rebuilt');
 rows("CREATE TABLE moved AS SELECT * FROM rag_export_blocks('kb')");
 rows("SELECT rag_import_blocks('moved', 'copy')");
 is(rows("SELECT (SELECT count(*) FROM rag.chunks WHERE collection = 'copy')
