@@ -63,6 +63,12 @@ def same(one, other):
     return sum(hits) / len(hits)
 
 
+def difference(one, other):
+    """The largest difference between the scores of two searches at the same rank."""
+    return max((abs(a - b) for first, second in zip(one, other)
+        for (_, a), (_, b) in zip(first, second)), default=0)
+
+
 def move_under_load(connection, queries, embeddings):
     """Moves a shard to a third worker while another session searches."""
     errors, done, searches = [], threading.Event(), [0]
@@ -129,7 +135,8 @@ def main():
                 f"CPU {used['data']:.2f} + " + " + ".join(f"{ms:.2f}" for ms in each)
                 + f" ({mine:.2f} on one server)", used["data"] / mine, "<= 1.3",
                 used["data"] <= 1.3 * mine)
-            note(f"equal results {same(local[mode][3], found):.3f}; workers / one server "
+            note(f"equal results {same(local[mode][3], found):.3f}, scores differ by at most "
+                 f"{difference(local[mode][3], found):.6f}; workers / one server "
                  + ", ".join(f"{ms / mine:.2f}" for ms in each))
 
     on_one_server()
