@@ -209,23 +209,14 @@ pub fn epub(blocks: &[Block]) -> Vec<u8> {
     ])
 }
 
-/// A sheet with a row for each word, or for each row of a table.
+/// A sheet with a row for each word. Of a table, each record would repeat the names of the columns.
 pub fn xlsx(blocks: &[Block]) -> Vec<u8> {
-    let mut rows: Vec<Vec<&String>> = vec![];
-    for block in blocks {
-        match block {
-            Block::Table(cells) => rows.extend(cells.iter().map(|row| row.iter().collect())),
-            block => rows.extend(block.words().into_iter().map(|word| vec![word])),
-        }
-    }
     let mut sheet = String::new();
-    for (number, cells) in (1..).zip(&rows) {
-        let cell = |(column, word): (char, &&String)| {
-            let text = xml(std::slice::from_ref(*word));
-            format!("<c r=\"{column}{number}\" t=\"inlineStr\"><is><t>{text}</t></is></c>")
-        };
-        let cells: String = ('A'..).zip(cells).map(cell).collect();
-        sheet += &format!("<row r=\"{number}\">{cells}</row>");
+    for (number, word) in (1..).zip(blocks.iter().flat_map(Block::words)) {
+        let text = xml(std::slice::from_ref(word));
+        sheet += &format!(
+            "<row r=\"{number}\"><c r=\"A{number}\" t=\"inlineStr\"><is><t>{text}</t></is></c></row>"
+        );
     }
     packed(&[
         (
