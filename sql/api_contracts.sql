@@ -125,7 +125,8 @@ BEGIN
         RAISE feature_not_supported USING MESSAGE =
             'embedding_config: a knowledge base has one embedding model for all documents';
     END IF;
-    answer := rag_internal.add_document(request, collection);
+    -- the number of a knowledge item is something else
+    answer := rag_internal.add_document(request - 'knowledge_id', collection);
     RETURN answer || jsonb_build_object(
         'knowledge_id', request -> 'knowledge_id', 'doc_ref', answer -> 'document_id',
         'source_file', coalesce(request -> 'filename', request -> 'uri'));

@@ -1,5 +1,7 @@
 //! From an HTTP request to the JSON object that the function of its route gets.
 
+use std::time::Duration;
+
 use axum::{
     body::{Body as HttpBody, Bytes},
     extract::{FromRequest, Multipart, Request},
@@ -13,6 +15,11 @@ use crate::{
     problem::Problem,
     routes::{Body, Field, Place, Route, Type},
 };
+
+/// Bytes that are read of a body that nobody wants.
+const DRAINED: usize = 1 << 16;
+/// Time for them.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// The parts of a request that the table of routes knows.
 pub struct Parts {
@@ -43,7 +50,10 @@ pub async fn read(
     }
     let kind = media_type(&parts.headers);
     let body = match (route.body, kind.as_deref()) {
-        (Body::None, _) => None,
+        (Body::None, _) => {
+            drain(body).await;
+            None
+        }
         (Body::JsonOrForm | Body::Form, Some("multipart/form-data")) => {
             let form = form(route, parts.headers, body, max_body).await?;
             request.extend(form);
@@ -119,6 +129,14 @@ async fn collect(body: HttpBody, max_body: usize) -> Result<Bytes, Problem> {
         Err(error) if error.is::<LengthLimitError>() => Err(too_large(max_body)),
         Err(_) => Err(Problem::bad_request("the body ends too early")),
     }
+}
+
+/// Reads what nobody wants of a body. A connection that is closed with bytes that were not read can
+/// cost the client its answer.
+pub async fn drain(body: HttpBody) {
+    let rest = Limited::new(body, DRAINED).collect();
+    // an error says that there is more, or that the client has gone
+    let _ = tokio::time::timeout(DRAIN_TIME, rest).await;
 }
 
 fn members_of(

@@ -15,6 +15,7 @@ use rmcp::transport::streamable_http_server::{
 use crate::{
     app::App,
     identity::Identity,
+    input,
     mcp::McpServer,
     problem::{Contract, Problem},
     server,
@@ -66,7 +67,10 @@ pub async fn handle(
 ) -> (Response, Option<Identity>) {
     let identity = match identify(app, request.headers()).await {
         Ok(identity) => identity,
-        Err(problem) => return (problem.response(Contract::Problem, id), None),
+        Err(problem) => {
+            input::drain(request.into_body()).await;
+            return (problem.response(Contract::Problem, id), None);
+        }
     };
     request.extensions_mut().insert(identity.clone());
     let response = service.handle(request).await.map(Body::new);

@@ -58,15 +58,12 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/mcp", any(handle_mcp))
         .fallback(|State(app): Shared, request: Request| async move {
             let problem = Problem::new(StatusCode::NOT_FOUND, "there is no such route");
-            refuse(&app, &request, problem)
+            refuse(app, request, problem).await
         })
         .method_not_allowed_fallback(|State(app): Shared, request: Request| async move {
             let detail = "the route does not have this method";
-            refuse(
-                &app,
-                &request,
-                Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail),
-            )
+            let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
+            refuse(app, request, problem).await
         })
         .with_state(app)
 }
@@ -113,11 +110,12 @@ pub fn random_id() -> String {
     hex::encode(bytes)
 }
 
-fn refuse(app: &App, request: &Request, problem: Problem) -> Response {
-    let id = request_id(request);
+async fn refuse(app: Arc<App>, request: Request, problem: Problem) -> Response {
+    let id = request_id(&request);
     let response = problem.response(Contract::Problem, &id);
     let method = method_name(request.method());
-    finish(app, method, "none", Instant::now(), &id, None, response)
+    input::drain(request.into_body()).await;
+    finish(&app, method, "none", Instant::now(), &id, None, response)
 }
 
 /// Counts and logs a request. The log has no body, no query and no secret.
@@ -174,14 +172,15 @@ async fn handle(
     app: Arc<App>,
     route: &'static Route,
     path: Result<RawPathParams, RawPathParamsRejection>,
-    request: Request,
+    mut request: Request,
 ) -> Response {
     let began = Instant::now();
     let id = request_id(&request);
     let method = method_name(request.method());
     let _in_flight = InFlight::new(&app);
     let mut who = None;
-    let outcome = respond(&app, route, path, request, &mut who).await;
+    let outcome = respond(&app, route, path, &mut request, &mut who).await;
+    input::drain(std::mem::take(request.body_mut())).await;
     let response = match outcome {
         Ok(response) => response,
         Err(mut problem) => {
@@ -237,7 +236,7 @@ async fn respond(
     app: &Arc<App>,
     route: &'static Route,
     path: Result<RawPathParams, RawPathParamsRejection>,
-    request: Request,
+    request: &mut Request,
     who: &mut Option<Identity>,
 ) -> Result<Response, Problem> {
     if route.is_open() {
@@ -256,14 +255,14 @@ async fn respond(
         return events(app, identity).await;
     }
     let path = path.map_err(|_| Problem::bad_request("the path is not in UTF-8"))?;
-    let (parts, body) = request.into_parts();
+    let body = std::mem::take(request.body_mut());
     let parts = input::Parts {
         path: path
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect(),
-        query: parts.uri.query().unwrap_or_default().to_string(),
-        headers: parts.headers,
+        query: request.uri().query().unwrap_or_default().to_string(),
+        headers: std::mem::take(request.headers_mut()),
     };
     let read = input::read(route, parts, body, app.config.max_body);
     let input = match tokio::time::timeout(app.config.timeout, read).await {

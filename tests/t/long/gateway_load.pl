@@ -65,7 +65,8 @@ like(scalar <$slow>, qr/^HTTP\/1.1 408/, 'a body that does not arrive gets 408')
 # -- clients that go away in the middle
 for (1 .. 50)
 {
-	my $client = connection("POST /v1/search HTTP/1.1\r\n${head}Content-Type: application/json\r\n"
+	my $client = connection(
+		"POST /v1/search HTTP/1.1\r\n${head}Content-Type: application/json\r\n"
 		  . "Content-Length: 16\r\n\r\n{\"query\": \"keys\"");
 	print $client '}' if $_ % 2;
 	shutdown $client, 1 if $_ % 3;
@@ -80,7 +81,8 @@ cmp_ok(ask($node, "SELECT count(*) FROM pg_stat_activity
 	'no connection is leaked');
 
 # -- a restart of the server during requests
-my @running = map { connection("GET /v1/status HTTP/1.1\r\nConnection: close\r\n$head\r\n") } 1 .. 40;
+my $request = "GET /v1/status HTTP/1.1\r\nConnection: close\r\n$head\r\n";
+my @running = map { connection($request) } 1 .. 40;
 $node->restart;
 my %statuses;
 for my $client (@running)
