@@ -116,6 +116,12 @@ def main():
         connection.execute("SELECT citus_add_node(%s, %s)", [SCRATCH, PORTS[worker]])
     connection.execute("CREATE EXTENSION rag")
     fill(connection)
+    # the documents of the chunks that were written past the extension
+    connection.execute("""
+        INSERT INTO rag.documents (document_id, collection, uri, title, document_type, status,
+            chunk_count)
+        SELECT document_id, collection, min(uri), min(title), 'text', 'active', count(*)
+        FROM rag.chunks GROUP BY document_id, collection ON CONFLICT DO NOTHING""")
     queries = [query["text"] for query in scifact.queries()][:QUERIES]
     embeddings = [as_text(vector) for vector in vectors("query")[:QUERIES]]
     local = {}

@@ -96,7 +96,7 @@ my $searches = q{
 		round(vector_score::numeric, 6), vector_rank, keyword_rank
 	FROM unnest(ARRAY['vector', 'keyword', 'hybrid']) m,
 		unnest(ARRAY['cell growth in cancer', 'DNA methylation', 'interleukin-6 +mice',
-			'vitamin -rat', '"bone marrow"', 'prot*', 'key backup index', 'CXCR4']) q,
+			'vitamin -rat', '"bone marrow"', 'prot*', '117', 'CXCR4']) q,
 		LATERAL rag_search(q, 'kb', top_k => 12, mode => m)
 	ORDER BY q, m, rank;
 	SELECT m, rank, round(score::numeric, 9), chunk_id, md5(content)
