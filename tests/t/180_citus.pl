@@ -113,7 +113,9 @@ my $searches = q{
 	SELECT md5(rag_context('cell growth in cancer', 'kb', max_tokens => 500)::text);
 	SELECT key, value, documents, chunks
 	FROM rag_facets('cancer cells', 'kb', '{n}') ORDER BY 1, 2;
-	SELECT count(*) FROM rag_duplicates('kb')};
+	SELECT count(*) FROM rag_duplicates('kb');
+	SELECT rag_retrieve('{"knowledge_id": "kb", "query": "cells", "metadata_condition":
+		{"n": 99, "m": "x"}}') -> 'warnings'};
 my $on_one = rows($searches);
 
 # -- distributed
