@@ -135,3 +135,40 @@ pub fn count() -> Result<usize, Error> {
     })?;
     Ok(found.first().map_or(0, |shards| *shards as usize))
 }
+
+/// Returns the hosts and ports of the other servers.
+///
+/// # Errors
+/// A statement fails.
+pub fn workers() -> Result<Vec<(String, i32)>, Error> {
+    as_owner(|owner| {
+        owner.query(
+            "SELECT nodename, nodeport FROM pg_dist_node
+             WHERE noderole = 'primary' AND isactive AND groupid <> 0 ORDER BY nodeid",
+            &[],
+            |row| Ok((row.required("nodename")?, row.required("nodeport")?)),
+        )
+    })
+}
+
+/// Runs a statement on each of some servers, at the same time. It returns one text, or the error.
+///
+/// # Errors
+/// Citus fails.
+pub fn run_on_workers(
+    hosts: Vec<&str>,
+    ports: Vec<i32>,
+    statements: Vec<String>,
+) -> Result<Vec<Result<String, String>>, Error> {
+    as_owner(|owner| {
+        owner.execute_returning(
+            "SELECT success, result FROM master_run_on_worker($1, $2, $3, true)",
+            &[hosts.into(), ports.into(), statements.into()],
+            |row| {
+                let result: String = row.get("result")?.unwrap_or_default();
+                let success: bool = row.required("success")?;
+                Ok(if success { Ok(result) } else { Err(result) })
+            },
+        )
+    })
+}

@@ -10,21 +10,21 @@
 //! themselves do.
 
 pub mod cache;
+mod folders;
 pub mod nodes;
 mod pending;
 mod remote;
 
-use std::path::Path;
-
-use rag_definition::model::{ModelKind, ModelSpec, Precision, Provider};
+use rag_definition::model::{ModelKind, Precision, Provider};
 use rag_protocol::{
     call::Purpose,
-    embed::{ModelInfo, ModelOptions, ModelRef, Priority, TokenRule},
+    embed::{ModelInfo, ModelRef, Priority, TokenRule},
     identity::{prefixed_fingerprint, remote_fingerprint},
 };
 
+pub use self::folders::check_folders;
 pub use self::pending::{FinishedEmbeddings, PendingEmbeddings};
-use self::{cache::CachePlaces, nodes::EmbeddingNodes, remote::RemoteModel};
+use self::{cache::CachePlaces, folders::local_ref, nodes::EmbeddingNodes, remote::RemoteModel};
 use crate::{
     catalog::{
         collections::{Collection, given_dimensions, given_vectors},
@@ -36,7 +36,6 @@ use crate::{
     },
     error::Error,
     models::rights,
-    pg::roles,
     settings,
     types::vector::OwnedVector,
 };
@@ -456,52 +455,6 @@ pub fn embed_texts(
     }
     let answer = model.embed_now(Priority::Bulk, purpose, texts)?;
     answer.vectors.into_iter().map(OwnedVector::new).collect()
-}
-
-/// Checks that a role may name the folders of a model.
-///
-/// # Errors
-/// It may not read files of the server.
-pub fn check_folders(spec: &ModelSpec, owner: pgrx::pg_sys::Oid) -> Result<(), Error> {
-    let has_folders = !spec.path.as_os_str().is_empty() || spec.embedding.tokenizer.is_some();
-    if has_folders {
-        roles::require_server_files(owner)
-    } else {
-        Ok(())
-    }
-}
-
-fn local_ref(spec: &ModelSpec) -> ModelRef {
-    let embedding = &spec.embedding;
-    ModelRef {
-        precision: available_precision(&spec.path),
-        dir: spec.path.clone(),
-        options: ModelOptions {
-            dimensions: embedding.dimensions,
-            pooling: embedding.pooling,
-            normalize: embedding.normalize,
-            max_tokens: embedding.max_tokens,
-            compares_tokens: false,
-        },
-    }
-}
-
-/// Returns `rag.model_precision`, or the other one if the folder has only its graph.
-fn available_precision(dir: &Path) -> Precision {
-    let wanted = settings::precision();
-    let other = match wanted {
-        Precision::Int8 => Precision::Fp32,
-        Precision::Fp32 => Precision::Int8,
-    };
-    let has = |precision: Precision| {
-        let mut names = precision.file_names().iter();
-        names.any(|name| dir.join(name).exists())
-    };
-    if !has(wanted) && has(other) {
-        other
-    } else {
-        wanted
-    }
 }
 
 /// The maximum number of tokens of a chunk whose vector is given.

@@ -13,11 +13,7 @@ use pgrx::{pg_extern, pg_sys::panic::ErrorReport, spi::quote_literal};
 use rag_protocol::{call::Purpose, embed::Priority};
 
 use super::EmbeddingModel;
-use crate::{
-    catalog::shards,
-    error::Error,
-    pg::{spi::as_owner, transaction::transaction},
-};
+use crate::{catalog::shards, error::Error, pg::transaction::transaction};
 
 /// A server is only asked to embed at least so many texts: a connection is opened for each part.
 const MIN_TEXTS: usize = 16;
@@ -53,19 +49,8 @@ impl EmbeddingNodes {
         if !model.is_default_folder() || !shards::is_distributed()? {
             return Ok(Self::default());
         }
-        let nodes = as_owner(|owner| {
-            owner.query(
-                "SELECT nodename, nodeport FROM pg_dist_node
-                 WHERE noderole = 'primary' AND isactive AND groupid <> 0 ORDER BY nodeid",
-                &[],
-                |row| {
-                    Ok(Node {
-                        host: row.required("nodename")?,
-                        port: row.required("nodeport")?,
-                    })
-                },
-            )
-        })?;
+        let nodes = shards::workers()?.into_iter();
+        let nodes = nodes.map(|(host, port)| Node { host, port }).collect();
         Ok(Self {
             nodes,
             fingerprint: fingerprint.to_owned(),
@@ -123,28 +108,14 @@ fn ask(fingerprint: &str, shares: &[Share]) -> Result<Vec<Result<String, String>
     let commands = shares.iter().map(|share| {
         let texts: Vec<String> = share.texts.iter().map(quote_literal).collect();
         format!(
-            "SELECT rag_internal.embed_for({}, ARRAY[{}]::pg_catalog.text[])",
+            "SELECT rag_internal.embed_for({}, ARRAY[{}]::text[])",
             quote_literal(fingerprint),
             texts.join(",")
         )
     });
     let hosts: Vec<&str> = shares.iter().map(|it| it.node.host.as_str()).collect();
     let ports: Vec<i32> = shares.iter().map(|it| it.node.port).collect();
-    as_owner(|owner| {
-        owner.execute_returning(
-            "SELECT success, result FROM master_run_on_worker($1, $2, $3, true)",
-            &[
-                hosts.into(),
-                ports.into(),
-                commands.collect::<Vec<_>>().into(),
-            ],
-            |row| {
-                let result: String = row.get("result")?.unwrap_or_default();
-                let success: bool = row.required("success")?;
-                Ok(if success { Ok(result) } else { Err(result) })
-            },
-        )
-    })
+    shards::run_on_workers(hosts, ports, commands.collect())
 }
 
 /// Reads what [`embed_for`] returns.
