@@ -47,7 +47,7 @@ is(scalar @{ $answer->{context_used} }, 2, 'two results are used');
 my $used = $answer->{context_used}[0];
 is_deeply(
 	[ sort keys %$used ],
-	[qw(chunk_id citation document_id score snippet title uri)],
+	[qw(anchor chunk_id citation document_id score snippet title uri)],
 	'context_used: the members are those of the documentation');
 is($used->{title}, 'Key rotation', 'context_used: the title is that of the document');
 is($used->{uri}, 'keys', 'context_used: the uri is that of the document');
