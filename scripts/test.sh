@@ -223,7 +223,7 @@ count_file() {
     # prove's summary names each file with a problem, as in "tests/t/x.pl (Wstat: 256 ...)".
     grep -q "^$1 .*(Wstat:" "$log" || return 0
     echo "-- $1: $not_ok failed"
-    sed -n '/^not ok /,/^ok /p' "$tap" | grep -v '^ok ' || true
+    sed -n '/^ *not ok /,/^ *ok /p' "$tap" | grep -v '^ *ok ' || true
     [ "$not_ok" = 0 ] || return 0
     not_ok=1
     # Its last lines and its own logs tell why it died.

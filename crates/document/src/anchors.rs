@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn headings_with_the_same_words_are_numbered() {
         let mut slugs = Slugs::default();
-        let mut next = |words: &str| slugs.next(words).unwrap();
+        let next = |words: &str| slugs.next(words).unwrap();
         let words = ["Usage", "Usage", "Usage 1", "usage!", "Usage-2"];
-        let names = words.map(|words| next(words));
+        let names = words.map(next);
         assert_eq!(
             names,
             ["usage", "usage-1", "usage-1-1", "usage-2", "usage-2-1"]
