@@ -67,11 +67,18 @@ fi
 # Functions between the marks in sql/drift.sql are left out: they are inlined into statements whose
 # search_path is pinned. The functions below have no search_path, because they are inlined into
 # other statements or, as rag_rebuild_collection() does, commit. They qualify all names.
+# Prints the columns of rag_search as pgspot names them.
+columns_of_search() {
+    sed -n '/^CREATE FUNCTION @extschema@.rag_search(query text, collection text D/,/^LANGUAGE/p' \
+        "$script" | tr '\n' ' ' | sed -e 's/.*TABLE (//' -e 's/) LANGUAGE.*//' -e 's/, */,/g'
+}
 source_phase='is_being_dropped boolean,active_phase text,active_trigger text'
 source_phase="$source_phase,suspended boolean,will_retry boolean,last_phase text"
 search='top_k integer,mode text,filter jsonb,rerank text,settings jsonb'
-search="$search,query_embedding rag_types.vector"
-sed '/^-- pgspot: off/,/^-- pgspot: on/d' "$script" >"$build/pgspot/checked.sql"
+search="$search,query_embedding rag_types.vector,$(columns_of_search)"
+# pgspot does not know that the argument of RETURN NEXT is an expression.
+sed -e '/^-- pgspot: off/,/^-- pgspot: on/d' -e 's/RETURN NEXT \([^;]\)/RETURN QUERY SELECT \1/' \
+    "$script" >"$build/pgspot/checked.sql"
 found=$("$build/pgspot/bin/pgspot" \
     --proc-without-search-path 'rag_internal.has_condition(conditions jsonb,type text)' \
     --proc-without-search-path 'rag_internal.run_phase(phase text,is_lost boolean)' \
