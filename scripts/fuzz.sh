@@ -1,12 +1,15 @@
 #!/bin/sh
-# Runs a fuzz target of fuzz/fuzz_targets:  scripts/fuzz.sh [TARGET [SECONDS]]
+# Runs a fuzz target of fuzz/fuzz_targets:  scripts/fuzz.sh [TARGET [SECONDS [FOLDER...]]]
 #
+# It begins with the inputs of the folders, and with those that earlier runs found.
 # Uses the instrumentation of cargo-fuzz without a sanitizer, which the stable compiler can build.
 set -eu
 . "$(dirname "$0")/common.sh"
 
 target=${1:-hnsw_pages}
 seconds=${2:-60}
+[ $# -lt 1 ] || shift
+[ $# -lt 1 ] || shift
 host=$(rustc -vV | sed -n 's/^host: //p')
 corpus=$build/fuzz/$target
 mkdir -p "$corpus"
@@ -16,4 +19,4 @@ for option in level=4 inline-8bit-counters pc-table trace-compares; do
 done
 RUSTFLAGS=$flags cargo run --quiet --release --manifest-path fuzz/Cargo.toml \
     --target-dir "$build/fuzz/target" --target "$host" --bin "$target" -- \
-    "$corpus" -max_total_time="$seconds" -timeout=20 -artifact_prefix="$corpus-"
+    "$corpus" "$@" -max_total_time="$seconds" -timeout=20 -artifact_prefix="$corpus-"

@@ -22,7 +22,7 @@ pub mod spreadsheet;
 
 use rag_protocol::ingest::Stage;
 
-use crate::{ExtractedDocument, Structure, Syntax, data_uri, title};
+use crate::{ExtractedDocument, Structure, data_uri, title};
 
 /// Maximum ratio of text size to file size.
 const MAX_GROWTH: usize = 16;
@@ -38,10 +38,7 @@ fn records(text: String, name: &str) -> ExtractedDocument {
 
 /// Returns the file as written, with the reason as a warning.
 fn as_written(file: &str, name: &str, why: String) -> ExtractedDocument {
-    let mut extracted = ExtractedDocument {
-        structure: Structure::Code(Syntax::default()),
-        ..records(file.to_owned(), name)
-    };
+    let mut extracted = records(file.to_owned(), name);
     extracted.warn(Stage::Extract, why);
     extracted
 }
