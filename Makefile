@@ -7,8 +7,8 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG DESTDIR WITH_OPENVINO
 
-.PHONY: help deps build install uninstall demo test docs check-long bench bench-hnsw bench-bm25
-.PHONY: lint clean
+.PHONY: help deps build install uninstall demo test docs check-long check-versions
+.PHONY: bench bench-hnsw bench-bm25 lint clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,10 @@ check-long: ## as test, with the tests that take minutes
 	@scripts/build.sh
 	@scripts/install.sh
 	@scripts/test.sh --long
+
+check-versions: ## the tests of SQL and of clusters with PostgreSQL 16, 17 and 18
+	@scripts/deps.sh
+	@scripts/test-versions.sh
 
 bench: ## install, run the benchmarks, and print a table
 	@scripts/deps.sh

@@ -11,9 +11,10 @@
 #
 # Arguments name single tests instead of all: test.sh tests/sql/vector.sql tests/t/001_restart.pl
 # --accept copies the output of tests/sql, and of the examples in the documentation, to where the
-# expected output is: read the difference before you commit it. RAG_DOCS names the pages whose
-# examples tests/t/098_docs.pl runs; without it they are all pages. The last line has the number of
-# tests that passed and failed.
+# expected output is: read the difference before you commit it. What PostgreSQL 15 prints is
+# expected; tests/expected/postgresql-VERSION.patch has what another version prints. RAG_DOCS names
+# the pages whose examples tests/t/098_docs.pl runs; without it they are all pages. The last line
+# has the number of tests that passed and failed.
 #
 # RAG_TEST_DATA names a folder with more documents; tests that need it are skipped without it.
 # RAG_CITUS_SOURCE names the source of Citus, by default one in ../shared/vendor: it is built beside
@@ -113,6 +114,8 @@ copy_tests() {
         [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
     done
     rm -rf "$scratch/tests/sql/results"
+    [ ! -f "$differences" ] || patch --quiet --strip=1 --directory="$scratch" <"$differences" ||
+        fail "$differences does not fit tests/expected"
     mkdir -p "$scratch/output"
     [ -z "$server_user" ] || chown -R "$server_user" "$scratch/tests" "$scratch/output"
 }
@@ -136,11 +139,24 @@ test_sql() {
         "$(grep -cE '^test .* \.\.\. FAILED|^not ok ' "$log" || true)"
     if [ -n "$accept" ]; then
         for name in "$@"; do
-            cp "$scratch/output/results/$name.out" "tests/expected/$name.out"
+            cp "$scratch/output/results/$name.out" "$scratch/tests/expected/$name.out"
         done
+        accept_expected
     elif [ "$status" != 0 ]; then
         cat "$scratch/output/regression.diffs" 2>/dev/null || tail -n 50 "$scratch/server.log"
     fi
+}
+
+# Writes the expected output of SQL tests: the files, or how they differ with this PostgreSQL.
+accept_expected() {
+    if [ "$pg_major" = "$EXPECTED_MAJOR" ]; then
+        cp "$scratch"/tests/expected/*.out tests/expected/
+        return 0
+    fi
+    for file in tests/expected/*.out; do
+        diff --unified --label "a/$file" --label "b/$file" "$file" "$scratch/$file" || true
+    done >"$differences"
+    [ -s "$differences" ] || rm "$differences"
 }
 
 # Prints those of the files that tests/t/schedule has a line of a kind for, in its order.
@@ -238,6 +254,8 @@ count_file() {
     done
 }
 
+EXPECTED_MAJOR=15
+differences=tests/expected/postgresql-$pg_major.patch
 pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")
 pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl

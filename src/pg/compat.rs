@@ -1,6 +1,6 @@
 //! Functions of the server that pgrx leaves out, and what differs between PostgreSQL versions.
 //!
-//! The declarations below were checked against the headers of PostgreSQL 13 to 18.
+//! The declarations below were checked against the headers of PostgreSQL 15 to 18.
 #![allow(unsafe_code)] // calls of C functions
 
 use std::{
@@ -47,22 +47,11 @@ mod c {
         // commands/sequence.h
         pub fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
 
-        // tcop/utility.h; `read_only_tree` since PostgreSQL 14
-        #[cfg(not(feature = "pg13"))]
+        // tcop/utility.h
         pub fn standard_ProcessUtility(
             statement: *mut pg_sys::PlannedStmt,
             query: *const c_char,
             read_only_tree: bool,
-            context: pg_sys::ProcessUtilityContext::Type,
-            params: pg_sys::ParamListInfo,
-            environment: *mut pg_sys::QueryEnvironment,
-            destination: *mut pg_sys::DestReceiver,
-            completion: *mut pg_sys::QueryCompletion,
-        );
-        #[cfg(feature = "pg13")]
-        pub fn standard_ProcessUtility(
-            statement: *mut pg_sys::PlannedStmt,
-            query: *const c_char,
             context: pg_sys::ProcessUtilityContext::Type,
             params: pg_sys::ParamListInfo,
             environment: *mut pg_sys::QueryEnvironment,
@@ -174,9 +163,9 @@ pub fn end_on_sigterm() {
 pub fn can_set_role(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
     // SAFETY: system-cache look-ups.
     unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return pg_sys::is_member_of_role(role, other);
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         return pg_sys::member_can_set_role(role, other);
     }
 }
@@ -185,9 +174,9 @@ pub fn can_set_role(role: pg_sys::Oid, other: pg_sys::Oid) -> bool {
 pub fn owns_database(database: pg_sys::Oid) -> bool {
     // SAFETY: system-cache look-ups.
     unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return pg_sys::pg_database_ownercheck(database, pg_sys::GetUserId());
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         return pg_sys::object_ownercheck(
             pg_sys::DatabaseRelationId,
             database,
@@ -200,9 +189,9 @@ pub fn owns_database(database: pg_sys::Oid) -> bool {
 pub fn owns_extension(extension: pg_sys::Oid) -> bool {
     // SAFETY: system-cache look-ups.
     unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return pg_sys::pg_extension_ownercheck(extension, pg_sys::GetUserId());
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         return pg_sys::object_ownercheck(
             pg_sys::ExtensionRelationId,
             extension,
@@ -211,36 +200,21 @@ pub fn owns_extension(extension: pg_sys::Oid) -> bool {
     }
 }
 
-/// Makes a misspelled setting `rag.*` an error; before PostgreSQL 15 a warning.
+/// Makes a misspelled setting `rag.*` an error.
 pub fn reserve_setting_prefix() {
     // SAFETY: a static text.
     unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14"))]
-        pg_sys::EmitWarningsOnPlaceholders(c"rag".as_ptr());
-        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
         pg_sys::MarkGUCPrefixReserved(c"rag".as_ptr());
     }
 }
-
-/// A name in a parse tree's list of names.
-#[cfg(any(feature = "pg13", feature = "pg14"))]
-pub type NameNode = pg_sys::Value;
-/// A name in a parse tree's list of names.
-#[cfg(not(any(feature = "pg13", feature = "pg14")))]
-pub type NameNode = pg_sys::String;
 
 /// Returns the text of a name in a list of names.
 ///
 /// # Safety
 /// The node is a string that stays as long as `'a`.
-pub unsafe fn name_text<'a>(name: *mut NameNode) -> &'a CStr {
+pub unsafe fn name_text<'a>(name: *mut pg_sys::String) -> &'a CStr {
     // SAFETY: the caller's promise.
-    unsafe {
-        #[cfg(any(feature = "pg13", feature = "pg14"))]
-        return CStr::from_ptr((*name).val.str_);
-        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
-        return CStr::from_ptr((*name).sval);
-    }
+    unsafe { CStr::from_ptr((*name).sval) }
 }
 
 /// A set of events to wait for: the process's latch, the postmaster's death, and descriptors.

@@ -95,10 +95,7 @@ pub unsafe fn new_path(
         (*path).path.startup_cost = cost.startup;
         (*path).path.total_cost = cost.total;
         (*path).path.pathkeys = ordered.path.pathkeys;
-        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
-        {
-            (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
-        }
+        (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
         (*path).custom_paths = pg_sys::lappend(std::ptr::null_mut(), child.cast());
         (*path).custom_private = private;
         (*path).methods = methods;

@@ -100,7 +100,6 @@ unsafe extern "C-unwind" fn after_access(
     }
 }
 
-#[cfg(not(feature = "pg13"))]
 #[allow(clippy::too_many_arguments)] // the server's
 unsafe extern "C-unwind" fn utility(
     statement: *mut pg_sys::PlannedStmt,
@@ -136,28 +135,6 @@ unsafe extern "C-unwind" fn utility(
                 dest,
                 done,
             ),
-        }
-    }
-}
-
-#[cfg(feature = "pg13")]
-unsafe extern "C-unwind" fn utility(
-    statement: *mut pg_sys::PlannedStmt,
-    query: *const c_char,
-    context: pg_sys::ProcessUtilityContext::Type,
-    params: pg_sys::ParamListInfo,
-    env: *mut pg_sys::QueryEnvironment,
-    dest: *mut pg_sys::DestReceiver,
-    done: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: as the server calls it.
-    unsafe {
-        before_command((*statement).utilityStmt);
-        match NEXT_UTILITY.get().copied().flatten() {
-            Some(next) => next(statement, query, context, params, env, dest, done),
-            None => {
-                compat::standard_ProcessUtility(statement, query, context, params, env, dest, done)
-            }
         }
     }
 }
@@ -311,19 +288,6 @@ pub fn watch_statements(callback: fn(&Statement<'_>)) {
     }
 }
 
-#[cfg(feature = "pg13")]
-#[pg_guard]
-unsafe extern "C-unwind" fn analysed(state: *mut pg_sys::ParseState, query: *mut pg_sys::Query) {
-    // SAFETY: as the server calls it.
-    unsafe {
-        if let Some(Some(next)) = NEXT_ANALYSE.get() {
-            next(state, query);
-        }
-        show_analysed(state, query);
-    }
-}
-
-#[cfg(not(feature = "pg13"))]
 #[pg_guard]
 unsafe extern "C-unwind" fn analysed(
     state: *mut pg_sys::ParseState,

@@ -4,7 +4,7 @@
 //!
 //! | file | wraps |
 //! |---|---|
-//! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 13 and 18 |
+//! | [`compat`] | functions that pgrx leaves out, and what differs between PostgreSQL 15 and 18 |
 //! | [`calls`] | functions that the server calls: workers' entry points, triggers, planner support |
 //! | [`custom_scan`] | plans of the extension's own |
 //! | [`cursor`] | cursors with the snapshot of the client's statement |

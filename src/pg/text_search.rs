@@ -95,7 +95,7 @@ pub fn split_name(name: &CStr) -> Vec<String> {
     // SAFETY: a list of names, which are copied.
     unsafe {
         let text = pg_sys::cstring_to_text(name.as_ptr());
-        let names = PgList::<compat::NameNode>::from_pg(pg_sys::textToQualifiedNameList(text));
+        let names = PgList::<pg_sys::String>::from_pg(pg_sys::textToQualifiedNameList(text));
         let copy = |name| compat::name_text(name).to_string_lossy().into_owned();
         names.iter_ptr().map(copy).collect()
     }

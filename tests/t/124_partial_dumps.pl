@@ -133,12 +133,8 @@ is($node->safe_psql('whole', $grants), $before{$grants}, 'whole: a revoked grant
 is(as_app('whole', 'INSERT INTO own VALUES (2) RETURNING id'),
 	'2', 'whole: tables have their owner');
 
-SKIP:
-{
-	skip 'pg_dump --extension came with PostgreSQL 14', 1 if $node->pg_version < 14;
-	dump_and_restore('one_schema', [], [qw(--format=custom --schema=rag* --extension=rag)],
-		\@pg_restore);
-	is_restored('one_schema');
-}
+dump_and_restore('one_schema', [], [qw(--format=custom --schema=rag* --extension=rag)],
+	\@pg_restore);
+is_restored('one_schema');
 $node->stop;
 done_testing();

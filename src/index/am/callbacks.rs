@@ -354,23 +354,7 @@ pub fn random_seed() -> u64 {
 
 // -- insert
 
-/// `aminsert`, as PostgreSQL 13 calls it.
-#[cfg(feature = "pg13")]
-unsafe extern "C-unwind" fn insert<M: AccessMethod>(
-    index: pg_sys::Relation,
-    values: *mut pg_sys::Datum,
-    nulls: *mut bool,
-    row: pg_sys::ItemPointer,
-    table: pg_sys::Relation,
-    _check_unique: pg_sys::IndexUniqueCheck::Type,
-    info: *mut pg_sys::IndexInfo,
-) -> bool {
-    // SAFETY: PostgreSQL's promise; the index has one column.
-    unsafe { guard(|| insert_row::<M>(table, index, *values, *nulls, *row, info)) }
-}
-
 /// `aminsert`
-#[cfg(not(feature = "pg13"))]
 #[allow(clippy::too_many_arguments)] // PostgreSQL's
 unsafe extern "C-unwind" fn insert<M: AccessMethod>(
     index: pg_sys::Relation,

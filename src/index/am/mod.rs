@@ -111,6 +111,11 @@ pub trait IndexScan: Default + 'static {
     /// Starts a search. Returns false if the index has nothing to find.
     fn start(&mut self, index: Index<'_>, keys: &ScanKeys<'_>) -> Result<bool, Error>;
 
+    /// Returns true if the index cannot find the rows: all may satisfy the conditions.
+    fn is_for_all_rows(_keys: &ScanKeys<'_>) -> bool {
+        false
+    }
+
     /// Returns the next heap row of the search, or `None` at its end.
     fn next(&mut self, index: Index<'_>, rows: &mut ScanRows<'_>) -> Result<Option<Tid>, Error>;
 

@@ -166,11 +166,7 @@ pub unsafe fn add_prefix_paths<M: AccessMethod>(
     root: *mut pg_sys::PlannerInfo,
     relation: *mut pg_sys::RelOptInfo,
 ) {
-    if cfg!(not(any(
-        feature = "pg13",
-        feature = "pg14",
-        feature = "pg15"
-    ))) {
+    if cfg!(not(feature = "pg15")) {
         return;
     }
     // SAFETY: the caller's promise.

@@ -15,9 +15,9 @@ use crate::{
     types::vector::DetoastMemory,
 };
 
-#[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+#[cfg(feature = "pg15")]
 pub type FileLocator = pg_sys::RelFileNode;
-#[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+#[cfg(not(feature = "pg15"))]
 pub type FileLocator = pg_sys::RelFileLocator;
 
 /// What identifies a file of a relation: tablespace, database and number.
@@ -99,17 +99,17 @@ impl Relation<'_> {
 
     #[inline]
     pub fn locator(self) -> FileLocator {
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return self.descriptor().rd_node;
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         return self.descriptor().rd_locator;
     }
 
     pub fn file_id(self) -> FileId {
         let file = self.locator();
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let [tablespace, database, number] = [file.spcNode, file.dbNode, file.relNode];
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         let [tablespace, database, number] = [file.spcOid, file.dbOid, file.relNumber];
         [tablespace.to_u32(), database.to_u32(), number.to_u32()]
     }
@@ -118,9 +118,9 @@ impl Relation<'_> {
     /// filled again without becoming another one.
     pub fn has_new_file(self) -> bool {
         let descriptor = self.descriptor();
-        #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let first_file = descriptor.rd_firstRelfilenodeSubid;
-        #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+        #[cfg(not(feature = "pg15"))]
         let first_file = descriptor.rd_firstRelfilelocatorSubid;
         descriptor.rd_createSubid != 0 || first_file != 0
     }
@@ -400,10 +400,7 @@ impl Drop for LockedIndex {
 pub fn relation_with_file([tablespace, _, number]: FileId) -> Option<pg_sys::Oid> {
     unsafe extern "C-unwind" {
         /// pgrx has no binding for it.
-        #[cfg_attr(
-            any(feature = "pg13", feature = "pg14", feature = "pg15"),
-            link_name = "RelidByRelfilenode"
-        )]
+        #[cfg_attr(feature = "pg15", link_name = "RelidByRelfilenode")]
         fn RelidByRelfilenumber(tablespace: pg_sys::Oid, number: pg_sys::Oid) -> pg_sys::Oid;
     }
     // SAFETY: reads the catalog; the guard catches its ERRORs.

@@ -9,7 +9,7 @@ use rag_pages::Tid;
 use super::{
     AccessMethod, IndexScan, current,
     heap::{HeapRows, Snapshot},
-    relation::{Index, Relation, Value, ValueType},
+    relation::{Index, LockedIndex, Relation, Value, ValueType},
     tid,
 };
 use crate::error::Error;
@@ -216,6 +216,13 @@ pub unsafe extern "C-unwind" fn fill_bitmap<M: AccessMethod>(
         guard(|| {
             // no row is fetched, so none is the current one
             current::forget_all();
+            let keys = ScanKeys {
+                descriptor: &*descriptor,
+            };
+            if M::Scan::is_for_all_rows(&keys) {
+                count_scan(descriptor);
+                return add_all_pages((*descriptor).indexRelation, bitmap);
+            }
             let mut rows = [pg_sys::ItemPointerData::default(); BITMAP_PORTION];
             let (mut count, mut total) = (0, 0);
             loop {
@@ -237,6 +244,25 @@ pub unsafe extern "C-unwind" fn fill_bitmap<M: AccessMethod>(
             }
         })
     }
+}
+
+/// Adds all pages of an index's table to a bitmap: the executor checks each of their rows. Since
+/// PostgreSQL 18 the planner prefers this to a plan that a setting disables, whatever it costs.
+/// Returns the number of rows, which is not known.
+///
+/// # Safety
+/// An open index whose table is locked, and a bitmap.
+unsafe fn add_all_pages(index: pg_sys::Relation, bitmap: *mut pg_sys::TIDBitmap) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let table = (*(*index).rd_index).indrelid;
+        if let Some(open) = LockedIndex::open_for((*index).rd_id, table, pg_sys::NoLock) {
+            for block in 0..open.table().block_count() {
+                pg_sys::tbm_add_page(bitmap, block);
+            }
+        }
+    }
+    0
 }
 
 /// # Safety
@@ -307,16 +333,15 @@ unsafe fn count_scan(descriptor: pg_sys::IndexScanDesc) {
     // SAFETY: the caller's promise. `pgstat_info` is null if nothing is counted.
     unsafe {
         let index = (*descriptor).indexRelation;
-        #[cfg(not(any(feature = "pg13", feature = "pg14")))]
         if (*index).pgstat_info.is_null() && (*index).pgstat_enabled {
             pg_sys::pgstat_assoc_relation(index);
         }
         if let Some(statistics) = (*index).pgstat_info.as_mut() {
-            #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+            #[cfg(feature = "pg15")]
             {
                 statistics.t_counts.t_numscans += 1;
             }
-            #[cfg(not(any(feature = "pg13", feature = "pg14", feature = "pg15")))]
+            #[cfg(not(feature = "pg15"))]
             {
                 statistics.counts.numscans += 1;
             }

@@ -188,13 +188,13 @@ pub unsafe fn follow(
             let var = &*node.cast::<pg_sys::Var>();
             let depth = levels.len().checked_sub(var.varlevelsup as usize)?;
             levels.truncate(depth);
-            let table = table_entry(*levels.last()?, table_number(var))?;
+            let table = table_entry(*levels.last()?, var.varno)?;
             let number = usize::try_from(var.varattno).ok()?.checked_sub(1)?;
             node = match table.rtekind {
                 pg_sys::RTEKind::RTE_RELATION => {
                     return Some(Followed::Column(Origin::Column {
                         table: table.relid,
-                        number: table_number(var),
+                        number: var.varno,
                         column: var.varattno,
                     }));
                 }
@@ -235,11 +235,8 @@ unsafe fn expression_origin(query: *mut pg_sys::Query, node: *mut pg_sys::Node) 
     unsafe {
         let columns = PgList::<pg_sys::Var>::from_pg(pg_sys::pull_vars_of_level(node, 0));
         let first = columns.get_ptr(0)?;
-        let number = table_number(&*first);
-        if columns
-            .iter_ptr()
-            .any(|column| table_number(&*column) != number)
-        {
+        let number = (*first).varno;
+        if columns.iter_ptr().any(|column| (*column).varno != number) {
             return None;
         }
         let table = table_entry(query, number)?;
@@ -256,14 +253,6 @@ unsafe fn expression_origin(query: *mut pg_sys::Query, node: *mut pg_sys::Node) 
             expression: pg_sys::eval_const_expressions(std::ptr::null_mut(), node),
         })
     }
-}
-
-/// Returns the number of the table that a column belongs to.
-fn table_number(column: &pg_sys::Var) -> i32 {
-    #[cfg(feature = "pg13")]
-    return column.varno as i32;
-    #[cfg(not(feature = "pg13"))]
-    return column.varno;
 }
 
 /// Returns an entry of a query's range table.

@@ -59,7 +59,7 @@ unsafe fn class_of(
         pg_sys::get_eclass_for_sort_expr(
             root,
             operator.cast(),
-            #[cfg(any(feature = "pg13", feature = "pg14", feature = "pg15"))]
+            #[cfg(feature = "pg15")]
             none,
             families,
             pg_sys::FLOAT8OID,

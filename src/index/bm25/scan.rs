@@ -105,6 +105,11 @@ impl Source {
 }
 
 impl IndexScan for Bm25Scan {
+    fn is_for_all_rows(keys: &ScanKeys<'_>) -> bool {
+        let misses = Strategy::Misses as u16;
+        keys.orders().len() == 0 && keys.conditions().all(|(strategy, _)| strategy == misses)
+    }
+
     fn start(&mut self, index: Index<'_>, keys: &ScanKeys<'_>) -> Result<bool, Error> {
         self.search = Search::start(index, keys, self.given.as_ref())?;
         Ok(self.search.is_some())

@@ -15,10 +15,10 @@ use super::raw;
 pub(super) const DESCRIPTOR_BYTES: usize = 64;
 
 /// Offset of `BufferDesc.state` in a descriptor, after a tag of 20 bytes and the buffer's number:
-/// the same in PostgreSQL 13 to 18.
+/// the same in PostgreSQL 15 to 18.
 const STATE_OFFSET: usize = 24;
 /// Where the use count is in the state: `BUF_USAGECOUNT_SHIFT` and `BUF_USAGECOUNT_MASK` of
-/// PostgreSQL 13 to 18.
+/// PostgreSQL 15 to 18.
 const USES_SHIFT: u32 = 18;
 const USES_MASK: u32 = 0xF << USES_SHIFT;
 

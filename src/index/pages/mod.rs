@@ -50,12 +50,9 @@ const MIN_USES: u32 = 3;
 /// which takes longer than the functions themselves. None of them raises an ERROR for a valid
 /// buffer.
 mod raw {
-    use super::Buffer;
-    #[cfg(not(feature = "pg13"))]
-    use super::pg_sys;
+    use super::{Buffer, pg_sys};
 
     unsafe extern "C-unwind" {
-        #[cfg(not(feature = "pg13"))]
         pub fn ReadRecentBuffer(
             locator: crate::index::am::relation::FileLocator,
             fork: pg_sys::ForkNumber::Type,
@@ -197,18 +194,11 @@ impl<'a> RelationPages<'a> {
     }
 
     /// Pins the buffer that a block was last seen in. Returns false if it is no longer there.
-    /// PostgreSQL 13 has no function for it.
     #[inline]
-    #[cfg_attr(feature = "pg13", allow(unused_variables))]
     fn pin_recent(&self, block: Block, buffer: Buffer) -> bool {
-        #[cfg(feature = "pg13")]
-        return false;
         // SAFETY: an open relation. A hint is the number of a shared buffer, and these never
         // change their number.
-        #[cfg(not(feature = "pg13"))]
-        unsafe {
-            raw::ReadRecentBuffer(self.relation.locator(), self.fork, block, buffer)
-        }
+        unsafe { raw::ReadRecentBuffer(self.relation.locator(), self.fork, block, buffer) }
     }
 
     #[cold]

@@ -193,17 +193,9 @@ impl ReusePages for RelationPages<'_> {
 /// Returns true if a transaction, of [`ReusePages::now`], has ended for all snapshots. Snapshots of
 /// other databases count as well.
 fn precedes_all_snapshots(transaction: u64) -> bool {
-    #[cfg(not(feature = "pg13"))]
-    {
-        let transaction = pg_sys::FullTransactionId { value: transaction };
-        // SAFETY: reads the backend's horizons, or computes them. Null stands for any relation.
-        unsafe { pg_sys::GlobalVisCheckRemovableFullXid(std::ptr::null_mut(), transaction) }
-    }
-    #[cfg(feature = "pg13")]
-    {
-        // SAFETY: reads a variable that was computed with the backend's latest snapshot.
-        transaction < unsafe { pg_sys::GetFullRecentGlobalXmin() }.value
-    }
+    let transaction = pg_sys::FullTransactionId { value: transaction };
+    // SAFETY: reads the backend's horizons, or computes them. Null stands for any relation.
+    unsafe { pg_sys::GlobalVisCheckRemovableFullXid(std::ptr::null_mut(), transaction) }
 }
 
 /// Returns the row whose lock stands for one of the index. Locks of pages would be more obvious,
