@@ -14,7 +14,7 @@ set -eu
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
 named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats gateway"
-named_steps="$named_steps citus"
+named_steps="$named_steps citus office"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -131,10 +131,8 @@ run_step() ( # in a subshell: the cluster ends with it
     fi
     [ "$1" != bm25 ] || prepare_text
     [ "$1" != reading ] || cargo build --quiet --release -p rag-engine --example reading
-    if [ "$1" = formats ]; then
-        install_python benches/formats.txt formats
-        cargo build --quiet --release -p rag-document --example timed
-    fi
+    case $1 in formats | office) install_python benches/formats.txt formats ;; esac
+    [ "$1" != formats ] || cargo build --quiet --release -p rag-document --example timed
     [ "$1" != gateway ] || cargo build --quiet --release -p rag-gateway --example overhead
     [ "$1" != languages ] || cargo build --quiet --release -p rag-language --example accuracy
     say "step $1"

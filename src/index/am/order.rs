@@ -157,7 +157,7 @@ pub unsafe fn ordered_paths<M: AccessMethod>(
 }
 
 /// Adds paths that have the first key of the order that is wanted, if it has further keys. The
-/// planner sorts the rows that are equal in it. Since PostgreSQL 16 the planner makes these paths
+/// planner sorts the rows that are equal in it. Since PostgreSQL 17 the planner makes these paths
 /// itself.
 ///
 /// # Safety
@@ -166,7 +166,7 @@ pub unsafe fn add_prefix_paths<M: AccessMethod>(
     root: *mut pg_sys::PlannerInfo,
     relation: *mut pg_sys::RelOptInfo,
 ) {
-    if cfg!(not(feature = "pg15")) {
+    if cfg!(any(feature = "pg17", feature = "pg18")) {
         return;
     }
     // SAFETY: the caller's promise.
