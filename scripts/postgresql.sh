@@ -43,5 +43,7 @@ theirs=$(dirname "$("$out/$home/bin/pg_config" --pgxs)")/../test
 mkdir -p "$theirs/regress"
 cp -R "$ours/perl" "$theirs/"
 install -m 755 "$ours/regress/pg_regress" "$theirs/regress/pg_regress"
+# psql of the wheel for 17 crashes.
+"$out/$home/bin/psql" --version >/dev/null 2>&1 || ln -sf "$pg_bindir/psql" "$out/$home/bin/psql"
 ln -s "$home" "$out/install"
 cp "$pinned" "$out/postgresql.txt"
