@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any, TypeVar
 
 from psycopg.rows import dict_row
@@ -17,6 +16,7 @@ from .records import Added, Answer, AsyncStream, Chunk, Hits, Progress, Run
 from .statements import Filter, Statement
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class AsyncRag:
@@ -43,16 +43,18 @@ class AsyncRag:
                 await cursor.execute(statement.query(installed.schema), statement.values)
                 return statement.read(await cursor.fetchall())
 
-    async def run_all(self, statements: Iterable[Statement[T]]) -> list[T]:
-        """Runs statements in one transaction."""
-        results = []
+    async def run_all(
+        self, statements: Iterable[Statement[T]], combine: Callable[[list[T]], R]
+    ) -> R:
+        """Runs statements in one transaction, and combines their results within it."""
+        results: list[T] = []
         async with self._connections.connection() as (connection, installed):
             async with connection.transaction():
                 for statement in statements:
                     async with connection.cursor(row_factory=dict_row) as cursor:
                         await cursor.execute(statement.query(installed.schema), statement.values)
                         results.append(statement.read(await cursor.fetchall()))
-        return results
+                return combine(results)
 
     async def close(self) -> None:
         await self._connections.close()
@@ -91,14 +93,14 @@ class AsyncRag:
         """Adds or replaces documents, which the extension splits and embeds: one text with its
         `uri`, or objects with `content` and `uri`, as `rag_add_documents` takes them."""
         items = documents_of(documents, uri, others)
-        return [added for some in await self.run_all(sql.add(items, collection)) for added in some]
+        return await self.run_all(sql.add(items, collection), lambda parts: sum(parts, []))
 
     async def upsert(
         self, chunks: Iterable[Chunk], collection: str = "default", *, replace: bool = True
     ) -> int:
         """Writes chunks as they are, in one transaction. Returns the number written. Without
         `replace`, chunks whose ids are stored stay as they are."""
-        return sum(await self.run_all(sql.upsert(chunks, collection, replace)))
+        return await self.run_all(sql.upsert(chunks, collection, replace), sum)
 
     async def get(
         self,
@@ -195,10 +197,8 @@ class AsyncRag:
     ) -> AsyncGenerator[tuple[str, str | None, Any], None]:
         async with self._connections.connection() as (connection, installed):
             async with connection.cursor() as cursor:
-                rows = cursor.stream(statement.query(installed.schema), statement.values)
-                async with aclosing(rows):
-                    async for row in rows:
-                        yield row
+                async for row in cursor.stream(statement.query(installed.schema), statement.values):
+                    yield row
 
     async def sync(
         self,

@@ -16,6 +16,7 @@ from .records import Added, Answer, Chunk, Hits, Progress, Run, Stream
 from .statements import Filter, Statement
 
 T = TypeVar("T")
+R = TypeVar("R")
 #: seconds between two looks at a sync
 INTERVAL = 0.5
 
@@ -75,15 +76,15 @@ class Rag:
                 cursor.execute(statement.query(installed.schema), statement.values)
                 return statement.read(cursor.fetchall())
 
-    def run_all(self, statements: Iterable[Statement[T]]) -> list[T]:
-        """Runs statements in one transaction."""
-        results = []
+    def run_all(self, statements: Iterable[Statement[T]], combine: Callable[[list[T]], R]) -> R:
+        """Runs statements in one transaction, and combines their results within it."""
+        results: list[T] = []
         with self._connections.connection() as (connection, installed), connection.transaction():
             for statement in statements:
                 with connection.cursor(row_factory=dict_row) as cursor:
                     cursor.execute(statement.query(installed.schema), statement.values)
                     results.append(statement.read(cursor.fetchall()))
-        return results
+            return combine(results)
 
     def close(self) -> None:
         self._connections.close()
@@ -122,14 +123,14 @@ class Rag:
         """Adds or replaces documents, which the extension splits and embeds: one text with its
         `uri`, or objects with `content` and `uri`, as `rag_add_documents` takes them."""
         items = documents_of(documents, uri, others)
-        return [added for some in self.run_all(sql.add(items, collection)) for added in some]
+        return self.run_all(sql.add(items, collection), lambda parts: sum(parts, []))
 
     def upsert(
         self, chunks: Iterable[Chunk], collection: str = "default", *, replace: bool = True
     ) -> int:
         """Writes chunks as they are, in one transaction. Returns the number written. Without
         `replace`, chunks whose ids are stored stay as they are."""
-        return sum(self.run_all(sql.upsert(chunks, collection, replace)))
+        return self.run_all(sql.upsert(chunks, collection, replace), sum)
 
     def get(
         self,
@@ -225,11 +226,7 @@ class Rag:
     def _events(self, statement: Statement[None]) -> Any:
         with self._connections.connection() as (connection, installed):
             with connection.cursor() as cursor:
-                rows = cursor.stream(statement.query(installed.schema), statement.values)
-                try:
-                    yield from rows
-                finally:
-                    rows.close()
+                yield from cursor.stream(statement.query(installed.schema), statement.values)
 
     def sync(
         self,

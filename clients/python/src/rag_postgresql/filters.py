@@ -37,7 +37,7 @@ def group(operator: str, conditions: Sequence[Condition]) -> Condition:
 
 def missing(key: str) -> Condition:
     """The metadata do not have the key, or it is null."""
-    blank = [condition(key, "ne", value) for value in ("", [], {})]
+    blank = [condition(key, "ne", ""), condition(key, "ne", []), condition(key, "ne", {})]
     return group("and", [empty(key), *blank])
 
 

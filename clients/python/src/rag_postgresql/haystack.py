@@ -1,0 +1,529 @@
+"""Haystack: a document store, and retrievers by a text and by an embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from .errors import missing_package
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.document_stores.errors import DuplicateDocumentError
+    from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
+    from haystack.document_stores.types.filter_policy import apply_filter_policy
+    from haystack.errors import FilterError
+    from haystack.utils import Secret
+except ImportError as e:
+    raise missing_package("haystack-ai", "haystack") from e
+
+from . import filters as rag_filters
+from . import statements
+from .frameworks import Clients
+from .records import Chunk, Hits
+
+__all__ = ["RagDocumentStore", "RagEmbeddingRetriever", "RagRetriever"]
+
+#: key of the metadata of documents without an embedding in a collection that has no model: there
+#: each chunk has a vector, and theirs says nothing
+_WITHOUT = "_without_embedding"
+_EQUALITY = {"==": "eq", "!=": "ne", "in": "in", "not in": "nin"}
+_ORDER = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_TYPES = {"string": "keyword", "number": "real", "boolean": "boolean"}
+
+
+def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the filter of rag_search for one of Haystack. Raises FilterError."""
+    if not given:
+        return None
+    if "field" in given:
+        return _condition(given)
+    for member in ("operator", "conditions"):
+        if member not in given:
+            raise FilterError(f"'{member}' is missing in {dict(given)}")
+    operator = str(given["operator"]).lower()
+    if operator not in ("and", "or", "not"):
+        raise FilterError(f"there is no logical operator {given['operator']!r}: AND, OR, NOT")
+    parts = [to_filter(part) for part in given["conditions"]]
+    if not parts or not all(parts):
+        raise FilterError(f"a condition is empty in {dict(given)}")
+    return rag_filters.group(operator, [part for part in parts if part])
+
+
+def _is_time(value: Any) -> bool:
+    if isinstance(value, datetime):
+        return True
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
+    for member in ("operator", "value"):
+        if member not in given:
+            raise FilterError(f"'{member}' is missing in {dict(given)}")
+    field, operator, value = given["field"], given["operator"], given["value"]
+    if field == "content":
+        raise FilterError("the content is searched by a retriever, not by a filter")
+    if field == "id":
+        return {"key": "uri", "operator": _EQUALITY.get(operator, operator), "value": value}
+    key = field.removeprefix("meta.")
+    if operator in ("==", "!=") and value is None:
+        absent = rag_filters.missing(key)
+        return absent if operator == "==" else rag_filters.group("not", [absent])
+    if operator in ("in", "not in") and not isinstance(value, list):
+        raise FilterError(f"the value of {operator!r} must be a list, not {value!r}")
+    if operator in _EQUALITY:
+        return rag_filters.condition(key, _EQUALITY[operator], value)
+    if operator not in _ORDER:
+        known = ", ".join([*_EQUALITY, *_ORDER])
+        raise FilterError(f"there is no operator {operator!r}; operators: {known}")
+    if value is None:
+        return rag_filters.nothing()
+    if _is_time(value):
+        return _time(key, operator, value)
+    if isinstance(value, (str, list, dict)):
+        raise FilterError(f"{operator!r} compares numbers and ISO 8601 times, not {value!r}")
+    return rag_filters.condition(key, _ORDER[operator], value)
+
+
+def _time(key: str, operator: str, value: Any) -> dict[str, Any]:
+    at = value.isoformat() if isinstance(value, datetime) else value
+    if operator == ">":
+        return rag_filters.condition(key, "after", at)
+    if operator == "<":
+        return rag_filters.condition(key, "before", at)
+    other = rag_filters.condition(key, "before" if operator == ">=" else "after", at)
+    a_time = rag_filters.condition(key, "after", "0001-01-01T00:00:00Z")
+    return rag_filters.group("and", [a_time, rag_filters.group("not", [other])])
+
+
+class RagDocumentStore:
+    """A collection as a document store.
+
+    With `embedding_dimension`, documents and queries bring their embeddings. Without it, the
+    database embeds them by the collection's model, and no embedder is needed. A collection that
+    does not exist is created, which needs `rag_admin`.
+    """
+
+    def __init__(
+        self,
+        connection: Secret | str | Any = None,
+        *,
+        collection: str = "default",
+        embedding_dimension: int | None = None,
+        create: bool = True,
+    ) -> None:
+        """`connection`: a connection string, best as a Secret; None: that of the variable
+        RAG_CONNECTION, or of the variables of libpq."""
+        if connection is None:
+            connection = Secret.from_env_var("RAG_CONNECTION", strict=False)
+        self.connection = connection
+        self.collection = collection
+        self.embedding_dimension = embedding_dimension
+        self.create = create
+        self._made: Clients | None = None
+
+    def _clients(self) -> Clients:
+        if self._made is None:
+            source = self.connection
+            if isinstance(source, Secret):
+                source = source.resolve_value() or ""
+            self._made = Clients(source)
+            if self.create and self._made._sync is not None:
+                client = self._made.sync
+                if not client.has_collection(self.collection):
+                    client.create_collection(self.collection, dimensions=self.embedding_dimension)
+        return self._made
+
+    def to_dict(self) -> dict[str, Any]:
+        connection = self.connection
+        if isinstance(connection, Secret):
+            connection = connection.to_dict()
+        elif not isinstance(connection, str):
+            raise ValueError("a client cannot be serialized. Give the store a Secret.")
+        elif "password" in conninfo_to_dict(connection):
+            raise ValueError("a password cannot be serialized. Give the store a Secret.")
+        return default_to_dict(
+            self,
+            connection=connection,
+            collection=self.collection,
+            embedding_dimension=self.embedding_dimension,
+            create=self.create,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RagDocumentStore:
+        parameters = data["init_parameters"]
+        if isinstance(parameters.get("connection"), Mapping):
+            parameters["connection"] = Secret.from_dict(parameters["connection"])
+        store: RagDocumentStore = default_from_dict(cls, data)
+        return store
+
+    # notation
+
+    def _chunk(self, document: Document) -> Chunk:
+        if document.content is None:
+            raise ValueError(f"document {document.id} has no text, and rag stores texts only")
+        metadata, embedding = dict(document.meta), document.embedding
+        if embedding is None and self.embedding_dimension:
+            metadata[_WITHOUT] = True
+            embedding = [1.0] + [0.0] * (self.embedding_dimension - 1)
+        return Chunk(document.id, document.content, metadata, embedding)
+
+    @staticmethod
+    def _document(chunk: Chunk) -> Document:
+        metadata = dict(chunk.metadata)
+        without = metadata.pop(_WITHOUT, False)
+        embedding = None if without or chunk.embedding is None else list(chunk.embedding)
+        return Document(id=chunk.id, content=chunk.content, meta=metadata, embedding=embedding)
+
+    @staticmethod
+    def _found(hits: Hits) -> list[Document]:
+        documents = []
+        for hit in hits:
+            metadata = {k: v for k, v in hit.metadata.items() if k != _WITHOUT}
+            documents.append(
+                Document(id=hit.id, content=hit.content, meta=metadata, score=hit.score)
+            )
+        return documents
+
+    def _writes(
+        self, documents: list[Document], policy: DuplicatePolicy
+    ) -> tuple[list[Chunk], bool]:
+        if not isinstance(documents, list) or not all(isinstance(d, Document) for d in documents):
+            raise ValueError("documents must be a list of Document")
+        chunks = [self._chunk(document) for document in documents]
+        if policy in (DuplicatePolicy.FAIL, DuplicatePolicy.NONE):
+            ids = {chunk.id for chunk in chunks}
+            if len(ids) < len(chunks):
+                raise DuplicateDocumentError("two documents have the same id")
+        return chunks, policy == DuplicatePolicy.OVERWRITE
+
+    @staticmethod
+    def _all_written(written: int, chunks: list[Chunk], policy: DuplicatePolicy) -> int:
+        if policy in (DuplicatePolicy.FAIL, DuplicatePolicy.NONE) and written < len(chunks):
+            raise DuplicateDocumentError(
+                f"{len(chunks) - written} of {len(chunks)} documents are stored already;"
+                " nothing was written"
+            )
+        return written
+
+    @staticmethod
+    def _field(name: str) -> str:
+        return name.removeprefix("meta.")
+
+    # writing
+
+    def write_documents(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        """Writes documents in one transaction, and returns their number. NONE means FAIL."""
+        chunks, replace = self._writes(documents, policy)
+        client = self._clients().sync
+
+        def check(written: list[int]) -> int:
+            return self._all_written(sum(written), chunks, policy)
+
+        return client.run_all(statements.upsert(chunks, self.collection, replace), check)
+
+    async def write_documents_async(
+        self, documents: list[Document], policy: DuplicatePolicy = DuplicatePolicy.NONE
+    ) -> int:
+        chunks, replace = self._writes(documents, policy)
+        client = self._clients().asynchronous
+
+        def check(written: list[int]) -> int:
+            return self._all_written(sum(written), chunks, policy)
+
+        return await client.run_all(statements.upsert(chunks, self.collection, replace), check)
+
+    def delete_documents(self, document_ids: list[str]) -> None:
+        self._clients().sync.delete(self.collection, ids=document_ids)
+
+    async def delete_documents_async(self, document_ids: list[str]) -> None:
+        await self._clients().asynchronous.delete(self.collection, ids=document_ids)
+
+    def delete_all_documents(self) -> None:
+        self._clients().sync.delete(self.collection, filter={})
+
+    async def delete_all_documents_async(self) -> None:
+        await self._clients().asynchronous.delete(self.collection, filter={})
+
+    def delete_by_filter(self, filters: dict[str, Any]) -> int:
+        chosen = to_filter(filters) or {}
+        return self._clients().sync.delete(self.collection, filter=chosen)
+
+    async def delete_by_filter_async(self, filters: dict[str, Any]) -> int:
+        chosen = to_filter(filters) or {}
+        return await self._clients().asynchronous.delete(self.collection, filter=chosen)
+
+    def update_by_filter(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        """Changes some keys of the metadata. Returns the number of documents."""
+        statement = statements.merge_metadata(self.collection, to_filter(filters), meta)
+        return self._clients().sync.run(statement)
+
+    async def update_by_filter_async(self, filters: dict[str, Any], meta: dict[str, Any]) -> int:
+        statement = statements.merge_metadata(self.collection, to_filter(filters), meta)
+        return await self._clients().asynchronous.run(statement)
+
+    # reading
+
+    def count_documents(self) -> int:
+        return self._clients().sync.count(self.collection)
+
+    async def count_documents_async(self) -> int:
+        return await self._clients().asynchronous.count(self.collection)
+
+    def count_documents_by_filter(self, filters: dict[str, Any]) -> int:
+        return self._clients().sync.count(self.collection, filter=to_filter(filters))
+
+    async def count_documents_by_filter_async(self, filters: dict[str, Any]) -> int:
+        client = self._clients().asynchronous
+        return await client.count(self.collection, filter=to_filter(filters))
+
+    def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        """Returns the documents that pass a filter, by id."""
+        statement = statements.get(self.collection, None, to_filter(filters), True)
+        try:
+            return [self._document(chunk) for chunk in self._clients().sync.run(statement)]
+        except psycopg.errors.InvalidParameterValue as e:
+            raise FilterError(str(e)) from e
+
+    async def filter_documents_async(self, filters: dict[str, Any] | None = None) -> list[Document]:
+        statement = statements.get(self.collection, None, to_filter(filters), True)
+        try:
+            chunks = await self._clients().asynchronous.run(statement)
+        except psycopg.errors.InvalidParameterValue as e:
+            raise FilterError(str(e)) from e
+        return [self._document(chunk) for chunk in chunks]
+
+    def count_unique_metadata_by_filter(
+        self, filters: dict[str, Any], metadata_fields: Sequence[str]
+    ) -> dict[str, int]:
+        client, chosen = self._clients().sync, to_filter(filters)
+        return {
+            field: len(client.values(self._field(field), self.collection, filter=chosen))
+            for field in metadata_fields
+        }
+
+    async def count_unique_metadata_by_filter_async(
+        self, filters: dict[str, Any], metadata_fields: Sequence[str]
+    ) -> dict[str, int]:
+        client, chosen = self._clients().asynchronous, to_filter(filters)
+        return {
+            field: len(await client.values(self._field(field), self.collection, filter=chosen))
+            for field in metadata_fields
+        }
+
+    @staticmethod
+    def _info(keys: dict[str, list[str]]) -> dict[str, dict[str, str]]:
+        return {
+            key: {"type": _TYPES.get(types[0], types[0]) if len(types) == 1 else "mixed"}
+            for key, types in keys.items()
+            if key != _WITHOUT
+        }
+
+    def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
+        return self._info(self._clients().sync.keys(self.collection))
+
+    async def get_metadata_fields_info_async(self) -> dict[str, dict[str, str]]:
+        return self._info(await self._clients().asynchronous.keys(self.collection))
+
+    @staticmethod
+    def _min_max(values: list[Any]) -> dict[str, Any]:
+        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        comparable: list[Any] = numbers or [v for v in values if isinstance(v, str)]
+        if not comparable:
+            return {"min": None, "max": None}
+        return {"min": min(comparable), "max": max(comparable)}
+
+    def get_metadata_field_min_max(self, metadata_field: str) -> dict[str, Any]:
+        values = self._clients().sync.values(self._field(metadata_field), self.collection)
+        return self._min_max(values)
+
+    async def get_metadata_field_min_max_async(self, metadata_field: str) -> dict[str, Any]:
+        client = self._clients().asynchronous
+        return self._min_max(await client.values(self._field(metadata_field), self.collection))
+
+    @staticmethod
+    def _page(
+        values: list[Any], search_term: str | None, first: int, size: int
+    ) -> tuple[list[Any], int]:
+        if search_term:
+            values = [v for v in values if search_term.lower() in str(v).lower()]
+        return values[first : first + size], len(values)
+
+    def get_metadata_field_unique_values(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        """Returns a page of the distinct values, and the number of all."""
+        field, chosen = self._field(metadata_field), to_filter(filters)
+        values = self._clients().sync.values(field, self.collection, filter=chosen)
+        return self._page(values, search_term, from_, size)
+
+    async def get_metadata_field_unique_values_async(
+        self,
+        metadata_field: str,
+        search_term: str | None = None,
+        from_: int = 0,
+        size: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> tuple[list[Any], int]:
+        client = self._clients().asynchronous
+        field, chosen = self._field(metadata_field), to_filter(filters)
+        values = await client.values(field, self.collection, filter=chosen)
+        return self._page(values, search_term, from_, size)
+
+    # for the retrievers
+
+    def _request(
+        self,
+        query: str | None,
+        embedding: list[float] | None,
+        filters: dict[str, Any] | None,
+        top_k: int,
+        mode: str | None,
+        settings: Mapping[str, Any] | None,
+    ) -> dict[str, Any]:
+        chosen = to_filter(filters)
+        if self.embedding_dimension and mode != "keyword":
+            embedded = rag_filters.empty(_WITHOUT)
+            chosen = rag_filters.group("and", [embedded, *([chosen] if chosen else [])])
+        return {
+            "query": query,
+            "collection": self.collection,
+            "top_k": top_k,
+            "mode": mode,
+            "filter": chosen,
+            "settings": {"distinct_text": False, **(settings or {})},
+            "embedding": embedding,
+        }
+
+    def _search(self, *request: Any) -> list[Document]:
+        return self._found(self._clients().sync.search(**self._request(*request)))
+
+    async def _search_async(self, *request: Any) -> list[Document]:
+        client = self._clients().asynchronous
+        return self._found(await client.search(**self._request(*request)))
+
+
+class _Retriever:
+    """What both retrievers share."""
+
+    def __init__(
+        self,
+        document_store: RagDocumentStore,
+        *,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        mode: str | None = None,
+        settings: dict[str, Any] | None = None,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:
+        if not isinstance(document_store, RagDocumentStore):
+            raise ValueError("document_store must be a RagDocumentStore")
+        self.document_store = document_store
+        self.filters = filters or {}
+        self.top_k = top_k
+        self.mode = mode
+        self.settings = settings
+        self.filter_policy = (
+            filter_policy
+            if isinstance(filter_policy, FilterPolicy)
+            else FilterPolicy.from_str(filter_policy)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return default_to_dict(
+            self,
+            document_store=self.document_store.to_dict(),
+            filters=self.filters,
+            top_k=self.top_k,
+            mode=self.mode,
+            settings=self.settings,
+            filter_policy=self.filter_policy.value,
+        )
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Any:
+        parameters = data["init_parameters"]
+        if isinstance(parameters["document_store"], Mapping):
+            parameters["document_store"] = RagDocumentStore.from_dict(
+                dict(parameters["document_store"])
+            )
+        return default_from_dict(cls, data)
+
+    def _arguments(
+        self,
+        query: str | None,
+        embedding: list[float] | None,
+        filters: dict[str, Any] | None,
+        top_k: int | None,
+    ) -> tuple[Any, ...]:
+        chosen = apply_filter_policy(self.filter_policy, self.filters, filters)
+        return query, embedding, chosen, top_k or self.top_k, self.mode, self.settings
+
+
+@component
+class RagRetriever(_Retriever):
+    """Searches by a text: by meaning and by words, or as `mode` says. A collection without a model
+    is searched by words alone, unless the text comes with its embedding."""
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str,
+        query_embedding: list[float] | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        request = self._arguments(query, query_embedding, filters, top_k)
+        return {"documents": self.document_store._search(*request)}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query: str,
+        query_embedding: list[float] | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        request = self._arguments(query, query_embedding, filters, top_k)
+        return {"documents": await self.document_store._search_async(*request)}
+
+
+@component
+class RagEmbeddingRetriever(_Retriever):
+    """Searches by an embedding."""
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query_embedding: list[float],
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        request = self._arguments(None, query_embedding, filters, top_k)
+        return {"documents": self.document_store._search(*request)}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query_embedding: list[float],
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        request = self._arguments(None, query_embedding, filters, top_k)
+        return {"documents": await self.document_store._search_async(*request)}
