@@ -2,10 +2,20 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
+import psycopg
 import pytest
 
 from rag_postgresql import Rag
+
+
+def run_sql(statement: str, *values: Any) -> Any:
+    """Runs a statement, and returns the first value of the first row."""
+    with psycopg.connect("", autocommit=True) as connection:
+        cursor = connection.execute(statement, values or None)
+        row = cursor.fetchone() if cursor.description else None
+        return row and row[0]
 
 
 @pytest.fixture

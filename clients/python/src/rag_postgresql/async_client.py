@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from psycopg.rows import dict_row
 
 from . import statements as sql
-from .client import INTERVAL, documents_of, ended, summary
+from .client import INTERVAL, documents_of, ended, joined, summary
 from .connections import AsyncConnections
 from .progress import Bar
 from .records import Added, Answer, AsyncStream, Chunk, Hits, Progress, Run
@@ -93,7 +93,7 @@ class AsyncRag:
         """Adds or replaces documents, which the extension splits and embeds: one text with its
         `uri`, or objects with `content` and `uri`, as `rag_add_documents` takes them."""
         items = documents_of(documents, uri, others)
-        return await self.run_all(sql.add(items, collection), lambda parts: sum(parts, []))
+        return await self.run_all(sql.add(items, collection), joined)
 
     async def upsert(
         self, chunks: Iterable[Chunk], collection: str = "default", *, replace: bool = True

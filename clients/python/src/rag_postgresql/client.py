@@ -36,6 +36,10 @@ def documents_of(
     return [documents] if isinstance(documents, Mapping) else list(documents)
 
 
+def joined(parts: list[list[T]]) -> list[T]:
+    return [item for part in parts for item in part]
+
+
 def ended(run: Run, source: str) -> Run:
     """Returns the run. Raises RagError if it has failed."""
     if run.phase == "Failed":
@@ -123,7 +127,7 @@ class Rag:
         """Adds or replaces documents, which the extension splits and embeds: one text with its
         `uri`, or objects with `content` and `uri`, as `rag_add_documents` takes them."""
         items = documents_of(documents, uri, others)
-        return self.run_all(sql.add(items, collection), lambda parts: sum(parts, []))
+        return self.run_all(sql.add(items, collection), joined)
 
     def upsert(
         self, chunks: Iterable[Chunk], collection: str = "default", *, replace: bool = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
+import selectors
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -25,7 +25,7 @@ MAX_IDLE = 4
 #: after CREATE EXTENSION, for messages that name the database
 _EXTENSION = sql.SQL(
     "SELECT n.nspname, e.extversion,"
-    " to_regproc(format('%I.rag_get_chunks', n.nspname)) IS NOT NULL,"
+    " to_regproc(quote_ident(n.nspname) || '.rag_get_chunks') IS NOT NULL,"
     " current_database(), current_user"
     " FROM (SELECT) AS one LEFT JOIN pg_catalog.pg_extension e ON e.extname = 'rag'"
     " LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
@@ -65,14 +65,13 @@ def _refused(error: psycopg.OperationalError) -> NoConnection:
 
 
 def _is_open(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """False if the server has closed the connection meanwhile: then there is something to read."""
+    """False if the server has closed the connection meanwhile, or has something to say."""
     if connection.closed:
         return False
     try:
-        readable, _, _ = select.select([connection.fileno()], [], [], 0)
-        if readable:
-            connection.pgconn.consume_input()
-        return not connection.closed
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            return not selector.select(0)
     except (psycopg.Error, OSError, ValueError):
         return False
 
@@ -130,7 +129,7 @@ class Connections:
 
     @contextmanager
     def _raw(self) -> Iterator[psycopg.Connection[Any]]:
-        if hasattr(self.source, "connection"):
+        if not isinstance(self.source, (str, psycopg.Connection)):
             with self.source.connection() as connection:
                 yield connection
             return
@@ -186,7 +185,7 @@ class AsyncConnections:
 
     @asynccontextmanager
     async def _raw(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        if hasattr(self.source, "connection"):
+        if not isinstance(self.source, (str, psycopg.AsyncConnection)):
             async with self.source.connection() as connection:
                 yield connection
             return

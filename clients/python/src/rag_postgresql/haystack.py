@@ -250,11 +250,23 @@ class RagDocumentStore:
     async def delete_documents_async(self, document_ids: list[str]) -> None:
         await self._clients().asynchronous.delete(self.collection, ids=document_ids)
 
-    def delete_all_documents(self) -> None:
-        self._clients().sync.delete(self.collection, filter={})
+    def delete_all_documents(self, recreate_collection: bool = False) -> None:
+        """`recreate_collection`: the collection is dropped and created, which loses its grants and
+        settings."""
+        client = self._clients().sync
+        if recreate_collection:
+            client.drop_collection(self.collection)
+            client.create_collection(self.collection, dimensions=self.embedding_dimension)
+        else:
+            client.delete(self.collection, filter={})
 
-    async def delete_all_documents_async(self) -> None:
-        await self._clients().asynchronous.delete(self.collection, filter={})
+    async def delete_all_documents_async(self, recreate_collection: bool = False) -> None:
+        client = self._clients().asynchronous
+        if recreate_collection:
+            await client.drop_collection(self.collection)
+            await client.create_collection(self.collection, dimensions=self.embedding_dimension)
+        else:
+            await client.delete(self.collection, filter={})
 
     def delete_by_filter(self, filters: dict[str, Any]) -> int:
         chosen = to_filter(filters) or {}

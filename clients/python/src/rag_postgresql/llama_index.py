@@ -10,7 +10,7 @@ from .errors import missing_package
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.base.embeddings.base import BaseEmbedding
-    from llama_index.core.bridge.pydantic import PrivateAttr
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
     from llama_index.core.schema import (
         BaseNode,
         MetadataMode,
@@ -141,7 +141,7 @@ class RagRetriever(BaseRetriever):
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._clients = Clients(connection)
-        self._request = {
+        self._request: dict[str, Any] = {
             "collection": collection,
             "top_k": top_k,
             "mode": mode,
@@ -187,7 +187,7 @@ class RagVectorStore(BasePydanticVectorStore):
     connection: Any = ""
     collection: str = "default"
     create: bool = True
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default_factory=dict)
     _clients: Clients = PrivateAttr()
     _exists: bool = PrivateAttr(default=False)
 
@@ -323,9 +323,10 @@ class RagVectorStore(BasePydanticVectorStore):
         if mode == "hybrid" and query.alpha is not None:
             settings["vector_weight"] = query.alpha
         conditions = [to_filter(query.filters)]
-        if query.doc_ids is not None:
+        # an index passes empty lists for no restriction
+        if query.doc_ids:
             conditions.append(filters.condition("ref_doc_id", "in", query.doc_ids))
-        if query.node_ids is not None:
+        if query.node_ids:
             conditions.append({"key": "uri", "operator": "in", "value": query.node_ids})
         given = [condition for condition in conditions if condition]
         top_k = query.similarity_top_k
