@@ -126,3 +126,23 @@ test("a connection that the server closes", async () => {
   assert.equal(await pooled.count(undefined, name), 0);
   await pool.end();
 });
+
+const model = process.env["RAG_TEST_CHAT_MODEL"];
+
+test("answers", { skip: model ? false : "RAG_TEST_CHAT_MODEL is not set" }, async () => {
+  await rag.dropCollection(name);
+  await rag.createCollection(name);
+  await rag.add({ uri: "note:keys", content: "Keys are rotated every 90 days." }, name);
+  const options = { collection: name, model: model! };
+  const answer = await rag.answer("how often?", options);
+  assert.equal(answer.context[0]?.["uri"], "note:keys");
+  let message = "";
+  for await (const piece of rag.stream("how often?", options)) message += piece;
+  assert.equal(message, answer.message);
+  for await (const _ of rag.stream("how often?", options)) break;
+  assert.equal(await rag.count(undefined, name), 1);
+});
+
+test("syncs", async () => {
+  await assert.rejects(rag.sync("there is none"), /does not exist/);
+});

@@ -406,3 +406,43 @@ def test_without_a_model(rag: Rag, collection: str) -> None:
         rag.answer("keys?", collection)
     with pytest.raises(ModelMissing, match="model"):
         list(rag.stream("keys?", collection))
+
+
+# answers
+# ----------------------------------------
+
+CHAT_MODEL = os.environ.get("RAG_TEST_CHAT_MODEL")
+with_chat_model = pytest.mark.skipif(not CHAT_MODEL, reason="RAG_TEST_CHAT_MODEL is not set")
+
+
+@pytest.fixture
+def notes(rag: Rag, collection: str) -> str:
+    rag.create_collection(collection)
+    rag.add("Keys are rotated every 90 days.", uri="note:keys", collection=collection)
+    return collection
+
+
+@with_chat_model
+def test_answer(rag: Rag, notes: str) -> None:
+    answer = rag.answer("how often?", notes, model=CHAT_MODEL, history=[{"content": "Hello."}])
+    assert str(answer) and answer.context[0]["uri"] == "note:keys"
+    stream = rag.stream("how often?", notes, model=CHAT_MODEL)
+    pieces = list(stream)
+    assert "".join(pieces) == stream.message == answer.message
+    assert stream.context == answer.context and stream.metadata["model_name"] == CHAT_MODEL
+    with rag.stream("how often?", notes, model=CHAT_MODEL) as stream:
+        next(stream)
+    assert rag.count(notes) == 1
+
+
+@with_chat_model
+async def test_asynchronous_answer(rag: Rag, notes: str) -> None:
+    async with AsyncRag("") as client:
+        answer = await client.answer("how often?", notes, model=CHAT_MODEL)
+        async with client.stream("how often?", notes, model=CHAT_MODEL) as stream:
+            pieces = [piece async for piece in stream]
+        assert "".join(pieces) == stream.message == answer.message
+        async with client.stream("how often?", notes, model=CHAT_MODEL) as stream:
+            async for _ in stream:
+                break
+        assert await client.count(notes) == 1
