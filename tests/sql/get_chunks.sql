@@ -15,8 +15,8 @@ FROM rag_get_chunks('vectors');
 SELECT chunk_id, embedding
 FROM rag_get_chunks('vectors', '{0b7a3c52-0003-4c7e-9d6e-6f1d6c7a9e01}', with_embeddings => true);
 -- as it was given, or as the database writes it
-SELECT given_id FROM rag_get_chunks('vectors', (
-    SELECT array_agg(chunk_id::text) FROM rag_get_chunks('vectors', '{https://example.org/a?b=1}')));
+SELECT given_id FROM rag_get_chunks('vectors', (SELECT array_agg(chunk_id::text)
+    FROM rag_get_chunks('vectors', '{https://example.org/a?b=1}')));
 SELECT count(*) FROM rag_get_chunks('vectors', '{}');
 SELECT count(*) FROM rag_get_chunks('vectors', '{nowhere,NULL}');
 SELECT content FROM rag_get_chunks('vectors', NULL, '{"n": 2}');

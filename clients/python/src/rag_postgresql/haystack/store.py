@@ -1,107 +1,28 @@
-"""Haystack: a document store, and retrievers by a text and by an embedding."""
+"""The document store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import psycopg
+from haystack import Document, default_from_dict, default_to_dict
+from haystack.document_stores.errors import DuplicateDocumentError
+from haystack.document_stores.types import DuplicatePolicy
+from haystack.errors import FilterError
+from haystack.utils import Secret
 from psycopg.conninfo import conninfo_to_dict
 
-from .errors import missing_package
-
-try:
-    from haystack import Document, component, default_from_dict, default_to_dict
-    from haystack.document_stores.errors import DuplicateDocumentError
-    from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
-    from haystack.document_stores.types.filter_policy import apply_filter_policy
-    from haystack.errors import FilterError
-    from haystack.utils import Secret
-except ImportError as e:
-    raise missing_package("haystack-ai", "haystack") from e
-
-from . import filters as rag_filters
-from . import statements
-from .frameworks import Clients
-from .records import Chunk, Hits
-
-__all__ = ["RagDocumentStore", "RagEmbeddingRetriever", "RagRetriever"]
+from .. import filters as rag_filters
+from .. import statements
+from ..frameworks import Clients
+from ..records import Chunk, Hits
+from .filters import to_filter
 
 #: key of the metadata of documents without an embedding in a collection that has no model: there
 #: each chunk has a vector, and theirs says nothing
 _WITHOUT = "_without_embedding"
-_EQUALITY = {"==": "eq", "!=": "ne", "in": "in", "not in": "nin"}
-_ORDER = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 _TYPES = {"string": "keyword", "number": "real", "boolean": "boolean"}
-
-
-def to_filter(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Returns the filter of rag_search for one of Haystack. Raises FilterError."""
-    if not given:
-        return None
-    if "field" in given:
-        return _condition(given)
-    for member in ("operator", "conditions"):
-        if member not in given:
-            raise FilterError(f"'{member}' is missing in {dict(given)}")
-    operator = str(given["operator"]).lower()
-    if operator not in ("and", "or", "not"):
-        raise FilterError(f"there is no logical operator {given['operator']!r}: AND, OR, NOT")
-    parts = [to_filter(part) for part in given["conditions"]]
-    if not parts or not all(parts):
-        raise FilterError(f"a condition is empty in {dict(given)}")
-    return rag_filters.group(operator, [part for part in parts if part])
-
-
-def _is_time(value: Any) -> bool:
-    if isinstance(value, datetime):
-        return True
-    try:
-        datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _condition(given: Mapping[str, Any]) -> dict[str, Any]:
-    for member in ("operator", "value"):
-        if member not in given:
-            raise FilterError(f"'{member}' is missing in {dict(given)}")
-    field, operator, value = given["field"], given["operator"], given["value"]
-    if field == "content":
-        raise FilterError("the content is searched by a retriever, not by a filter")
-    if field == "id":
-        return {"key": "uri", "operator": _EQUALITY.get(operator, operator), "value": value}
-    key = field.removeprefix("meta.")
-    if operator in ("==", "!=") and value is None:
-        absent = rag_filters.missing(key)
-        return absent if operator == "==" else rag_filters.group("not", [absent])
-    if operator in ("in", "not in") and not isinstance(value, list):
-        raise FilterError(f"the value of {operator!r} must be a list, not {value!r}")
-    if operator in _EQUALITY:
-        return rag_filters.condition(key, _EQUALITY[operator], value)
-    if operator not in _ORDER:
-        known = ", ".join([*_EQUALITY, *_ORDER])
-        raise FilterError(f"there is no operator {operator!r}; operators: {known}")
-    if value is None:
-        return rag_filters.nothing()
-    if _is_time(value):
-        return _time(key, operator, value)
-    if isinstance(value, (str, list, dict)):
-        raise FilterError(f"{operator!r} compares numbers and ISO 8601 times, not {value!r}")
-    return rag_filters.condition(key, _ORDER[operator], value)
-
-
-def _time(key: str, operator: str, value: Any) -> dict[str, Any]:
-    at = value.isoformat() if isinstance(value, datetime) else value
-    if operator == ">":
-        return rag_filters.condition(key, "after", at)
-    if operator == "<":
-        return rag_filters.condition(key, "before", at)
-    other = rag_filters.condition(key, "before" if operator == ">=" else "after", at)
-    a_time = rag_filters.condition(key, "after", "0001-01-01T00:00:00Z")
-    return rag_filters.group("and", [a_time, rag_filters.group("not", [other])])
 
 
 class RagDocumentStore:
@@ -160,10 +81,10 @@ class RagDocumentStore:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RagDocumentStore:
-        parameters = data["init_parameters"]
+        parameters = dict(data["init_parameters"])
         if isinstance(parameters.get("connection"), Mapping):
             parameters["connection"] = Secret.from_dict(parameters["connection"])
-        store: RagDocumentStore = default_from_dict(cls, data)
+        store: RagDocumentStore = default_from_dict(cls, {**data, "init_parameters": parameters})
         return store
 
     # notation
@@ -429,113 +350,3 @@ class RagDocumentStore:
     async def _search_async(self, *request: Any) -> list[Document]:
         client = self._clients().asynchronous
         return self._found(await client.search(**self._request(*request)))
-
-
-class _Retriever:
-    """What both retrievers share."""
-
-    def __init__(
-        self,
-        document_store: RagDocumentStore,
-        *,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        mode: str | None = None,
-        settings: dict[str, Any] | None = None,
-        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
-    ) -> None:
-        if not isinstance(document_store, RagDocumentStore):
-            raise ValueError("document_store must be a RagDocumentStore")
-        self.document_store = document_store
-        self.filters = filters or {}
-        self.top_k = top_k
-        self.mode = mode
-        self.settings = settings
-        self.filter_policy = (
-            filter_policy
-            if isinstance(filter_policy, FilterPolicy)
-            else FilterPolicy.from_str(filter_policy)
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return default_to_dict(
-            self,
-            document_store=self.document_store.to_dict(),
-            filters=self.filters,
-            top_k=self.top_k,
-            mode=self.mode,
-            settings=self.settings,
-            filter_policy=self.filter_policy.value,
-        )
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Any:
-        parameters = data["init_parameters"]
-        if isinstance(parameters["document_store"], Mapping):
-            parameters["document_store"] = RagDocumentStore.from_dict(
-                dict(parameters["document_store"])
-            )
-        return default_from_dict(cls, data)
-
-    def _arguments(
-        self,
-        query: str | None,
-        embedding: list[float] | None,
-        filters: dict[str, Any] | None,
-        top_k: int | None,
-    ) -> tuple[Any, ...]:
-        chosen = apply_filter_policy(self.filter_policy, self.filters, filters)
-        return query, embedding, chosen, top_k or self.top_k, self.mode, self.settings
-
-
-@component
-class RagRetriever(_Retriever):
-    """Searches by a text: by meaning and by words, or as `mode` says. A collection without a model
-    is searched by words alone, unless the text comes with its embedding."""
-
-    @component.output_types(documents=list[Document])
-    def run(
-        self,
-        query: str,
-        query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        request = self._arguments(query, query_embedding, filters, top_k)
-        return {"documents": self.document_store._search(*request)}
-
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str,
-        query_embedding: list[float] | None = None,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        request = self._arguments(query, query_embedding, filters, top_k)
-        return {"documents": await self.document_store._search_async(*request)}
-
-
-@component
-class RagEmbeddingRetriever(_Retriever):
-    """Searches by an embedding."""
-
-    @component.output_types(documents=list[Document])
-    def run(
-        self,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        request = self._arguments(None, query_embedding, filters, top_k)
-        return {"documents": self.document_store._search(*request)}
-
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-    ) -> dict[str, list[Document]]:
-        request = self._arguments(None, query_embedding, filters, top_k)
-        return {"documents": await self.document_store._search_async(*request)}
