@@ -270,6 +270,8 @@ export class Rag {
 
   /** Writes chunks as they are, in one transaction. Returns the number written. */
   async upsert(chunks: Chunk[], collection = "default", replace = true): Promise<number> {
+    const blank = chunks.find((chunk) => chunk.content.trim() === "");
+    if (blank) throw new TypeError(`chunk "${blank.id}" has no text, and rag stores texts only`);
     const last = [...new Map(chunks.map((chunk) => [chunk.id, chunk])).values()];
     const text = "SELECT {rag}.rag_upsert_chunks($1::jsonb, $2::text, $3::boolean) AS written";
     return await this.#transaction(async (client) => {

@@ -72,6 +72,7 @@ test("ids of any text, nested metadata, filters", async () => {
 test("all or nothing", async () => {
   const many = Array.from({ length: 1500 }, (_, n) => chunk(`${n}`));
   await assert.rejects(rag.upsert([...many, chunk("bad", {}, [1])], name), /dimensions/);
+  await assert.rejects(rag.upsert([{ id: "a", content: " " }], name), /chunk "a" has no text/);
   await assert.rejects(rag.upsert([chunk("a", {}, [NaN, 0, 0])], name), /NaN/);
   assert.equal(await rag.count(undefined, name), 0);
   assert.equal(await rag.upsert([...many, chunk("1")], name), 1500);

@@ -168,6 +168,10 @@ def test_what_json_does_not_have(rag: Rag, vectors: str) -> None:
         rag.upsert([chunk("a", vector=[1, float("nan"), 0])], vectors)
     with pytest.raises(ValueError, match="NaN"):
         rag.search(None, vectors, embedding=[float("inf"), 0, 0])
+    with pytest.raises(ValueError, match="chunk 'a' has no text"):
+        rag.upsert([chunk("b"), chunk("a", " \n")], vectors)
+    with pytest.raises(TypeError, match="must be a text, not 5"):
+        rag.upsert([chunk(5)], vectors)  # type: ignore[arg-type]
     assert rag.count(vectors) == 0
 
 

@@ -20,6 +20,8 @@ from .errors import MINIMUM_SERVER, ExtensionMissing, NoConnection, ServerTooOld
 
 C = TypeVar("C")
 
+#: poolers such as PgBouncer may give each transaction another session, without prepared statements
+_OPTIONS: Any = {"autocommit": True, "prepare_threshold": None}
 #: connections that are kept for the next call
 MAX_IDLE = 4
 #: after CREATE EXTENSION, for messages that name the database
@@ -142,7 +144,7 @@ class Connections:
             connection = self._kept.take()
         if connection is None:
             try:
-                connection = psycopg.connect(self.source, autocommit=True)
+                connection = psycopg.connect(self.source, **_OPTIONS)
             except psycopg.OperationalError as e:
                 raise _refused(e) from e
         try:
@@ -199,7 +201,7 @@ class AsyncConnections:
             connection = kept.take()
         if connection is None:
             try:
-                connection = await psycopg.AsyncConnection.connect(self.source, autocommit=True)
+                connection = await psycopg.AsyncConnection.connect(self.source, **_OPTIONS)
             except psycopg.OperationalError as e:
                 raise _refused(e) from e
         try:

@@ -134,7 +134,8 @@ class RagVectorStore(VectorStore):
         settings: Mapping[str, Any] | None = None,
         create: bool = True,
     ) -> None:
-        """`create`: a collection that does not exist is created, which needs `rag_admin`."""
+        """`create`: a collection that does not exist is created, which needs `rag_admin`. With an
+        AsyncRag over a pool it must exist."""
         self._clients = Clients(connection)
         self._embedding = embedding
         self.collection = collection

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from psycopg import sql
 
 from .records import Added, Answer, Chunk, Hit, Hits, Progress, Run
 from .values import from_vector, to_floats, to_json, to_vector
+
+if TYPE_CHECKING:
+    from typing import LiteralString
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -160,6 +163,10 @@ def add(
 
 def _chunk(chunk: Chunk) -> str:
     what = f"chunk {chunk.id!r}"
+    if not isinstance(chunk.id, str):
+        raise TypeError(f"the id of a chunk must be a text, not {chunk.id!r}")
+    if not chunk.content.strip():
+        raise ValueError(f"{what} has no text, and rag stores texts only; leave it out")
     members: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.content}
     members["document_id"] = chunk.id
     if chunk.uri is not None:
