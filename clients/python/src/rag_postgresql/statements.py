@@ -53,7 +53,7 @@ def _json(value: Any, what: str) -> str | None:
 
 
 # The ids of an application are those of its chunks. They are looked up for documents that an
-# application has split, which alone can have such ids.
+# application may have split: these are texts, and belong to no source.
 SEARCH: LiteralString = """
     WITH found AS MATERIALIZED (
         SELECT * FROM {rag}.rag_search(
@@ -63,8 +63,7 @@ SEARCH: LiteralString = """
             query_embedding => %(embedding)s::rag_types.vector)
     ), split AS MATERIALIZED (
         SELECT f.collection, array_agg(f.chunk_id::text) AS ids
-        FROM found f JOIN rag.documents d USING (collection, document_id)
-        WHERE d.chunking = 'given' GROUP BY f.collection
+        FROM found f WHERE f.source IS NULL AND f.document_type = 'text' GROUP BY f.collection
     ), named AS MATERIALIZED (
         SELECT s.collection, c.chunk_id, c.given_id
         FROM split s, LATERAL {rag}.rag_get_chunks(s.collection, s.ids) AS c
