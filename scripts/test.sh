@@ -113,6 +113,8 @@ copy_tests() {
     for page in docs README.md CONTRIBUTING.md SECURITY.md; do
         [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
     done
+    tar -c --exclude=node_modules --exclude=dist --exclude='.*_cache' clients |
+        tar -x -C "$scratch/tests/pages"
     rm -rf "$scratch/tests/sql/results"
     [ ! -f "$differences" ] || patch --quiet --strip=1 --directory="$scratch" <"$differences" ||
         fail "$differences does not fit tests/expected"
@@ -159,6 +161,21 @@ accept_expected() {
     [ -s "$differences" ] || rm "$differences"
 }
 
+# Compiles the program of docs/guide/client-rust.md: the server's user may lack cargo.
+compile_rust_page() {
+    package=$build/client-rust
+    page=docs/guide/client-rust.md
+    mkdir -p "$package/src"
+    printf '[workspace]\n[package]\nname = "client-rust"\nedition = "2024"\n' >"$package/Cargo.toml"
+    awk '/^```toml$/ { on = 1; next } /^```$/ { on = 0 } on' $page >>"$package/Cargo.toml"
+    awk '/^```rust$/ { on = 1; next } /^```$/ { on = 0 } on' $page >"$package/src/main.rs"
+    program=$scratch/tests/pages/client-rust
+    if cargo build --quiet --manifest-path "$package/Cargo.toml" >"$program.log" 2>&1; then
+        cp "$package/target/debug/client-rust" "$program"
+    fi
+    chmod 755 "$program"* && chmod a+r "$program"*
+}
+
 # Prints those of the files that tests/t/schedule has a line of a kind for, in its order.
 scheduled() { # kind, files
     kind=$1
@@ -182,6 +199,7 @@ test_clusters() { # what they are, number at a time, files
     jobs=$2
     shift 2
     [ $# -gt 0 ] || return 0
+    case " $* " in *tests/t/long/clients.pl\ *) compile_rust_page ;; esac
     say "$what, $jobs at a time"
     if [ ! -f "$pg_perl/PostgreSQL/Test/Cluster.pm" ]; then
         count "$what" 1 0 1

@@ -131,6 +131,8 @@ BEGIN
              'writes chunks that an application has split itself; returns the number written'),
             ('rag_delete_chunks', true,
              'deletes chunks by their ids; returns the number deleted'),
+            ('rag_get_chunks', true,
+             'returns the chunks of a collection that have one of some ids, or pass a filter'),
             ('rag_apply_plan', true,
              'deletes documents of an application that a plan does not have, or has changed'),
             ('rag_chunk_state', true,

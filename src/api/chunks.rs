@@ -1,13 +1,15 @@
 //! Chunks that applications split themselves.
 
-use pgrx::{JsonB, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
+use pgrx::{JsonB, Uuid, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 use rag_protocol::identity::ChunkId;
 
-use super::{parsed, required};
+use super::{parsed, required, search::parse_filter};
 use crate::{
     cluster::operation_stats::{CountedOperation, Operation},
     pg::json::JsonbText,
+    search::fetch::fetch,
     sync::given_chunks as given,
+    types::vector::OwnedVector,
 };
 
 #[pg_extern]
@@ -34,12 +36,64 @@ fn rag_delete_chunks(
 ) -> Result<i64, ErrorReport> {
     super::prevent_on_standby(c"rag_delete_chunks()");
     let collection = super::writable(collection)?;
-    let ids: Vec<ChunkId> = required("chunk_ids", chunk_ids)?
-        .into_iter()
-        .flatten()
-        .map(|id| given::chunk_id(&id))
-        .collect();
+    let ids = parse_ids(required("chunk_ids", chunk_ids)?);
     Ok(given::delete(&collection, &ids)?)
+}
+
+/// Reads the ids of chunks. NULL stands for none.
+fn parse_ids(ids: Vec<Option<String>>) -> Vec<ChunkId> {
+    let ids = ids.into_iter().flatten();
+    ids.map(|id| given::chunk_id(&id)).collect()
+}
+
+#[pg_extern(stable, parallel_restricted, cost = 100000)]
+#[allow(clippy::type_complexity)] // the columns of the result
+fn rag_get_chunks(
+    collection: pgrx::default!(Option<&str>, "'default'"),
+    chunk_ids: pgrx::default!(Option<Vec<Option<String>>>, "NULL"),
+    filter: pgrx::default!(Option<JsonbText>, "NULL"),
+    with_embeddings: pgrx::default!(Option<bool>, "false"),
+) -> Result<
+    TableIterator<
+        'static,
+        (
+            name!(chunk_id, Uuid),
+            name!(given_id, Option<String>),
+            name!(document_id, Uuid),
+            name!(uri, String),
+            name!(title, Option<String>),
+            name!(chunk_index, i32),
+            name!(content, String),
+            name!(metadata, JsonB),
+            name!(category, Option<String>),
+            name!(tags, Option<Vec<String>>),
+            name!(page, Option<i32>),
+            name!(embedding, Option<OwnedVector>),
+        ),
+    >,
+    ErrorReport,
+> {
+    let collection = super::readable(collection)?;
+    let ids = chunk_ids.map(parse_ids);
+    let filter = parse_filter(filter)?;
+    let with_embeddings = required("with_embeddings", with_embeddings)?;
+    let chunks = fetch(&collection, ids.as_deref(), &filter, with_embeddings)?;
+    Ok(TableIterator::new(chunks.into_iter().map(|chunk| {
+        (
+            chunk.chunk_id,
+            chunk.given_id,
+            chunk.document_id,
+            chunk.uri,
+            chunk.title,
+            chunk.chunk_index,
+            chunk.content,
+            chunk.metadata,
+            chunk.category,
+            chunk.tags,
+            chunk.page,
+            chunk.embedding,
+        )
+    })))
 }
 
 #[pg_extern]

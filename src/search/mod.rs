@@ -27,6 +27,7 @@
 //! | [`rerank`], [`context`] | what follows a search: a reranker, a context for a language model |
 //! | [`evaluate`] | searches whose relevant documents are known |
 //! | [`facets`], [`duplicates`] | counts of values of all chunks that match; chunks with equal texts |
+//! | [`fetch`] | chunks by their ids or by a filter |
 //! | [`retrieval`] | requests of applications |
 //! | [`file_name`] | names of files in URIs, for filters |
 
@@ -39,6 +40,7 @@ pub mod duplicates;
 pub mod evaluate;
 pub mod explain;
 pub mod facets;
+pub mod fetch;
 mod file_name;
 mod find;
 pub mod highlight;

@@ -11,6 +11,8 @@ pub(crate) enum Node {
     All(Vec<Node>),
     /// At least one is true.
     Any(Vec<Node>),
+    /// At least one is false or unknown.
+    NotAll(Vec<Node>),
     Holds(Test),
     /// The test is false or unknown: rows without the key or with a NULL column pass.
     Not(Test),

@@ -87,7 +87,7 @@ fn required(node: &Node) -> Option<Labelled> {
             any.map(Labelled::Any)
         }
         Node::Holds(test) => of_test(test),
-        Node::Not(_) => None,
+        Node::Not(_) | Node::NotAll(_) => None,
     }
 }
 

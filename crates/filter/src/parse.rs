@@ -167,6 +167,7 @@ impl Reader {
             let hint = "Give at least one condition, or {} to restrict nothing.";
             return Err(FilterError::new(&path, "there are no conditions", hint));
         }
+        let uses = (self.usages.len(), self.columns.len());
         let nodes = conditions.iter().enumerate().map(|(i, condition)| {
             let path = format!("{path}[{i}]");
             match condition {
@@ -181,7 +182,12 @@ impl Reader {
                 )),
             }
         });
-        Ok(join(nodes.collect::<Result<_>>()?))
+        let node = join(nodes.collect::<Result<_>>()?);
+        if matches!(node, Node::NotAll(_)) {
+            self.usages.truncate(uses.0);
+            self.columns.truncate(uses.1);
+        }
+        Ok(node)
     }
 
     fn condition(&mut self, members: &Map<String, Value>, path: &str) -> Result<Node> {
@@ -258,18 +264,19 @@ impl Reader {
     }
 }
 
-/// Returns how a group joins its conditions: by AND, also for null, or by OR.
+/// Returns how a group joins its conditions: by AND, also for null, by OR, or by AND negated.
 pub(crate) fn join(operator: &Value, path: &str) -> Result<fn(Vec<Node>) -> Node> {
     match operator.as_str().map(str::trim) {
         Some(and) if and.eq_ignore_ascii_case("and") => Ok(Node::All),
         Some(or) if or.eq_ignore_ascii_case("or") => Ok(Node::Any),
+        Some(not) if not.eq_ignore_ascii_case("not") => Ok(Node::NotAll),
         None if operator.is_null() => Ok(Node::All),
         _ => {
             let message = format!("there is no logical operator {operator}");
             Err(FilterError::new(
                 path,
                 message,
-                "Logical operators: and, or.",
+                "Logical operators: and, or, not.",
             ))
         }
     }

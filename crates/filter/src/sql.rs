@@ -116,6 +116,9 @@ impl Writer {
         match node {
             Node::All(nodes) => self.joined(nodes, " AND ", "true"),
             Node::Any(nodes) => self.joined(nodes, " OR ", "false"),
+            Node::NotAll(nodes) => {
+                format!("({} IS NOT TRUE)", self.joined(nodes, " AND ", "true"))
+            }
             Node::Holds(test) => format!("({})", self.test(test)),
             Node::Not(test) => format!("(({}) IS NOT TRUE)", self.test(test)),
         }

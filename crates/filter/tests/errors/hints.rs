@@ -95,6 +95,7 @@ fn a_filter_lists_the_metadata_keys_that_it_needs() {
         {"key": "metadata.title", "operator": "contains", "value": "x"},
         {"key": "category", "operator": "eq", "value": "x"},
         {"conditions": [{"key": "draft", "operator": "in", "value": [true, null]}]},
+        {"operator": "not", "conditions": [{"key": "team", "operator": "eq", "value": 1}]},
         {"key": "owner", "operator": "ne", "value": "x"}]});
     let asked: Vec<_> = parse(&filter)
         .expect("a filter")

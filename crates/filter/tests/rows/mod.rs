@@ -47,6 +47,10 @@ fn one(key: &str, operator: &str, value: Value) -> Value {
     json!({"conditions": [{"key": key, "operator": operator, "value": value}]})
 }
 
+fn negated(group: Value) -> Value {
+    json!({"operator": "NOT", "conditions": [group]})
+}
+
 fn cases() -> Vec<(Value, &'static str)> {
     let null = Value::Null;
     vec![
@@ -272,6 +276,7 @@ fn cases() -> Vec<(Value, &'static str)> {
         (one("fetched_at", "empty", null.clone()), "2 3 6"),
         (one("fetched_at", "not empty", null.clone()), "1 4 5"),
         // Groups.
+        (negated(one("year", "gt", json!(2020))), "1 2 3 4 6"),
         (
             json!({"operator": "OR", "conditions": [
                 {"key": "category", "operator": "eq", "value": "news"},
