@@ -4,6 +4,7 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use super::partitions::Partition;
 use crate::{
     error::Error,
     pg::{lookup, spi::as_owner},
@@ -19,7 +20,11 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    pub const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
+    const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
+
+    fn of(column: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.column() == column)
+    }
 
     /// Returns the column of `rag.chunks`.
     pub fn column(self) -> &'static str {
@@ -53,10 +58,7 @@ pub fn distribution() -> Result<Option<Distribution>, Error> {
         )
     })?;
     let column = found.into_iter().flatten().next();
-    Ok(column.and_then(|column| {
-        let mut all = Distribution::ALL.into_iter();
-        all.find(|it| it.column() == column)
-    }))
+    Ok(column.and_then(|column| Distribution::of(&column)))
 }
 
 /// Returns true if chunks are distributed.
@@ -120,20 +122,55 @@ pub fn require_coordinator() -> Result<(), Error> {
     ))
 }
 
-/// Returns the number of shards of `rag.chunks`.
+/// What tells whether the same shards may have chunks of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardsOfPartition {
+    pub distribution: Distribution,
+    /// Number of shards of `rag.chunks`.
+    shards: usize,
+    /// Number of collections of the partition.
+    collections: usize,
+}
+
+impl ShardsOfPartition {
+    /// Returns how many of the shards may have chunks, at most.
+    pub fn most(self) -> usize {
+        match self.distribution {
+            Distribution::ByDocument => self.shards,
+            Distribution::ByCollection => self.shards.min(self.collections),
+        }
+    }
+}
+
+/// Returns the shards of a partition.
 ///
 /// # Errors
-/// A statement fails.
-pub fn count() -> Result<usize, Error> {
+/// Chunks are not distributed, or a statement fails.
+pub fn of_partition(partition: &Partition) -> Result<ShardsOfPartition, Error> {
     let found = as_owner(|owner| {
         owner.query_prepared(
-            "SELECT count(*) AS shards FROM pg_dist_shard
-             WHERE logicalrelid = 'rag.chunks'::regclass",
-            &[],
-            |row| row.required::<i64>("shards"),
+            "SELECT column_to_column_name(p.logicalrelid, p.partkey) AS by_column,
+                    (SELECT count(*) FROM pg_dist_shard s
+                     WHERE s.logicalrelid = p.logicalrelid) AS shards,
+                    (SELECT count(*) FROM rag_internal.collection k
+                     WHERE k.partition = $1) AS collections
+             FROM pg_dist_partition p WHERE p.logicalrelid = 'rag.chunks'::regclass",
+            &[partition.name().into()],
+            |row| {
+                let column: Option<String> = row.get("by_column")?;
+                let shards: i64 = row.required("shards")?;
+                let collections: i64 = row.required("collections")?;
+                let distribution = column.and_then(|column| Distribution::of(&column));
+                Ok(distribution.map(|distribution| ShardsOfPartition {
+                    distribution,
+                    shards: shards as usize,
+                    collections: collections as usize,
+                }))
+            },
         )
     })?;
-    Ok(found.first().map_or(0, |shards| *shards as usize))
+    let found = found.into_iter().flatten().next();
+    found.ok_or_else(|| Error::internal("chunks are not distributed any more"))
 }
 
 /// Returns the hosts and ports of the other servers.

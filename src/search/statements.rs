@@ -179,7 +179,7 @@ impl Statements<'_> {
                 let partition = collection.partition.as_ref();
                 shape.from = partition.map(Partition::qualified);
                 shape.columns = format!(
-                    ", -(({expression}) OPERATOR({}.<@>) $2) AS score",
+                    ", ({expression}) OPERATOR({}.<@>) $2 AS score",
                     self.operators
                 );
                 shape.order = format!(
@@ -264,7 +264,7 @@ impl Statements<'_> {
             let score: Option<f64> = row.get("score")?;
             Ok(ShardRow {
                 row: found(&row, metric)?,
-                score: score.unwrap_or(0.0),
+                score: score.map_or(0.0, f64::abs), // the operator's is negative
                 is_allowed: score.is_some(),
             })
         })
