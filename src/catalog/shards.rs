@@ -2,12 +2,19 @@
 //! whether this server is the coordinator. Citus has that in its catalog. Without Citus nothing is
 //! read.
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use std::cell::Cell;
+
+use pgrx::{PgSqlErrorCode, pg_sys, spi::quote_literal};
 
 use super::partitions::Partition;
 use crate::{
     error::Error,
-    pg::{lookup, spi::as_owner},
+    pg::{
+        lookup,
+        process::with_settings,
+        spi::{OwnerRights, as_owner},
+        transaction::transaction_start,
+    },
 };
 
 /// What says which shard a chunk is in.
@@ -171,6 +178,62 @@ pub fn of_partition(partition: &Partition) -> Result<ShardsOfPartition, Error> {
     })?;
     let found = found.into_iter().flatten().next();
     found.ok_or_else(|| Error::internal("chunks are not distributed any more"))
+}
+
+thread_local! {
+    /// The start of the last transaction that all servers commit together.
+    static TOGETHER: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Number of values among which two of different shards are looked for.
+const CANDIDATES: i64 = 40;
+
+/// Makes this server and those with shards commit the transaction together, or not at all.
+///
+/// Citus does that for statements that write to several shards. What is written to one shard it
+/// commits before this server has committed: if that fails, there would be chunks without a
+/// document. So a statement names two shards, in which it finds nothing.
+///
+/// # Errors
+/// A statement fails.
+pub fn commit_together(owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
+    let started = transaction_start();
+    if TOGETHER.get() == started || !has_citus() || partition.oid().is_none() {
+        return Ok(());
+    }
+    let Some(distribution) = distribution()? else {
+        return Ok(());
+    };
+    let (key, column) = match distribution {
+        Distribution::ByDocument => ("md5(i::text)::uuid", "document_id"),
+        Distribution::ByCollection => ("' ' || i", "collection"),
+    };
+    let keys = owner.query(
+        &format!(
+            "SELECT min(k.key::text) AS key FROM (
+                 SELECT {key} AS key FROM generate_series(1, $1) AS i) AS k
+             CROSS JOIN LATERAL
+                 get_shard_id_for_distribution_column('rag.chunks', k.key) AS s (shard)
+             GROUP BY s.shard LIMIT 2"
+        ),
+        &[CANDIDATES.into()],
+        |row| row.required::<String>("key").map(|key| quote_literal(&key)),
+    )?;
+    // the statement writes nothing that others could wait for in another order
+    let settings = [(c"citus.enable_deadlock_prevention", c"off")];
+    with_settings(&settings, || {
+        owner.execute(
+            &format!(
+                "DELETE FROM {} WHERE {column} IN ({})
+                     AND chunk_id = '00000000-0000-0000-0000-000000000000'",
+                partition.qualified(),
+                keys.join(", ")
+            ),
+            &[],
+        )
+    })?;
+    TOGETHER.set(started);
+    Ok(())
 }
 
 /// Returns the hosts and ports of the other servers.

@@ -90,7 +90,8 @@ sub killed_during
 {
 	my ($statement, @tables) = @_;
 	my $holder = session($worker);
-	$holder->query("BEGIN; LOCK TABLE $_ IN ACCESS EXCLUSIVE MODE") for @tables;
+	$holder->query("SET citus.enable_manual_changes_to_shards = on; BEGIN;
+		LOCK TABLE " . join(', ', @tables) . ' IN ACCESS EXCLUSIVE MODE');
 	my $running = start_sql($node, $statement);
 	await(
 		'the worker waits for the lock',
@@ -109,13 +110,12 @@ rows(q{SELECT rag_create_collection('kb'), rag_create_collection('other')});
 create_folder_source($node, 'papers', $folder, 'kb');
 sync_ok($node, 'papers');
 rows(q{SELECT rag_add_document('Whales sing in the deep sea.', 'whale', collection => 'other')});
-my $search = q{SELECT string_agg(uri || round(score::numeric, 6), ' ' ORDER BY rank)
+my $search = q{SELECT string_agg(round(score::numeric, 6)::text, ' ' ORDER BY rank)
 	FROM rag_search('backup of a cluster', 'kb', mode => 'keyword', top_k => 5)};
 my $found = rows($search);
 
 # -- rag_distribute
 my $result = killed_during('SELECT rag_distribute()', 'pg_dist_shard');
-error_like($result, '(?:08006|57P0.|58000|XX000)', '', undef, 'rag_distribute fails') if 0;
 isnt($result->{rc}, 0, 'rag_distribute fails');
 note($result->{err});
 is(rows('SELECT count(*) FROM rag_distribution()'), '0', 'nothing is distributed then');
