@@ -178,7 +178,8 @@ BEGIN
     PERFORM rag_internal.require_distributable(by, shards, replicas);
     EXECUTE 'SELECT count(*) FROM pg_dist_node
              WHERE noderole = ''primary'' AND isactive AND shouldhaveshards' INTO nodes;
-    shards := coalesce(shards, CASE by WHEN 'collection' THEN 4 * nodes ELSE greatest(nodes, 2) END);
+    shards := coalesce(shards,
+        CASE by WHEN 'collection' THEN 4 * nodes ELSE greatest(nodes, 2) END);
     -- no document, partition or policy changes meanwhile
     LOCK TABLE rag_internal.collection, rag.documents IN SHARE ROW EXCLUSIVE MODE;
     LOCK TABLE rag.chunks IN ACCESS EXCLUSIVE MODE;

@@ -35,7 +35,8 @@ c_function!(
     nothing
 );
 
-/// Returns true. It is called where a shard is on the coordinator: then the session has the settings.
+/// Returns true. It is only called where a shard is on the coordinator, whose session has the
+/// settings.
 #[pg_extern(sql = false, immutable, parallel_safe)]
 fn scan_settings(_partition: &str, _settings: &str) -> bool {
     true
