@@ -128,20 +128,6 @@ is(rows($searches), $on_one, 'searches of all kinds have the same answers and sc
 is(rows(q{SELECT count(DISTINCT node), count(*) > 3, count(problem) FROM rag_shard_indexes()}),
 	'2|t|0', 'the indexes of shards are described');
 is(rows('SELECT count(*) FROM rag_check_shards()'), '0', 'and have no problem');
-$workers[0]->safe_psql('postgres', 'ALTER SYSTEM SET log_min_duration_statement = 0');
-$workers[0]->reload;
-rows(q{SELECT count(*) FROM rag_search('whales', 'kb', mode => 'vector', top_k => 20)});
-$workers[0]->safe_psql('postgres', 'ALTER SYSTEM RESET log_min_duration_statement');
-$workers[0]->reload;
-SKIP:
-{
-	skip 'there is no vector index', 1
-	  if rows(q{SELECT count(*) FROM rag_shard_indexes() WHERE method = 'rag_hnsw'}) == 0;
-	like(
-		slurp_file($workers[0]->logfile),
-		qr/rag_internal\.scan_settings\(partition, 'rag\.iterative_scan=/,
-		'a worker is told how to scan its index');
-}
 refused($node, q{SELECT rag_check_index(indexrelid) FROM pg_index
 	WHERE indrelid = 'rag_internal.rag_kb_kb'::regclass AND NOT indisunique LIMIT 1},
 	'0A000', 'is distributed over servers', 'rag_check_shards', 'an index of one server is empty');

@@ -45,6 +45,13 @@ my $evaluation = q{SELECT * FROM rag_evaluate('{"a": "report 17 of whales", "b":
 	'{"a": {"report 17": 1}, "b": {"report 13": 1, "report 16": 1}}', top_k => 30)};
 my $evaluated = rows($evaluation);
 
+# so many that there is a vector index; all have the same text, which is embedded once
+my $notes = temp_folder();
+write_file("$notes/note-$_.txt", 'Backups are taken every night.') for 1 .. 3001;
+rows(q{SELECT rag_create_collection('notes')});
+create_folder_source($node, 'notes', $notes, 'notes');
+sync_ok($node, 'notes', 'a source with many documents is synced');
+
 # -- what is checked before
 my $before = 'the model of a worker is checked';
 configure($workers[1], 'rag.model_dir', '/nowhere');
@@ -56,7 +63,8 @@ configure($workers[1], 'rag.model_dir');
 
 # -- distributed
 rows('SELECT rag_distribute()');
-is(rows('SELECT rag_distribution() IS NULL', 'second'), '', 'the other database is not distributed');
+is(rows('SELECT count(*) FROM rag_distribution()', 'second'),
+	'0', 'the other database is not distributed');
 rows(q{SELECT rag_distribute('collection')}, 'second');
 is(rows('SELECT count(*) FROM rag_distribution() WHERE shards > 0 AND problem IS NULL'),
 	'3', 'over three nodes');
@@ -65,6 +73,18 @@ is(rows($search, $_), $on_one{$_}, "database $_ has the answers of one server")
 is(rows($evaluation), $evaluated, 'an evaluation has the same figures');
 is(rows(q{SELECT current_setting('session_preload_libraries')}), 'rag',
 	'workers load the library when a session begins');
+
+# -- settings of a scan reach the shards
+$workers[0]->safe_psql('postgres', 'ALTER SYSTEM SET log_min_duration_statement = 0');
+$workers[0]->reload;
+is(rows(q{SELECT count(*) FROM rag_search('backups', 'notes', mode => 'vector', top_k => 20)}),
+	'1', 'the vector indexes of shards are searched: equal texts are one result');
+$workers[0]->safe_psql('postgres', 'ALTER SYSTEM RESET log_min_duration_statement');
+$workers[0]->reload;
+like(
+	slurp_file($workers[0]->logfile),
+	qr/rag_internal\.scan_settings\(partition, 'rag\.iterative_scan=/,
+	'a worker is told how to scan its index');
 
 # -- an answer
 my $origin = RagLlm::origin('good');

@@ -44,6 +44,7 @@ is(rows(q{SELECT count(*), count(problem) FROM rag_distribution() WHERE NOT is_c
 is(rows(q{SELECT count(*) FROM rag.chunks WHERE uri LIKE 'whale%'}), '6', 'nothing is lost');
 is(rows('SELECT count(*) FROM rag_check_shards()'), '0', 'its indexes are whole');
 is(rows(q{SELECT count(*) FROM generate_series(1, 6) i, LATERAL rag_add_document(
-	'Reefs grow.', 'reef ' || i, collection => 'kb') a WHERE a.success}), '6', 'documents are added');
+		'Reefs grow.', 'reef ' || i, collection => 'kb') a WHERE a.success}),
+	'6', 'documents are added');
 
 done_testing();
