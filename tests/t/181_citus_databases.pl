@@ -33,7 +33,8 @@ for my $database ('postgres', 'second')
 {
 	rows(qq{SELECT rag_create_collection('kb');
 		SELECT count(*) FROM generate_series(1, 60) i, LATERAL rag_add_document(
-			'Report ' || i || ' of $database tells of ' || (ARRAY['whales', 'reefs', 'tides'])[1 + i % 3],
+			format('Report %s of $database tells of %s', i,
+				(ARRAY['whales', 'reefs', 'tides'])[1 + i % 3]),
 			'report ' || i, collection => 'kb', metadata => jsonb_build_object('n', i % 3))},
 		$database);
 }
