@@ -118,8 +118,8 @@ impl Model {
         self.verify_rows(pages, cache, query);
     }
 
-    /// Checks the scores of rows that are asked for one by one, and of one that is not in the index,
-    /// against those of all together.
+    /// Checks the scores of rows that are asked for one by one, and of one that is not in the
+    /// index, against those of all together.
     fn verify_rows(&self, pages: &impl ReadPages, cache: &SegmentCache, query: QueryRef<'_>) {
         let mut rows: Vec<Tid> = self.documents.keys().rev().step_by(31).copied().collect();
         rows.push(Tid {
