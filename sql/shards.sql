@@ -23,12 +23,8 @@ CREATE FUNCTION rag_internal.keyword_score(relation oid, place tid, query text)
     AS 'MODULE_PATHNAME', 'keyword_score_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000;
 COMMENT ON FUNCTION rag_internal.keyword_score(oid, tid, text) IS
-    'BM25 score of a row of a shard, by the statistics that the query comes with';
-CREATE FUNCTION rag_internal.keyword_allows(relation oid, place tid, query text) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'keyword_allows_wrapper'
-    LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000;
-COMMENT ON FUNCTION rag_internal.keyword_allows(oid, tid, text) IS
-    'true if a row of a shard has what a query requires, and nothing that it excludes';
+    'BM25 score of a row of a shard, by the statistics that the query comes with; NULL if the row '
+    'lacks what the query requires, or has what it excludes';
 CREATE FUNCTION rag_internal.keyword_terms(relation oid, place tid, query text) RETURNS boolean[]
     AS 'MODULE_PATHNAME', 'keyword_terms_wrapper'
     LANGUAGE c STABLE STRICT PARALLEL RESTRICTED COST 20000;
@@ -39,6 +35,11 @@ CREATE FUNCTION rag_internal.embed_for(fingerprint text, texts text[]) RETURNS t
     AS 'MODULE_PATHNAME', 'embed_for_wrapper' LANGUAGE c STRICT;
 COMMENT ON FUNCTION rag_internal.embed_for(text, text[]) IS
     'embeds texts for another server, by the model with this fingerprint';
+
+CREATE FUNCTION rag_internal.default_model_of_node() RETURNS text
+    AS 'MODULE_PATHNAME', 'default_model_of_node_wrapper' LANGUAGE c;
+COMMENT ON FUNCTION rag_internal.default_model_of_node() IS
+    'name and fingerprint of the default model, as JSON';
 
 -- Servers that cannot be reached count as empty.
 CREATE FUNCTION rag_internal.shard_sizes(partition regclass, OUT table_bytes bigint,
@@ -150,12 +151,13 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 REVOKE ALL ON FUNCTION rag_internal.embed_for(text, text[]),
+    rag_internal.default_model_of_node(),
     rag_internal.describe_shard(regclass, boolean),
     rag_internal.describe_shards(text, boolean), rag_internal.shard_sizes(regclass),
     rag_internal.scan_settings_support(internal),
     rag_internal.keyword_statistics(oid, text, text[]),
-    rag_internal.keyword_score(oid, tid, text), rag_internal.keyword_allows(oid, tid, text),
-    rag_internal.keyword_terms(oid, tid, text) FROM PUBLIC;
+    rag_internal.keyword_score(oid, tid, text), rag_internal.keyword_terms(oid, tid, text)
+    FROM PUBLIC;
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

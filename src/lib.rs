@@ -81,9 +81,14 @@ extension_sql_file!("../sql/table.sql", name = "table", requires = ["views"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["views"]);
 extension_sql_file!("../sql/shards.sql", name = "shards", requires = ["views"]);
 extension_sql_file!(
+    "../sql/distributable.sql",
+    name = "distributable",
+    requires = ["shards"]
+);
+extension_sql_file!(
     "../sql/distribute.sql",
     name = "distribute",
-    requires = ["policies", "shards"]
+    requires = ["policies", "distributable"]
 );
 extension_sql_file!(
     "../sql/search_stats.sql",

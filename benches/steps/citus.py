@@ -3,6 +3,7 @@ coordinator and of each worker for a search. They share the processors, so times
 nothing is said of more throughput. Queries come with their embedding."""
 
 import glob
+import json
 import os
 import threading
 import time
@@ -15,6 +16,7 @@ from support.chunks import as_text, vectors
 from support.database import SCRATCH, connect
 from support.results import median, note, row
 
+DOCUMENTS = 400
 QUERIES = int(os.environ.get("BENCH_CITUS_QUERIES", 200))
 NODES = ["data", "worker1", "worker2", "worker3"]
 PORTS = {"worker1": 5433, "worker2": 5434, "worker3": 5435}
@@ -105,6 +107,27 @@ def move_under_load(connection, queries, embeddings):
     note(f"{searches[0]} searches meanwhile, {len(errors)} errors {errors[:1]}")
 
 
+def sync(connection, what):
+    """Syncs files of one chunk each, and shows what embedding them costs each node."""
+    name = what.replace(" ", "-")
+    folder = os.path.join(SCRATCH, name)
+    os.makedirs(folder)
+    os.chmod(folder, 0o755)
+    for n in range(DOCUMENTS):
+        with open(os.path.join(folder, f"{n}.md"), "w") as file:
+            file.write(f"{what} {n}. " + scifact.documents()[n]["text"][:900])
+    connection.execute("SELECT rag_create_collection(%s)", [name])
+    connection.execute("SELECT rag_create_source(%s, 'folder', %s, %s)",
+        [name, json.dumps({"path": folder}), name])
+    before, started = cpu(), time.perf_counter()
+    connection.execute("SELECT rag_sync(%s)", [name])
+    seconds = time.perf_counter() - started
+    after = cpu()
+    used = " + ".join(f"{(after[node] - before[node]):.1f}" for node in NODES[:3])
+    row(f"sync of {DOCUMENTS} files, {what}: files/s", f"{DOCUMENTS / seconds:.1f}",
+        f"CPU s {used}")
+
+
 def main():
     for port in PORTS.values():
         with psycopg.connect(host=SCRATCH, port=port, user="postgres", autocommit=True) as worker:
@@ -155,10 +178,12 @@ def main():
         connection.execute("SELECT rag_add_document('A short text.', %s, collection => 'hybrid')",
             [f"short/{n}"])
     row("a document of one chunk is added, ms", f"{(time.perf_counter() - started) * 20:.1f}")
+    sync(connection, "two workers")
     move_under_load(connection, queries, embeddings)
     started = time.perf_counter()
     connection.execute("SELECT rag_undistribute()")
     row("rag_undistribute(), s", f"{time.perf_counter() - started:.1f}")
+    sync(connection, "one server")
     on_one_server() # again: others may use this machine
     connection.execute("SELECT rag_distribute('collection')")
     distributed("3 workers by collection", ["worker1", "worker2", "worker3"])

@@ -236,6 +236,7 @@ pub fn delete_all(
     partition: &Partition,
     collection: &str,
 ) -> Result<(), Error> {
+    shards::commit_together(owner, partition)?;
     let rows = partition.rows(collection, "");
     owner.execute(&format!("DELETE FROM rag.chunks WHERE {rows}"), &[])?;
     Ok(())

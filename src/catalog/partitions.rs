@@ -22,7 +22,7 @@ use rag_definition::collection::Layout;
 
 use super::{
     collections::{DEFINITION_OF_CHUNKS, read_definition},
-    retrievers,
+    retrievers, shards,
 };
 use crate::{
     error::Error,
@@ -140,7 +140,11 @@ pub fn of_writer(owner: &OwnerRights, collection: &str) -> Result<Option<Partiti
         &[collection.into()],
         |row| row.get::<String>("partition"),
     )?;
-    Ok(found.into_iter().flatten().next().map(Partition))
+    let partition = found.into_iter().flatten().next().map(Partition);
+    if let Some(partition) = &partition {
+        shards::commit_together(owner, partition)?;
+    }
+    Ok(partition)
 }
 
 /// Returns the condition that selects the rows of a collection, for statements that write. See

@@ -2,11 +2,19 @@
 //! whether this server is the coordinator. Citus has that in its catalog. Without Citus nothing is
 //! read.
 
-use pgrx::{PgSqlErrorCode, pg_sys};
+use std::cell::Cell;
 
+use pgrx::{PgSqlErrorCode, pg_sys, spi::quote_literal};
+
+use super::partitions::Partition;
 use crate::{
     error::Error,
-    pg::{lookup, spi::as_owner},
+    pg::{
+        lookup,
+        process::with_settings,
+        spi::{OwnerRights, as_owner},
+        transaction::transaction_start,
+    },
 };
 
 /// What says which shard a chunk is in.
@@ -19,7 +27,11 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    pub const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
+    const ALL: [Self; 2] = [Self::ByDocument, Self::ByCollection];
+
+    fn of(column: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.column() == column)
+    }
 
     /// Returns the column of `rag.chunks`.
     pub fn column(self) -> &'static str {
@@ -53,10 +65,7 @@ pub fn distribution() -> Result<Option<Distribution>, Error> {
         )
     })?;
     let column = found.into_iter().flatten().next();
-    Ok(column.and_then(|column| {
-        let mut all = Distribution::ALL.into_iter();
-        all.find(|it| it.column() == column)
-    }))
+    Ok(column.and_then(|column| Distribution::of(&column)))
 }
 
 /// Returns true if chunks are distributed.
@@ -120,20 +129,111 @@ pub fn require_coordinator() -> Result<(), Error> {
     ))
 }
 
-/// Returns the number of shards of `rag.chunks`.
+/// What tells whether the same shards may have chunks of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardsOfPartition {
+    pub distribution: Distribution,
+    /// Number of shards of `rag.chunks`.
+    shards: usize,
+    /// Number of collections of the partition.
+    collections: usize,
+}
+
+impl ShardsOfPartition {
+    /// Returns how many of the shards may have chunks, at most.
+    pub fn most(self) -> usize {
+        match self.distribution {
+            Distribution::ByDocument => self.shards,
+            Distribution::ByCollection => self.shards.min(self.collections),
+        }
+    }
+}
+
+/// Returns the shards of a partition.
+///
+/// # Errors
+/// Chunks are not distributed, or a statement fails.
+pub fn of_partition(partition: &Partition) -> Result<ShardsOfPartition, Error> {
+    let found = as_owner(|owner| {
+        owner.query_prepared(
+            "SELECT column_to_column_name(p.logicalrelid, p.partkey) AS by_column,
+                    (SELECT count(*) FROM pg_dist_shard s
+                     WHERE s.logicalrelid = p.logicalrelid) AS shards,
+                    (SELECT count(*) FROM rag_internal.collection k
+                     WHERE k.partition = $1) AS collections
+             FROM pg_dist_partition p WHERE p.logicalrelid = 'rag.chunks'::regclass",
+            &[partition.name().into()],
+            |row| {
+                let column: Option<String> = row.get("by_column")?;
+                let shards: i64 = row.required("shards")?;
+                let collections: i64 = row.required("collections")?;
+                let distribution = column.and_then(|column| Distribution::of(&column));
+                Ok(distribution.map(|distribution| ShardsOfPartition {
+                    distribution,
+                    shards: shards as usize,
+                    collections: collections as usize,
+                }))
+            },
+        )
+    })?;
+    let found = found.into_iter().flatten().next();
+    found.ok_or_else(|| Error::internal("chunks are not distributed any more"))
+}
+
+thread_local! {
+    /// The start of the last transaction that all servers commit together.
+    static TOGETHER: Cell<i64> = const { Cell::new(0) };
+}
+
+/// Number of values among which two of different shards are looked for.
+const CANDIDATES: i64 = 40;
+
+/// Makes this server and those with shards commit the transaction together, or not at all.
+///
+/// Citus does that for statements that write to several shards. What is written to one shard it
+/// commits before this server has committed: if that fails, there would be chunks without a
+/// document. So a statement names two shards, in which it finds nothing.
 ///
 /// # Errors
 /// A statement fails.
-pub fn count() -> Result<usize, Error> {
-    let found = as_owner(|owner| {
-        owner.query_prepared(
-            "SELECT count(*) AS shards FROM pg_dist_shard
-             WHERE logicalrelid = 'rag.chunks'::regclass",
+pub fn commit_together(owner: &OwnerRights, partition: &Partition) -> Result<(), Error> {
+    let started = transaction_start();
+    if TOGETHER.get() == started || !has_citus() || partition.oid().is_none() {
+        return Ok(());
+    }
+    let Some(distribution) = distribution()? else {
+        return Ok(());
+    };
+    let (key, column) = match distribution {
+        Distribution::ByDocument => ("md5(i::text)::uuid", "document_id"),
+        Distribution::ByCollection => ("' ' || i", "collection"),
+    };
+    let keys = owner.query(
+        &format!(
+            "SELECT min(k.key::text) AS key FROM (
+                 SELECT {key} AS key FROM generate_series(1, $1) AS i) AS k
+             CROSS JOIN LATERAL
+                 get_shard_id_for_distribution_column('rag.chunks', k.key) AS s (shard)
+             GROUP BY s.shard LIMIT 2"
+        ),
+        &[CANDIDATES.into()],
+        |row| row.required::<String>("key").map(|key| quote_literal(&key)),
+    )?;
+    // the statement writes nothing that others could wait for in another order
+    let settings = [(c"citus.enable_deadlock_prevention", c"off")];
+    with_settings(&settings, || {
+        owner.execute(
+            &format!(
+                "DELETE FROM {} WHERE {column} IN ({})
+                     AND chunk_id = '00000000-0000-0000-0000-000000000000'",
+                partition.qualified(),
+                keys.join(", ")
+            ),
             &[],
-            |row| row.required::<i64>("shards"),
         )
     })?;
-    Ok(found.first().map_or(0, |shards| *shards as usize))
+    TOGETHER.set(started);
+    Ok(())
 }
 
 /// Returns the hosts and ports of the other servers.

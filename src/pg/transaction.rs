@@ -191,6 +191,12 @@ pub fn statement_stamp() -> Option<StatementStamp> {
     }
 }
 
+/// Returns when the transaction began, which tells those of a session apart.
+pub fn transaction_start() -> i64 {
+    // SAFETY: reads the session's state.
+    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}
+
 /// Returns true if every statement of the transaction sees the same snapshot: isolation level
 /// REPEATABLE READ or SERIALIZABLE.
 pub fn snapshot_is_fixed() -> bool {

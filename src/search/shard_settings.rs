@@ -3,8 +3,9 @@
 //! Citus does not send the settings of a session. So a statement for shards has the condition
 //! `rag_internal.scan_settings(partition, 'rag.ef_search=200;...')`. The planner of the shard's
 //! server asks what the condition becomes: it becomes true, and the settings are set until the
-//! transaction ends, before the scan is planned. Because of the column, Citus does not compute the
-//! condition on the coordinator.
+//! transaction ends, before the scan is planned. The coordinator's planner is told nothing, and
+//! because of the column Citus does not compute the condition there: either way the shards would
+//! not get it.
 #![allow(unsafe_code)] // the planner's nodes
 
 use std::ffi::CString;
@@ -34,7 +35,8 @@ c_function!(
     nothing
 );
 
-/// Returns true: the planner has replaced the call, or the settings are those of the session.
+/// Returns true. It is only called where a shard is on the coordinator, whose session has the
+/// settings.
 #[pg_extern(sql = false, immutable, parallel_safe)]
 fn scan_settings(_partition: &str, _settings: &str) -> bool {
     true
@@ -50,7 +52,13 @@ unsafe fn handle_support(call: pg_sys::FunctionCallInfo, _: fn()) -> pg_sys::Dat
             return pg_sys::Datum::null();
         };
         let node = request.cast_mut_ptr::<pg_sys::Node>();
-        if (*node).type_ != pg_sys::NodeTag::T_SupportRequestSimplify {
+        if (*node).type_ == pg_sys::NodeTag::T_SupportRequestSelectivity {
+            (*node.cast::<pg_sys::SupportRequestSelectivity>()).selectivity = 1.0;
+            return request;
+        }
+        if (*node).type_ != pg_sys::NodeTag::T_SupportRequestSimplify
+            || !setting(c"application_name").starts_with(INTERNAL)
+        {
             return pg_sys::Datum::null();
         }
         let arguments = (*(*node.cast::<pg_sys::SupportRequestSimplify>()).fcall).args;
@@ -60,9 +68,7 @@ unsafe fn handle_support(call: pg_sys::FunctionCallInfo, _: fn()) -> pg_sys::Dat
             .and_then(|settings| settings.get::<String>());
         match settings {
             Some(settings) => {
-                if setting(c"application_name").starts_with(INTERNAL) {
-                    set(&settings);
-                }
+                set(&settings);
                 pg_sys::Datum::from(pg_sys::makeBoolConst(true, false))
             }
             None => pg_sys::Datum::null(),

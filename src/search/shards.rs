@@ -26,7 +26,7 @@ use crate::{
         chunks::{as_reader, check_not_moved},
         collections::Collection,
         partitions::Partition,
-        shards,
+        shards::{self, Distribution, ShardsOfPartition},
     },
     collection::{corruption::IndexUse, index},
     error::Error,
@@ -47,8 +47,8 @@ const SAMPLE: i64 = 1000;
 struct ShardDocuments {
     collections: Vec<String>,
     documents: Vec<pgrx::Uuid>,
-    /// Number of shards that there were.
-    shards: usize,
+    /// The shards that there were.
+    of: ShardsOfPartition,
 }
 
 /// Statistics that several collections share in a statement, by their indexes and the words.
@@ -123,9 +123,9 @@ fn statistics(
         return Ok(vec![]);
     };
     check_not_moved(collection)?;
-    let shards = shards::count()?;
+    let shards = shards::of_partition(partition)?;
     let known = DOCUMENTS.with_borrow(|all| all.get(partition.name()).cloned());
-    if let Some(known) = known.filter(|known| known.shards == shards) {
+    if let Some(known) = known.filter(|known| known.of == shards) {
         let found = ask(partition, &known, words, used.clone())?;
         if found.len() == known.documents.len() {
             return Ok(found);
@@ -136,17 +136,18 @@ fn statistics(
     let new = documents(partition, shards)?;
     let found = ask(partition, &new, words, used)?;
     // as long as shards are empty, the next document may be in one
-    if new.documents.len() == shards {
+    if new.documents.len() == shards.most() {
         DOCUMENTS.with_borrow_mut(|all| all.insert(partition.name().to_owned(), new));
     }
     Ok(found)
 }
 
 /// Returns a document of each shard.
-fn documents(partition: &Partition, shards: usize) -> Result<ShardDocuments, Error> {
-    let key = match shards::distribution()? {
-        Some(shards::Distribution::ByCollection) => "d.collection",
-        _ => "d.document_id",
+fn documents(partition: &Partition, of: ShardsOfPartition) -> Result<ShardDocuments, Error> {
+    // the documents of a collection are in one shard, or in all
+    let (key, sample) = match of.distribution {
+        Distribution::ByCollection => ("d.collection", 1),
+        Distribution::ByDocument => ("d.document_id", SAMPLE),
     };
     let found = as_owner(|owner| {
         owner.query(
@@ -162,7 +163,7 @@ fn documents(partition: &Partition, shards: usize) -> Result<ShardDocuments, Err
                      get_shard_id_for_distribution_column('rag.chunks', {key}) AS s (shard)
                  ORDER BY s.shard, d.document_id"
             ),
-            &[partition.name().into(), SAMPLE.into()],
+            &[partition.name().into(), sample.into()],
             |row| {
                 let collection: String = row.required("collection")?;
                 Ok((collection, row.required::<pgrx::Uuid>("document_id")?))
@@ -175,7 +176,7 @@ fn documents(partition: &Partition, shards: usize) -> Result<ShardDocuments, Err
     Ok(ShardDocuments {
         collections,
         documents,
-        shards,
+        of,
     })
 }
 

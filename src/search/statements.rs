@@ -179,7 +179,7 @@ impl Statements<'_> {
                 let partition = collection.partition.as_ref();
                 shape.from = partition.map(Partition::qualified);
                 shape.columns = format!(
-                    ", -(({expression}) OPERATOR({}.<@>) $2) AS score, true AS is_allowed",
+                    ", ({expression}) OPERATOR({}.<@>) $2 AS score",
                     self.operators
                 );
                 shape.order = format!(
@@ -201,11 +201,10 @@ impl Statements<'_> {
         }
         if shape.columns.is_empty() {
             shape.columns = match query {
-                Some(_) => ", rag_internal.keyword_score(c.tableoid, c.ctid, $2) AS score,
-                    rag_internal.keyword_allows(c.tableoid, c.ctid, $2) AS is_allowed"
-                    .to_owned(),
-                None => ", 0::float8 AS score, $2::text IS NULL AS is_allowed".to_owned(),
-            };
+                Some(_) => ", rag_internal.keyword_score(c.tableoid, c.ctid, $2) AS score",
+                None => ", CASE WHEN $2::text IS NULL THEN 0::float8 END AS score",
+            }
+            .to_owned();
         }
         Ok(self.statement_of(&shape, query.map(str::to_owned).into()))
     }
@@ -262,10 +261,11 @@ impl Statements<'_> {
     ) -> Result<Vec<ShardRow>, Error> {
         let metric = self.request.collection.storage().metric();
         rights.query(&statement.text, &statement.args, |row| {
+            let score: Option<f64> = row.get("score")?;
             Ok(ShardRow {
                 row: found(&row, metric)?,
-                score: row.required("score")?,
-                is_allowed: row.required("is_allowed")?,
+                score: score.map_or(0.0, f64::abs), // the operator's is negative
+                is_allowed: score.is_some(),
             })
         })
     }

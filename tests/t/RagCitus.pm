@@ -15,6 +15,8 @@ listen_addresses = '127.0.0.1'
 max_prepared_transactions = 50
 max_worker_processes = 24
 wal_level = logical
+max_wal_senders = 10
+hot_standby = on
 citus.node_conninfo = 'sslmode=disable'
 citus.stat_statements_track = 'none'
 citus.enable_statistics_collection = off

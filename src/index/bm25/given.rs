@@ -5,12 +5,17 @@
 //! that reads a query of such an index ranks by them: the operators, scans, and the functions
 //! below, which Citus calls where the shard is.
 
+use std::rc::Rc;
+
 use pgrx::{pg_extern, pg_sys, pg_sys::panic::ErrorReport};
-use rag_bm25::Statistics;
+use rag_bm25::{RowScores, Statistics};
+use rag_pages::Tid;
 use serde_json::{Value, json};
 
 use super::{
-    Bm25, asked, cache, languages,
+    Bm25, asked,
+    cache::{self, OpenedIndex},
+    index_error, languages,
     options::Bm25Options,
     ranking::{
         Purpose, Ranking, ScoreRules, open_index, ranking, read_statistics, require_privilege,
@@ -21,10 +26,15 @@ use crate::{
     error::Error,
     index::am::{
         AccessMethod,
+        heap::index_places,
         relation::{LockedIndex, table_of},
         tid::from_pointer,
     },
-    pg::lookup,
+    pg::{
+        calls::CallInfo,
+        lookup,
+        transaction::{StatementStamp, statement_stamp},
+    },
 };
 
 /// Encloses the statistics at the beginning of a query.
@@ -208,35 +218,86 @@ fn keyword_statistics(
     .to_string())
 }
 
-/// Returns the BM25 score of a row of a shard, 0 if it does not match.
+/// The query that a place in a statement asks for the scores of rows.
+#[derive(Default)]
+struct KeptScores(Option<ShardScores>);
+
+struct ShardScores {
+    relation: pg_sys::Oid,
+    query: String,
+    stamp: Option<StatementStamp>,
+    index: pg_sys::Oid,
+    opened: Rc<OpenedIndex>,
+    /// `None` if the index does not know where words are, but the query asks.
+    scores: Option<RowScores>,
+}
+
+impl ShardScores {
+    fn open(relation: pg_sys::Oid, query: &str) -> Result<Self, Error> {
+        let index = index_of(relation)?;
+        let ranking = ranking(Purpose::Search, index, query.as_bytes())?;
+        let open = open(index)?;
+        let opened = cache::open(open.index())?;
+        let scores = (!ranking.needs_recheck(&opened)).then(|| {
+            let pages = opened.pages(open.index());
+            RowScores::open(
+                &pages,
+                &opened.segments,
+                &ranking.query,
+                &ranking.statistics,
+            )
+        });
+        Ok(Self {
+            relation,
+            query: query.to_owned(),
+            stamp: statement_stamp(),
+            index,
+            scores: scores
+                .transpose()
+                .map_err(|e| index_error(*open.index(), e))?,
+            opened,
+        })
+    }
+
+    fn is_of(&self, relation: pg_sys::Oid, query: &str) -> bool {
+        self.relation == relation
+            && self.query == query
+            && self.stamp.is_some()
+            && self.stamp == statement_stamp()
+    }
+
+    fn of_row(&mut self, row: Tid) -> Result<Option<f64>, Error> {
+        let open = open(self.index)?;
+        let Some(scores) = &mut self.scores else {
+            let allowed = search::allowed(&open, &self.query, &[row])?;
+            let scores = search::scores_of(&open, &self.query, &[row])?;
+            let score = scores.first().copied().unwrap_or(0.0);
+            return Ok(allowed.contains(&true).then_some(score));
+        };
+        let [place] = index_places(open.table(), &[row])[..] else {
+            return Err(Error::internal("a row has several places in an index"));
+        };
+        let found = scores.of_row(&self.opened.pages(open.index()), place);
+        let found = found.map_err(|e| index_error(*open.index(), e))?;
+        Ok(found.may_hold.then_some(found.score))
+    }
+}
+
+/// Returns the BM25 score of a row of a shard: 0 if it has no word of the query, and NULL if it
+/// lacks what the query requires, or has what it excludes.
 #[pg_extern(sql = false, stable, strict, parallel_restricted)]
 fn keyword_score(
     relation: pg_sys::Oid,
     row: pg_sys::ItemPointerData,
     query: &str,
-) -> Result<f64, ErrorReport> {
-    let open = open(index_of(relation)?)?;
-    let scores = search::scores_of(&open, query, &[from_pointer(row)])?;
-    Ok(scores.first().copied().unwrap_or(0.0))
-}
-
-/// Returns true if a row of a shard has what a query requires, and nothing that it excludes.
-#[pg_extern(sql = false, stable, strict, parallel_restricted)]
-fn keyword_allows(
-    relation: pg_sys::Oid,
-    row: pg_sys::ItemPointerData,
-    query: &str,
-) -> Result<bool, ErrorReport> {
-    let index = index_of(relation)?;
-    if ranking(Purpose::Search, index, query.as_bytes())?
-        .query
-        .condition
-        .is_none()
-    {
-        return Ok(true);
-    }
-    let allowed = search::allowed(&open(index)?, query, &[from_pointer(row)])?;
-    Ok(allowed.first().copied().unwrap_or(false))
+    mut call: CallInfo,
+) -> Result<Option<f64>, ErrorReport> {
+    let KeptScores(kept) = call.kept();
+    let scores = match kept {
+        Some(scores) if scores.is_of(relation, query) => scores,
+        other => other.insert(ShardScores::open(relation, query)?),
+    };
+    Ok(scores.of_row(from_pointer(row))?)
 }
 
 /// Returns which terms of a query a row of a shard has.

@@ -11,6 +11,7 @@
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport, spi::quote_literal};
 use rag_protocol::{call::Purpose, embed::Priority};
+use serde_json::json;
 
 use super::EmbeddingModel;
 use crate::{catalog::shards, error::Error, pg::transaction::transaction};
@@ -157,4 +158,14 @@ fn embed_for(fingerprint: &str, texts: Vec<String>) -> Result<String, ErrorRepor
             .collect::<String>()
     });
     Ok(vectors.collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the fingerprint of the default model, and its name: the engine runs.
+///
+/// # Errors
+/// The model is unavailable.
+#[pg_extern(sql = false)]
+fn default_model_of_node() -> Result<String, ErrorReport> {
+    let info = EmbeddingModel::default_model()?.info_now()?;
+    Ok(json!({"model": info.name, "fingerprint": info.fingerprint}).to_string())
 }

@@ -24,6 +24,7 @@ mod cursor;
 mod given;
 mod lengths;
 mod listing;
+mod lookup;
 mod near;
 mod opened;
 mod pending;
@@ -52,6 +53,7 @@ use crate::{
 
 pub use given::GivenRows;
 pub use listing::Listing;
+pub use lookup::{RowScore, RowScores};
 pub use near::{NearTerm, near_terms};
 pub use opened::SegmentCache;
 pub use rows::{rows_that_may_hold, score_rows, terms_in_row};

@@ -237,7 +237,7 @@ impl PendingMatches {
     }
 
     /// Returns the units of each document, 0 if it does not match.
-    fn units(&self, pages: &impl ReadPages, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
+    pub fn units(&self, pages: &impl ReadPages, scorer: &Scorer) -> Result<Vec<u32>, IndexError> {
         let mut units: Vec<u32> =
             memory::filled(self.documents.len(), 0).map_err(IndexError::of_memory)?;
         for (document, number, frequency) in &self.postings {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
     Builder, Condition, CountedPattern, Creation, GivenRows, Listing, Match, NumberedPhrase,
-    Parameters, Pattern, Phrase, Query, QueryRef, Scan, Scorer, SegmentCache, Terms, Typo, insert,
-    remove, rows_that_may_hold, score_rows, statistics, terms_in_row, top,
+    Parameters, Pattern, Phrase, Query, QueryRef, RowScores, Scan, Scorer, SegmentCache, Terms,
+    Typo, insert, remove, rows_that_may_hold, score_rows, statistics, terms_in_row, top,
 };
 use rag_pages::{IndexError, MemoryPages, ReadPages, Tid};
 
@@ -115,6 +115,25 @@ impl Model {
         }
         assert!(missing.is_empty(), "not listed: {missing:?}");
         self.verify_terms(pages, cache, query);
+        self.verify_rows(pages, cache, query);
+    }
+
+    /// Checks the scores of rows that are asked for one by one, and of one that is not in the
+    /// index, against those of all together.
+    fn verify_rows(&self, pages: &impl ReadPages, cache: &SegmentCache, query: QueryRef<'_>) {
+        let mut rows: Vec<Tid> = self.documents.keys().rev().step_by(31).copied().collect();
+        rows.push(Tid {
+            block: 9_999_999,
+            offset: 1,
+        });
+        let statistics = statistics(pages, cache, query).unwrap();
+        let scores = score_rows(pages, cache, query, None, &rows).unwrap();
+        let holds = rows_that_may_hold(pages, cache, query, &rows).unwrap();
+        let mut one_by_one = RowScores::open(pages, cache, query, &statistics).unwrap();
+        for ((row, score), may_hold) in rows.iter().zip(scores).zip(holds) {
+            let found = one_by_one.of_row(pages, *row).unwrap();
+            assert_eq!((found.score, found.may_hold), (score, may_hold), "{row:?}");
+        }
     }
 
     /// Checks which terms of a query some rows have, and one that is not in the index.
@@ -314,6 +333,13 @@ fn use_damaged_conditions(pages: &MemoryPages, cache: &SegmentCache, terms: Term
     }
     let _ = score_rows(pages, cache, &query, None, &[row(1), row(300)]);
     let _ = rows_that_may_hold(pages, cache, &query, &[row(1), row(300)]);
+    if let Ok(statistics) = statistics(pages, cache, &query)
+        && let Ok(mut scores) = RowScores::open(pages, cache, &query, &statistics)
+    {
+        for number in [1, 300, 1420] {
+            let _ = scores.of_row(pages, row(number));
+        }
+    }
 }
 
 /// Returns the rows whose documents have a phrase, or may have it in an index without positions.
