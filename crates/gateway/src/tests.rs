@@ -125,6 +125,24 @@ fn the_fields_of_each_path_are_in_the_table() {
     }
 }
 
+#[test]
+fn functions_have_the_summaries_of_their_routes_as_comments() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../sql/api_comments.sql"
+    );
+    let written = std::fs::read_to_string(path).expect("sql/api_comments.sql");
+    let written = written.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut seen = BTreeSet::new();
+    for route in routes::all().filter(|route| !route.function.is_empty()) {
+        if !seen.insert(route.function) {
+            continue;
+        }
+        let start = format!("COMMENT ON FUNCTION rag_api.{}(jsonb) IS '", route.function);
+        assert!(written.contains(&start), "{start}");
+    }
+}
+
 /// `rag-gateway reference` writes the page.
 #[test]
 fn the_page_of_the_reference_is_that_of_the_table() {
