@@ -73,8 +73,7 @@ CREATE FUNCTION rag_internal.collection_indexes(name text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT i.oid, i.relname::text, a.amname::text, pg_relation_size(i.oid), x.indisvalid
     FROM @extschema@.rag_collection_status($1) s
-    JOIN pg_class t ON t.relname = s.partition AND t.relnamespace = 'rag_internal'::regnamespace
-    JOIN pg_index x ON x.indrelid = t.oid
+    JOIN pg_index x ON x.indrelid = to_regclass(s.partition)
     JOIN pg_class i ON i.oid = x.indexrelid
     JOIN pg_am a ON a.oid = i.relam
 $$;

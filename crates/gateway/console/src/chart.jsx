@@ -29,7 +29,8 @@ export function Columns({ columns, names, height = 160, format }) {
                 </rect>);
             })}
             {i % every === 0 && (
-              <text class="axis" x={Math.min(i * step + step / 2, WIDTH - 30)} y={height + 20}
+              <text class={i % (2 * every) === 0 ? 'axis' : 'axis minor'}
+                x={Math.min(i * step + step / 2, WIDTH - 30)} y={height + 20}
                 text-anchor={i === 0 ? 'start' : 'middle'}>{column.label}</text>)}
           </g>);
       })}

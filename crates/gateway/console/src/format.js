@@ -24,6 +24,7 @@ export function bytes(value) {
 
 export function milliseconds(value) {
   if (isMissing(value)) return NONE;
+  if (value > 0 && value < 0.1) return '< 0.1 ms';
   if (value >= 1000) return `${(value / 1000).toFixed(1)} s`;
   return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 }

@@ -97,6 +97,8 @@ function Console({ access, onLogout, onAccess }) {
     document.title = `${title} – rag console`;
     if (!isFirst.current) main.current.querySelector('h1')?.focus();
     isFirst.current = false;
+    // on a phone the links are wider than the screen
+    document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'center' });
     scrollTo(0, 0);
   }, [parts.slice(0, 3).join('/')]);
   return (

@@ -4,7 +4,7 @@ import {
   bytes, compact, interval, milliseconds, money, number, plural,
 } from '../format.js';
 import { Columns } from '../chart.jsx';
-import { Badge, Card, Empty, Loaded, Page, Progress, Table, useData } from '../ui.jsx';
+import { Badge, Card, Empty, Loaded, Page, Progress, Table, Time, useData } from '../ui.jsx';
 
 const SHOWN = 20;
 
@@ -14,9 +14,9 @@ export function Overview() {
   const searches = useData((signal) => get('/v1/search-stats', signal), [], 15000);
   return (
     <Page title="Overview">
-      <Loaded state={status}>{(data) => <Problems problems={data.problems} />}</Loaded>
       <Loaded state={overview}>{(data) => (
         <Tiles overview={data} minutes={searches.data?.minutes} />)}</Loaded>
+      <Loaded state={status}>{(data) => <Problems problems={data.problems} />}</Loaded>
       {status.data && <Runs progress={status.data.progress} />}
       <Loaded state={searches}>{(data) => <Searches stats={data} />}</Loaded>
       {overview.data?.failing.length > 0 && <Failing sources={overview.data.failing} />}
@@ -25,32 +25,50 @@ export function Overview() {
 }
 
 function Problems({ problems }) {
-  const errors = problems.filter((problem) => problem.severity === 'error').length;
-  const warnings = problems.filter((problem) => problem.severity === 'warning').length;
-  if (problems.length === 0) {
-    return <div class="note good" role="status"><strong>Everything works.</strong>
-      <span>No source, collection or index has a problem.</span></div>;
-  }
+  const notices = problems.filter((problem) => problem.severity === 'notice');
+  const serious = problems.filter((problem) => problem.severity !== 'notice');
+  const errors = serious.filter((problem) => problem.severity === 'error').length;
   const counts = [
-    errors && plural(errors, 'error'), warnings && plural(warnings, 'warning'),
-    problems.length - errors - warnings && plural(problems.length - errors - warnings, 'notice'),
+    errors && plural(errors, 'error'),
+    serious.length - errors && plural(serious.length - errors, 'warning'),
   ].filter(Boolean).join(', ');
   return (
-    <Card title={counts} flush>
-      <ul class="rows">
-        {problems.slice(0, SHOWN).map((problem, i) => (
-          <li key={i} class="problem">
-            <Badge>{problem.severity}</Badge>
-            <div>
-              <p><strong>{problem.object}</strong> {problem.problem}</p>
-              {problem.remedy && <p class="muted">{problem.remedy}</p>}
-            </div>
-          </li>))}
-      </ul>
-      {problems.length > SHOWN && <p class="foot">and {plural(problems.length - SHOWN, 'other')}</p>}
-    </Card>
+    <>
+      {serious.length === 0
+        ? <div class="note good" role="status"><strong>Everything works.</strong>
+          <span>No source, collection or index has a problem.</span></div>
+        : <Card title={counts} flush><ProblemList problems={serious} /></Card>}
+      {notices.length > 0 && (
+        <details class="card">
+          <summary>{plural(notices.length, 'notice')}: what waits as it should</summary>
+          <ProblemList problems={notices} />
+        </details>)}
+    </>
   );
 }
+
+// What has the problem, as a link if it is a source.
+function Thing({ name }) {
+  const source = /^source (.+)$/.exec(name)?.[1];
+  return source
+    ? <>source <a href={`#/sources/${encodeURIComponent(source)}`}>{source}</a></> : name;
+}
+
+const ProblemList = ({ problems }) => (
+  <>
+    <ul class="rows">
+      {problems.slice(0, SHOWN).map((problem, i) => (
+        <li key={i} class="problem">
+          <Badge>{problem.severity}</Badge>
+          <div>
+            <p><strong><Thing name={problem.object} /></strong>: {problem.problem}</p>
+            {problem.remedy && <p class="muted">{problem.remedy}</p>}
+          </div>
+        </li>))}
+    </ul>
+    {problems.length > SHOWN && <p class="foot">and {plural(problems.length - SHOWN, 'other')}</p>}
+  </>
+);
 
 const Tile = ({ name, value, about, href }) => (
   <div class="tile">
@@ -74,11 +92,11 @@ function Tiles({ overview, minutes = [] }) {
       <Tile name="Documents" href="#/documents" value={compact(sizes.documents)}
         about={`in ${plural(sizes.collections, 'collection')}`} />
       <Tile name="Size" href="#/indexes" value={bytes(sizes.bytes)}
-        about={`${compact(sizes.chunks)} chunks`} />
+        about={plural(sizes.chunks, 'chunk')} />
       <Tile name="Searches, last hour" value={compact(found)}
         about={found ? `95 % below ${milliseconds(slowest)}` : 'through this gateway'} />
       <Tile name="Models, 30 days" href="#/models" value={money(usage.cost)}
-        about={`${compact(usage.calls)} calls, ${compact(usage.tokens)} tokens`} />
+        about={`${plural(usage.calls, 'call')}, ${plural(usage.tokens, 'token')}`} />
     </dl>
   );
 }
@@ -153,6 +171,7 @@ const Failing = ({ sources }) => (
           <div>
             <p><a href={`#/sources/${encodeURIComponent(source.name)}`}>{source.name}</a></p>
             <p class="muted">{source.errors?.[0]}</p>
+            {source.next_retry && <p class="muted">Next attempt <Time at={source.next_retry} /></p>}
           </div>
         </li>))}
     </ul>

@@ -73,7 +73,7 @@ export function Search({ access }) {
   return (
     <Page title="Search" about="See what is found, and why.">
       <form class="card" onSubmit={search} role="search">
-        <div class="ask-line">
+        <div class="ask-line search-line">
           <Field label="Query">{(field) => (
             <input {...field} type="search" required value={query} class="large"
               placeholder="how do I rotate the signing keys?"
