@@ -2,8 +2,8 @@
 # Checks the rooms and their maps, the keys of documents, the size of files and the width of lines,
 # the style of comments, the features of dependencies, rustfmt and clippy of the whole workspace,
 # the licences and sources of dependencies with cargo-deny, the sentences and SQLSTATEs of the
-# documentation, the bundle of the console, and the install script with pgspot. Fails on any warning, but not on two versions
-# of a dependency.
+# documentation, the bundle of the console, and the install script with pgspot. Fails on any
+# warning, but not on two versions of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 

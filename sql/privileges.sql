@@ -286,7 +286,8 @@ BEGIN
            OR n.nspname = 'rag_internal' AND p.proname IN (
                'add_document', 'apply_retriever', 'asked_collection', 'asked_collections',
                'attach_file', 'chat_arguments', 'check_metadata', 'collection_is_free',
-               'collection_indexes', 'collection_json', 'content_text', 'document_id', 'file_json', 'found_or_missing',
+               'collection_indexes', 'collection_json', 'content_text', 'document_id',
+               'file_json', 'found_or_missing',
                'instance_json', 'instance_status', 'is_collection_name', 'kaito_add',
                'kaito_document',
                'kaito_documents', 'openai_attributes', 'openai_file_id', 'openai_filter',

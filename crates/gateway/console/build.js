@@ -2,6 +2,7 @@
 import { build } from 'esbuild';
 import { readFileSync, writeFileSync } from 'node:fs';
 
+const licence = `${import.meta.dirname}/node_modules/preact/LICENSE`;
 const { outputFiles } = await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: { console: 'src/main.jsx' },
@@ -14,6 +15,7 @@ const { outputFiles } = await build({
   jsxImportSource: 'preact',
   charset: 'utf8',
   legalComments: 'none',
+  banner: { js: `/* Preact: ${readFileSync(licence, 'utf8').trim()} */` },
   write: false,
 });
 let differs = false;

@@ -1,7 +1,8 @@
 // Drives the console in a browser, and prints a line of TAP for each check.
 //
 // Environment: CONSOLE_URL, CHROMIUM, KEY_ADMIN and KEY_READER, HANDBOOK (a folder on the database
-// server), NODE_MODULES (with playwright-core and axe-core), SHOTS (a folder for pictures, or none).
+// server), NODE_MODULES (with playwright-core and axe-core), SHOTS (a folder for pictures, or
+// none).
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 

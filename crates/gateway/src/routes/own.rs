@@ -202,7 +202,11 @@ const ADD_DOCUMENT: &[Field] = &[
 const LIST_DOCUMENTS: &[Field] = &[
     IN_COLLECTION,
     query("source", Text, "only documents of this source"),
-    query("contains", Text, "only documents with this part in their uri or title"),
+    query(
+        "contains",
+        Text,
+        "only documents with this part in their uri or title",
+    ),
     query("limit", Integer, "documents of a page; default 50"),
     query("after", Text, "the uri `next` of the page before"),
 ];
@@ -215,7 +219,11 @@ const UPDATE_DOCUMENT: &[Field] = &[DOCUMENT, COLLECTION, TITLE, CATEGORY, TAGS,
 const LIST_SOURCES: &[Field] = &[
     query("collection", Text, "only sources of this collection"),
     query("phase", Text, "only sources in this phase"),
-    query("contains", Text, "only sources with this part in their name"),
+    query(
+        "contains",
+        Text,
+        "only sources with this part in their name",
+    ),
     query("limit", Integer, "sources of a page; all if left out"),
     query("after", Text, "the name `next` of the page before"),
 ];
@@ -228,7 +236,11 @@ const LIST_RUNS: &[Field] = &[
 
 const RECALL: &[Field] = &[
     NAME,
-    body("queries", Integer, "number of random rows to search; default 50"),
+    body(
+        "queries",
+        Integer,
+        "number of random rows to search; default 50",
+    ),
     body("top_k", Integer, "number of nearest rows; default 10"),
 ];
 
@@ -332,7 +344,7 @@ pub const ROUTES: &[Route] = &[
             stored, and the `usage` of models in 30 days"),
     route!(GET "/v1/access", "access", &[], "Tells what the role of the key may do",
            "`role`, the `roles` whose rights it has, `is_admin`, `is_standby`, `version`, \
-            `collections` with `write`, and names of `chat_models` and `rerankers` that it may use"),
+            `collections` with `write`, and the `chat_models` and `rerankers` that it may use"),
     route!(GET "/v1/search-stats", "search_stats", &[], "Returns counts and times of searches",
            "`searches` with the columns of [`rag.search_stats`](views.md#ragsearch_stats), and \
             `minutes`: those of the last hour that this program has answered, as \

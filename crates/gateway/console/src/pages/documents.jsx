@@ -136,7 +136,8 @@ function Text({ document: data, chunk: name }) {
   let last = -1;
   return (
     <Card title={plural(chunks.length, 'chunk')}
-      actions={<span class="muted">Colours change where a chunk begins. Yellow text is in two chunks.</span>}>
+      actions={<span class="muted">Colours change where a chunk begins. Yellow text is in two
+        chunks.</span>}>
       {chunks.length > DRAWN && (
         <nav class="pager" aria-label="Parts of the document">
           <button type="button" disabled={from === 0} onClick={() => setFrom(from - DRAWN)}>

@@ -35,7 +35,9 @@ export function Indexes({ parts }) {
 
 function Share({ part, all }) {
   const sum = all.reduce((total, one) => total + (one.total_size_bytes || 0), 0) || 1;
-  return <div class="bar" aria-hidden="true"><div style={{ width: `${(100 * part) / sum}%` }} /></div>;
+  return (
+    <div class="bar" aria-hidden="true"><div style={{ width: `${(100 * part) / sum}%` }} /></div>
+  );
 }
 
 function Collection({ name }) {

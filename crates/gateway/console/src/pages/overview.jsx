@@ -1,4 +1,5 @@
 // What is wrong, what runs, how searches do, and what is stored.
+import { useEffect, useState } from 'preact/hooks';
 import { get } from '../api.js';
 import {
   bytes, compact, interval, milliseconds, money, number, plural,
@@ -9,7 +10,10 @@ import { Badge, Card, Empty, Loaded, Page, Progress, Table, Time, useData } from
 const SHOWN = 20;
 
 export function Overview() {
-  const status = useData((signal) => get('/v1/status', signal), [], 3000);
+  const [pause, setPause] = useState(3000);
+  const status = useData((signal) => get('/v1/status', signal), [], pause);
+  const isBusy = status.data?.progress.length > 0;
+  useEffect(() => setPause(isBusy ? 1500 : 6000), [isBusy]);
   const overview = useData((signal) => get('/v1/overview', signal), [], 15000);
   const searches = useData((signal) => get('/v1/search-stats', signal), [], 15000);
   return (
@@ -111,7 +115,8 @@ function Runs({ progress }) {
           <div class="run" key={`${run.run_id} ${what}`}>
             <div class="run-head">
               <strong>{run.source
-                ? <a href={`#/sources/${encodeURIComponent(run.source)}`}>{what}</a> : what}</strong>
+                ? <a href={`#/sources/${encodeURIComponent(run.source)}`}>{what}</a>
+                : what}</strong>
               <Badge tone="busy">{run.stage}</Badge>
               <span class="muted">
                 {number(run.documents_done)}

@@ -69,7 +69,9 @@ function List({ access }) {
             shown={data.sources.length} />
         </Card>)}</Loaded>
       {creates && <SourceForm access={access} onClose={() => setCreates(false)}
-        onCreated={(source) => { location.hash = `#/sources/${encodeURIComponent(source.name)}`; }} />}
+        onCreated={(source) => {
+          location.hash = `#/sources/${encodeURIComponent(source.name)}`;
+        }} />}
     </Page>
   );
 }
@@ -199,8 +201,9 @@ function Current({ id }) {
   return (
     <div class="inset">
       <p><strong>Run {id}</strong>{' '}
-        {progress ? `${number(progress.documents_done)}${progress.documents_total
-          ? ` of ${number(progress.documents_total)}` : ''} documents, ${progress.stage}` : 'begins'}
+        {progress ? <>{number(progress.documents_done)}
+          {progress.documents_total ? ` of ${number(progress.documents_total)}` : ''} documents,
+          {' '}{progress.stage}</> : 'begins'}
       </p>
       <Progress done={progress?.documents_done} total={progress?.documents_total}
         label={`Run ${id}`} />
@@ -223,7 +226,8 @@ function Details({ id }) {
               {error.detail && <span>{error.detail}</span>}
               {error.hint && <span>{error.hint}</span>}</div>))}
           {run.document_errors.length > 0 && (
-            <Table label="Documents with errors" head={['Document', 'Stage', 'Severity', 'Message']}>
+            <Table label="Documents with errors"
+              head={['Document', 'Stage', 'Severity', 'Message']}>
               {run.document_errors.map((error, i) => (
                 <tr key={i}><td class="uri">{error.uri}</td><td>{error.stage}</td>
                   <td><Badge>{error.severity}</Badge></td><td>{error.message}</td></tr>))}
