@@ -112,7 +112,9 @@ fn percentile(times: &mut [f64], share: f64) -> f64 {
 async fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, address, key, connection, number, clients] = arguments.as_slice() else {
-        return Err("arguments: search or embeddings, address, key, connection, requests, clients".into());
+        return Err(
+            "arguments: search or embeddings, address, key, connection, requests, clients".into(),
+        );
     };
     let (number, clients): (usize, usize) = (number.parse()?, clients.parse()?);
     let call = if what == "embeddings" {

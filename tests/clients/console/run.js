@@ -59,6 +59,7 @@ async function go(page, name) {
 
 // Serious and critical findings of axe on a page.
 async function audit(page, name) {
+  while (await page.locator('.loading').count() > 0) await page.waitForTimeout(50);
   await page.waitForTimeout(300);
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run());
@@ -88,7 +89,7 @@ await audit(page, 'overview');
 await go(page, 'Sources');
 await page.getByRole('button', { name: 'New source' }).click();
 const dialog = page.getByRole('dialog');
-await dialog.getByLabel('Name').fill('manual');
+await dialog.getByLabel('Name *').fill('manual');
 await dialog.getByLabel('path *').fill('/no/such/folder');
 await dialog.getByRole('button', { name: 'Validate' }).click();
 await dialog.getByText('/no/such/folder').first().waitFor();
@@ -114,7 +115,7 @@ await audit(page, 'source');
 
 // -- search
 await go(page, 'Search');
-await page.getByLabel('Query').fill('how do I rotate the signing keys?');
+await page.getByLabel('Query', { exact: true }).fill('how do I rotate the signing keys?');
 await page.getByRole('button', { name: 'Search', exact: true }).click();
 await page.locator('.result').first().waitFor();
 ok(await page.locator('.result mark').count() > 0, 'words are marked');
@@ -139,7 +140,7 @@ await audit(page, 'search');
 
 // -- a hostile document
 await page.getByLabel('Compare two settings').uncheck();
-await page.getByLabel('Query').fill('poison');
+await page.getByLabel('Query', { exact: true }).fill('poison');
 await page.getByRole('button', { name: 'Search', exact: true }).click();
 await page.getByRole('link', { name: '<script>window.hacked' }).first().waitFor();
 await page.getByRole('link', { name: '<script>window.hacked' }).first().click();
@@ -168,7 +169,7 @@ ok(true, 'a citation opens the chunk');
 // -- the other pages
 for (const name of ['Documents', 'Indexes', 'Models', 'Overview']) {
   await go(page, name);
-  await page.locator('table').first().waitFor();
+  await page.locator('main .card').first().waitFor();
   await audit(page, name.toLowerCase());
 }
 await go(page, 'Indexes');
@@ -205,6 +206,7 @@ for (const name of ['Overview', 'Sources', 'Search', 'Ask', 'Models']) {
 
 // -- the keyboard alone
 const keys = await open();
+await keys.getByLabel('API key').waitFor();
 await keys.keyboard.type(env.KEY_ADMIN);
 await keys.keyboard.press('Enter');
 await keys.getByRole('navigation', { name: 'Console' }).waitFor();

@@ -38,6 +38,8 @@ function Login({ refused, onLogin }) {
   const [value, setValue] = useState('');
   const [error, setError] = useState(refused);
   const [busy, setBusy] = useState(false);
+  const field = useRef();
+  useEffect(() => field.current.focus(), []);
   const submit = async (event) => {
     event.preventDefault();
     setBusy(true);
@@ -60,7 +62,7 @@ function Login({ refused, onLogin }) {
         <Fault error={error} />
         <div class="field">
           <label for="key">API key</label>
-          <input id="key" type="password" autoComplete="off" spellcheck={false} required autoFocus
+          <input id="key" type="password" autoComplete="off" spellcheck={false} required ref={field}
             placeholder="rag_…" value={value}
             onInput={(event) => setValue(event.currentTarget.value)} />
         </div>
@@ -78,8 +80,9 @@ function Theme() {
     localStorage.setItem('rag-theme', theme);
   }, [theme]);
   return (
-    <label class="theme"><span>Theme</span>
-      <select value={theme} onChange={(event) => setTheme(event.currentTarget.value)}>
+    <label class="theme"><span aria-hidden="true">Theme</span>
+      <select aria-label="Theme" value={theme}
+        onChange={(event) => setTheme(event.currentTarget.value)}>
         <option value="auto">Auto</option>
         <option value="light">Light</option>
         <option value="dark">Dark</option>

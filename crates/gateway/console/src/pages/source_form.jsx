@@ -109,10 +109,10 @@ export function SourceForm({ access, onClose, onCreated }) {
         {problems && (problems.length === 0
           ? <div class="note good" role="status"><strong>The definition has no problems.</strong>
           </div>
-          : <ul class="rows" role="status">{problems.map((one, i) => (
+          : <div role="status"><ul class="rows">{problems.map((one, i) => (
             <li key={i} class="problem"><Badge>{one.severity}</Badge>
               <div><p><strong>{one.field}</strong> {one.problem}</p>
-                {one.hint && <p class="muted">{one.hint}</p>}</div></li>))}</ul>)}
+                {one.hint && <p class="muted">{one.hint}</p>}</div></li>))}</ul></div>)}
         <footer class="buttons">
           <button type="button" disabled={busy} onClick={validate}>Validate</button>
           <button class="primary" disabled={busy}>Create</button>
