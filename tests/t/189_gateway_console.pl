@@ -111,7 +111,7 @@ is($gateway->status($web, POST => '/v1/collections/default/recall', {}), 404,
 is_deeply($gateway->ok($web, GET => '/v1/model-usage')->{days}, [], 'no model was called');
 
 # -- the keys of the kinds of sources
-my $file = dirname(__FILE__) . '/../../crates/gateway/console/src/kinds.json';
+my $file = dirname(__FILE__) . '/../kinds.json';
 open my $kinds_file, '<', $file or die $!;
 my $kinds = JSON::PP->new->utf8->decode(do { local $/; <$kinds_file> });
 is_deeply([ sort keys %$kinds ],

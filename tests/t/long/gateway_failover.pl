@@ -51,6 +51,8 @@ for my $client (1 .. $CLIENTS)
 	my $pid = fork // die $!;
 	if ($pid == 0)
 	{
+		# the sessions of the parent do not end as long as this process has their pipes
+		POSIX::close($_) for 3 .. 255;
 		my $stop = 0;
 		local $SIG{TERM} = sub { $stop = 1 };
 		open my $log, '>', "$folder/$client" or POSIX::_exit(1);
