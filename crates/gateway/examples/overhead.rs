@@ -2,7 +2,8 @@
 //! through HTTP, in turns.
 //!
 //! Arguments: `search` or `embeddings`, address of the gateway, a key, a connection string, number
-//! of requests, and number of clients at a time. Prints medians and 99th percentiles in milliseconds, as JSON.
+//! of requests, and number of clients at a time. Prints medians and 99th percentiles in
+//! milliseconds, as JSON.
 
 use std::time::Instant;
 

@@ -44,7 +44,8 @@ my @words = (
 	'', ' ', 'default', 'site', 'keys', '1', '-1', '0', '9223372036854775808', 'NaN', 'null',
 	"a\0b", "'", '"; DROP TABLE rag.documents; --', '../../etc/passwd', '%', '*', "\x{1F600}",
 	"\x{202E}x", "\x{FEFF}", "\t\n", 'a' x 300, 'a/b', '{}', '[]', 'rag/default', '\\', '$1',
-	'00000000-0000-0000-0000-000000000000', '2026-01-01', 'infinity', '1 day', 'pg_catalog.english');
+	'00000000-0000-0000-0000-000000000000', '2026-01-01', 'infinity', '1 day',
+	'pg_catalog.english');
 
 sub word
 {
