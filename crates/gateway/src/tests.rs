@@ -137,7 +137,7 @@ fn functions_have_the_summaries_of_their_routes_as_comments() {
         .collect();
     let mut wanted: HashMap<&str, Vec<String>> = HashMap::new();
     for route in routes::all().filter(|route| !route.function.is_empty()) {
-        let summary = route.summary.replace('`', "").to_lowercase();
+        let summary = openapi::plain(route.summary).to_lowercase();
         wanted.entry(route.function).or_default().push(summary);
     }
     for (function, summaries) in wanted {
