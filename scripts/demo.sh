@@ -34,6 +34,11 @@ if have curl; then
         -H 'Content-Type: application/json' -d '{"query": "who carries the pager?", "top_k": 1}'
     echo
 fi
+echo "http://$address/    # the console: log in with the key; docs/guide/console.md shows it"
+if [ -t 0 ]; then
+    say "press Enter to end the demo"
+    read -r _
+fi
 kill "$background"
 wait "$background" 2>/dev/null || true
 background=

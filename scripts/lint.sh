@@ -2,8 +2,8 @@
 # Checks the rooms and their maps, the keys of documents, the size of files and the width of lines,
 # the style of comments, the features of dependencies, rustfmt and clippy of the whole workspace,
 # the licences and sources of dependencies with cargo-deny, the sentences and SQLSTATEs of the
-# documentation, and the install script with pgspot. Fails on any warning, but not on two versions
-# of a dependency.
+# documentation, the bundle of the console, and the install script with pgspot. Fails on any
+# warning, but not on two versions of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 
@@ -27,6 +27,17 @@ cargo clippy --quiet --release -p rag --all-targets --no-default-features \
     --features "pg$pg_major" -- -D warnings
 say "clippy, the crates"
 cargo clippy --quiet --release --workspace --exclude rag --all-targets -- -D warnings
+
+say "the bundle of the console"
+console=crates/gateway/console
+if have npm; then
+    mkdir -p "$build/console"
+    cp -R $console/. "$build/console"
+    (cd "$build/console" && npm ci --no-audit --no-fund --silent && node build.js --check) ||
+        fail "$console/dist is not what its sources give: see its README.md"
+else
+    say "npm is missing: the bundle is not compared with its sources"
+fi
 
 # The package is the published program, unchanged. Advisories need a database of the network.
 CARGO_DENY_VERSION=0.20.2

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 MOST_LINES = 500
-SUFFIXES = (".rs", ".sql", ".sh", ".pl", ".pm", ".py")
-WITHOUT_LIMIT = ("tests/expected/", "tests/data/")
+SUFFIXES = (".rs", ".sql", ".sh", ".pl", ".pm", ".py", ".js", ".jsx", ".css")
+WITHOUT_LIMIT = ("tests/expected/", "tests/data/", "crates/gateway/console/dist/")
 DOC = re.compile(r"^\s*//[/!] ?(.*)$")
 RULES = [
     (re.compile(r"(Returns w|W)hether\b"), 'write "Returns true if" or "True if"'),

@@ -109,6 +109,7 @@ finish_crates() {
 # The server's user may lack the right to read this repository.
 copy_tests() {
     cp -R tests "$scratch/tests"
+    cp crates/gateway/console/src/kinds.json "$scratch/tests/kinds.json"
     mkdir "$scratch/tests/pages"
     for page in docs README.md CONTRIBUTING.md SECURITY.md; do
         [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
@@ -223,6 +224,9 @@ test_clusters() { # what they are, number at a time, files
         RAG_TEST_MCP="${RAG_TEST_MCP:-}" \
         RAG_TEST_SCHEMATHESIS="${RAG_TEST_SCHEMATHESIS:-}" \
         RAG_TEST_CITUS="$citus" \
+        ${RAG_TEST_CHROMIUM:+RAG_TEST_CHROMIUM="$RAG_TEST_CHROMIUM"} \
+        RAG_TEST_SHOTS="${RAG_TEST_SHOTS:-}" \
+        ${RAG_TEST_SECONDS:+RAG_TEST_SECONDS="$RAG_TEST_SECONDS"} \
         RAG_TEST_MOTO="${RAG_TEST_MOTO:-}" \
         RAG_TEST_AZURITE="${RAG_TEST_AZURITE:-}" \
         RAG_TEST_GCS_EMULATOR="${RAG_TEST_GCS_EMULATOR:-}" \

@@ -218,14 +218,27 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION rag_internal.source_json(text) IS 'a source that the caller can see';
 
+-- In the order of names, a page after the last name of the previous one. Without a limit, all.
 CREATE FUNCTION rag_api.list_sources(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    asked CONSTANT text := CASE WHEN request ->> 'collection' IS NOT NULL
+                                THEN rag_internal.visible_collection(request ->> 'collection') END;
+    size CONSTANT integer := (request ->> 'limit')::integer;
+    page jsonb;
 BEGIN
-    RETURN (SELECT jsonb_build_object('sources',
-                       coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.name), '[]'))
-            FROM rag.sources s
-            WHERE request ->> 'collection' IS NULL
-               OR s.collection = rag_internal.visible_collection(request ->> 'collection'));
+    SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY a.name), '[]') INTO page
+    FROM (SELECT * FROM rag.sources s
+          WHERE (asked IS NULL OR s.collection = asked)
+            AND (request ->> 'phase' IS NULL OR s.phase = request ->> 'phase')
+            AND (request ->> 'contains' IS NULL
+                 OR strpos(lower(s.name), lower(request ->> 'contains')) > 0)
+            AND (request ->> 'after' IS NULL OR s.name > request ->> 'after')
+          ORDER BY s.name LIMIT size + 1) a;
+    RETURN jsonb_build_object(
+        'sources', CASE WHEN size IS NULL THEN page ELSE page - size END,
+        'next', CASE WHEN jsonb_array_length(page) > size
+                     THEN page #>> ARRAY[(size - 1)::text, 'name'] END);
 END $$;
 
 CREATE FUNCTION rag_api.get_source(request jsonb) RETURNS jsonb

@@ -81,6 +81,8 @@ BEGIN
           FROM rag.documents a
           WHERE a.collection = asked
             AND (request ->> 'source' IS NULL OR a.source = request ->> 'source')
+            AND (request ->> 'contains' IS NULL
+                 OR strpos(lower(concat(a.uri, ' ', a.title)), lower(request ->> 'contains')) > 0)
             AND (request ->> 'after' IS NULL OR a.uri > request ->> 'after')
           ORDER BY a.uri, a.document_id LIMIT size + 1) d;
     RETURN jsonb_build_object(

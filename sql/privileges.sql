@@ -288,7 +288,8 @@ BEGIN
            OR n.nspname = 'rag_internal' AND p.proname IN (
                'add_document', 'apply_retriever', 'asked_collection', 'asked_collections',
                'attach_file', 'chat_arguments', 'check_metadata', 'collection_is_free',
-               'collection_json', 'content_text', 'document_id', 'file_json', 'found_or_missing',
+               'collection_indexes', 'collection_json', 'content_text', 'document_id',
+               'file_json', 'found_or_missing',
                'instance_json', 'instance_status', 'is_collection_name', 'kaito_add',
                'kaito_document',
                'kaito_documents', 'openai_attributes', 'openai_file_id', 'openai_filter',
@@ -298,10 +299,6 @@ BEGIN
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', signature);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO rag_reader', signature);
-        IF signature::text LIKE 'rag_api.%' THEN
-            EXECUTE format('COMMENT ON FUNCTION %s IS %L', signature,
-                           'answers a request of rag-gateway; see docs/reference/http.md');
-        END IF;
     END LOOP;
 END $$;
 GRANT SELECT ON rag.secrets, rag.api_keys TO rag_admin;

@@ -206,6 +206,16 @@ extension_sql_file!(
     name = "api_mcp",
     requires = ["api_documents"]
 );
+extension_sql_file!(
+    "../sql/api_console.sql",
+    name = "api_console",
+    requires = ["api_documents"]
+);
+extension_sql_file!(
+    "../sql/api_comments.sql",
+    name = "api_comments",
+    requires = ["api_console", "api_contracts", "api_kaito", "api_mcp"]
+);
 extension_sql_file!("../sql/bundles.sql", name = "bundles", requires = ["views"]);
 extension_sql_file!(
     "../sql/privileges.sql",
@@ -232,11 +242,7 @@ extension_sql_file!(
         "bundles",
         "rebuild",
         "embed",
-        "api_documents",
-        "api_vector_stores",
-        "api_contracts",
-        "api_kaito",
-        "api_mcp"
+        "api_comments"
     ],
     finalize
 );

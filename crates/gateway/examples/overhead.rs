@@ -1,8 +1,9 @@
-//! What the gateway adds to a search: the same SQL through tokio-postgres and through HTTP, in
-//! turns.
+//! What the gateway adds to a search or an embedding: the same SQL through tokio-postgres and
+//! through HTTP, in turns.
 //!
-//! Arguments: address of the gateway, a key, a connection string, number of requests, and number of
-//! clients at a time. Prints medians and 99th percentiles in milliseconds, as JSON.
+//! Arguments: `search` or `embeddings`, address of the gateway, a key, a connection string, number
+//! of requests, and number of clients at a time. Prints medians and 99th percentiles in
+//! milliseconds, as JSON.
 
 use std::time::Instant;
 
@@ -14,30 +15,58 @@ use tokio_postgres::NoTls;
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
+/// A request, and the function that answers it.
+#[derive(Clone, Copy)]
+struct Call {
+    path: &'static str,
+    body: &'static str,
+    statement: &'static str,
+}
+
 /// A search by words alone takes no time of the model.
-const REQUEST: &str = r#"{"query": "keys", "mode": "keyword", "top_k": 5}"#;
-const STATEMENT: &str = "SELECT rag_api.search($1::text::jsonb)::text";
+const SEARCH: Call = Call {
+    path: "/v1/search",
+    body: r#"{"query": "keys", "mode": "keyword", "top_k": 5}"#,
+    statement: "SELECT rag_api.search($1::text::jsonb)::text",
+};
+/// An embedding that is in the cache takes no time of the model.
+const EMBEDDINGS: Call = Call {
+    path: "/v1/embeddings",
+    body: r#"{"input": "how do I rotate the signing keys?", "model": "rag"}"#,
+    statement: "SELECT rag_api.embeddings($1::text::jsonb)::text",
+};
 const ROUNDS: usize = 10;
 
-async fn over_sql(client: &tokio_postgres::Client, number: usize) -> Result<Vec<f64>, Failed> {
-    let statement = client.prepare(STATEMENT).await?;
+async fn over_sql(
+    client: &tokio_postgres::Client,
+    call: Call,
+    number: usize,
+) -> Result<Vec<f64>, Failed> {
+    let statement = client.prepare(call.statement).await?;
     let mut times = vec![];
     for _ in 0..number {
         let began = Instant::now();
-        client.query_one(&statement, &[&REQUEST]).await?;
+        client.query_one(&statement, &[&call.body]).await?;
         times.push(began.elapsed().as_secs_f64() * 1000.0);
     }
     Ok(times)
 }
 
-async fn over_http(address: &str, key: &str, number: usize) -> Result<Vec<f64>, Failed> {
+async fn over_http(
+    address: &str,
+    key: &str,
+    call: Call,
+    number: usize,
+) -> Result<Vec<f64>, Failed> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     let request = format!(
-        "POST /v1/search HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{REQUEST}",
-        REQUEST.len()
+        "POST {} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+        call.path,
+        call.body.len(),
+        call.body
     );
     let mut times = vec![];
     for _ in 0..number {
@@ -83,10 +112,17 @@ fn percentile(times: &mut [f64], share: f64) -> f64 {
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, key, connection, number, clients] = arguments.as_slice() else {
-        return Err("arguments: address, key, connection, requests, clients".into());
+    let [what, address, key, connection, number, clients] = arguments.as_slice() else {
+        return Err(
+            "arguments: search or embeddings, address, key, connection, requests, clients".into(),
+        );
     };
     let (number, clients): (usize, usize) = (number.parse()?, clients.parse()?);
+    let call = if what == "embeddings" {
+        EMBEDDINGS
+    } else {
+        SEARCH
+    };
     let a_round = number / ROUNDS;
     let (mut sql, mut http, mut seconds) = (vec![], vec![], 0.0);
     for round in 0..=ROUNDS {
@@ -96,7 +132,7 @@ async fn main() -> Result<(), Failed> {
             runs.push(tokio::spawn(async move {
                 let (client, driver) = tokio_postgres::connect(&connection, NoTls).await?;
                 tokio::spawn(driver);
-                over_sql(&client, a_round).await
+                over_sql(&client, call, a_round).await
             }));
         }
         let of_sql = joined(runs).await?;
@@ -105,7 +141,7 @@ async fn main() -> Result<(), Failed> {
         for _ in 0..clients {
             let (address, key) = (address.clone(), key.clone());
             runs.push(tokio::spawn(async move {
-                over_http(&address, &key, a_round).await
+                over_http(&address, &key, call, a_round).await
             }));
         }
         let of_http = joined(runs).await?;

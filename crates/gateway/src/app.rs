@@ -17,6 +17,7 @@ use crate::{
     events::Events,
     identity::{Authentication, Identity},
     metrics::{Metrics, RateLimit},
+    traffic::Traffic,
 };
 
 /// Interval between reports of calls to the database.
@@ -27,6 +28,7 @@ pub struct App {
     pub database: Arc<Database>,
     pub authentication: Authentication,
     pub metrics: Arc<Metrics>,
+    pub traffic: Traffic,
     pub events: Arc<Events>,
     /// One for each request at a time.
     pub permits: Semaphore,
@@ -68,6 +70,7 @@ impl App {
             database,
             authentication,
             metrics,
+            traffic: Traffic::default(),
             stop,
             config,
         });

@@ -17,6 +17,8 @@ pub struct Config {
     pub connections: usize,
     pub timeout: Duration,
     pub shutdown_timeout: Duration,
+    /// Time that the head of a request may take.
+    pub head_timeout: Duration,
     /// Bytes.
     pub max_body: usize,
     pub max_requests: usize,
@@ -111,6 +113,7 @@ impl Config {
             database_ca: values.path("database-ca"),
             connections: values.number("connections", 1..=1000) as usize,
             timeout: Duration::from_secs(values.number("timeout", 1..=3600)),
+            head_timeout: Duration::from_secs(values.number("head-timeout", 1..=3600)),
             shutdown_timeout: Duration::from_secs(values.number("shutdown-timeout", 0..=3600)),
             max_body: values.number("max-body", 1024..=1 << 30) as usize,
             max_requests: values.number("max-requests", 1..=100_000) as usize,

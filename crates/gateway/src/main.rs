@@ -13,11 +13,14 @@
 //! | [`mcp`], [`mcp_tools`], [`mcp_http`] | the Model Context Protocol |
 //! | [`openapi`], [`reference`] | descriptions of the table of routes |
 //! | [`settings`], [`config`], [`tls`] | settings and what they mean |
-//! | [`app`], [`metrics`] | what all requests share |
+//! | [`serving`] | connections of clients |
+//! | [`console`] | the files of the console |
+//! | [`app`], [`metrics`], [`traffic`] | what all requests share |
 
 mod answer_stream;
 mod app;
 mod config;
+mod console;
 mod database;
 mod events;
 mod identity;
@@ -32,9 +35,11 @@ mod problem;
 mod reference;
 mod routes;
 mod server;
+mod serving;
 mod settings;
 mod tls;
 mod token;
+mod traffic;
 
 #[cfg(test)]
 mod tests;
@@ -157,25 +162,16 @@ async fn listen(config: Config) -> Result<(), String> {
         .map_err(|error| format!("could not listen on {address}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     let app = App::new(config, address)?;
-    // A router that is served as it is would be built again for each connection.
-    let router = server::router(app.clone()).into_make_service();
+    let router = server::router(app.clone());
     tracing::info!("listening on {address}");
-    let stop = app.stop.clone().cancelled_owned();
+    let (head, stop) = (app.config.head_timeout, app.stop.clone());
     let mut serving = match tls {
         Some((certificate, key)) => {
             let listener = TlsListener::new(listener, certificate, key);
             let listener = listener.map_err(|error| error.to_string())?;
-            tokio::spawn(async {
-                axum::serve(listener, router)
-                    .with_graceful_shutdown(stop)
-                    .await
-            })
+            tokio::spawn(serving::serve(listener, router, head, stop))
         }
-        None => tokio::spawn(async {
-            axum::serve(listener, router)
-                .with_graceful_shutdown(stop)
-                .await
-        }),
+        None => tokio::spawn(serving::serve(listener, router, head, stop)),
     };
     tokio::select! {
         ended = &mut serving => return finished(ended),
@@ -196,11 +192,8 @@ async fn listen(config: Config) -> Result<(), String> {
     }
 }
 
-fn finished(ended: Result<std::io::Result<()>, tokio::task::JoinError>) -> Result<(), String> {
-    match ended {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
+fn finished(ended: Result<(), tokio::task::JoinError>) -> Result<(), String> {
+    ended.map_err(|error| error.to_string())
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -50,6 +50,7 @@ fn method(verb: Verb) -> &'static str {
 /// Returns the name of a route in the description: its function, with a number for further paths.
 fn operation_id(route: &Route, number: usize) -> String {
     let name = match route.function {
+        "" if route.paths[0] == "/" => "console".to_string(),
         "" => route.paths[0]
             .trim_matches(['/', '.'])
             .replace(['/', '.', '-'], "_"),
@@ -160,14 +161,24 @@ pub fn schema(kind: Type) -> Value {
     }
 }
 
+fn file_type(path: &str) -> &'static str {
+    match path.rsplit_once('.') {
+        Some((_, "js")) => "text/javascript",
+        Some((_, "css")) => "text/css",
+        Some((_, "svg")) => "image/svg+xml",
+        _ => "text/html",
+    }
+}
+
 fn responses(route: &Route) -> Value {
     let media_type = match route.output {
         Output::Metrics => "text/plain",
         Output::Events => "text/event-stream",
+        Output::File => file_type(route.paths[0]),
         _ => "application/json",
     };
     let schema = match route.output {
-        Output::Metrics | Output::Events => json!({"type": "string"}),
+        Output::Metrics | Output::Events | Output::File => json!({"type": "string"}),
         Output::Items => json!({"type": "array"}),
         _ => json!({"type": "object"}),
     };

@@ -13,11 +13,17 @@ use crate::{
     problem::Problem,
     routes::{Output, Route},
     server::random_id,
+    traffic::Traffic,
 };
 
 /// # Errors
 /// The answer of the function is no JSON, which PostgreSQL's is.
-pub fn respond(route: &Route, request: &Value, answer: Answer) -> Result<Response, Problem> {
+pub fn respond(
+    route: &Route,
+    request: &Value,
+    answer: Answer,
+    traffic: &Traffic,
+) -> Result<Response, Problem> {
     let body = answer.body.unwrap_or_else(|| "null".into());
     let parsed = |body: &str| serde_json::from_str(body).map_err(|_| Problem::internal());
     let body = match route.output {
@@ -25,6 +31,11 @@ pub fn respond(route: &Route, request: &Value, answer: Answer) -> Result<Respons
         Output::Embeddings if request["encoding_format"] == "base64" => {
             let mut answer = parsed(&body)?;
             encode(&mut answer);
+            answer.to_string()
+        }
+        Output::SearchStats => {
+            let mut answer: Value = parsed(&body)?;
+            answer["minutes"] = traffic.minutes();
             answer.to_string()
         }
         Output::Response => {

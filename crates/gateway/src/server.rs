@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     answer_stream,
     app::App,
+    console,
     identity::Identity,
     input, mcp_http, metrics, output,
     problem::{Contract, Problem},
@@ -27,6 +28,16 @@ use crate::{
 
 /// What a wrong key waits for its answer.
 const WRONG_KEY_DELAY: Duration = Duration::from_millis(300);
+/// Functions whose times the traffic of searches has.
+const SEARCHES: [&str; 7] = [
+    "search",
+    "context",
+    "search_vector_store",
+    "dify_retrieval",
+    "kaito_retrieve",
+    "knowledge_search",
+    "knowledge_query",
+];
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 type Shared = State<Arc<App>>;
@@ -190,6 +201,10 @@ async fn handle(
             problem.response(route.contract, &id)
         }
     };
+    if SEARCHES.contains(&route.function) && response.status() != StatusCode::UNAUTHORIZED {
+        let is_error = !response.status().is_success();
+        app.traffic.search(began.elapsed(), is_error);
+    }
     finish(
         &app,
         method,
@@ -240,6 +255,10 @@ async fn respond(
     who: &mut Option<Identity>,
 ) -> Result<Response, Problem> {
     if route.is_open() {
+        if route.output == Output::File {
+            let file = console::respond(route.paths[0], request.headers());
+            return file.ok_or_else(Problem::internal);
+        }
         return system(app, route.output, request.headers()).await;
     }
     let Ok(_permit) = app.permits.try_acquire() else {
@@ -282,7 +301,7 @@ async fn respond(
         .database
         .call(&identity, route.function, &text, route.reads);
     let answer = call.await?;
-    output::respond(route, &input, answer)
+    output::respond(route, &input, answer, &app.traffic)
 }
 
 async fn events(app: &Arc<App>, identity: Identity) -> Result<Response, Problem> {

@@ -70,6 +70,12 @@ pub const SETTINGS: &[Setting] = &[
         "maximum time of a request, and of a statement",
     ),
     setting(
+        "head-timeout",
+        "SECONDS",
+        Some("30"),
+        "time that a client has for the head of a request, and that a connection may be idle",
+    ),
+    setting(
         "shutdown-timeout",
         "SECONDS",
         Some("30"),

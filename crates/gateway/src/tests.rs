@@ -125,6 +125,30 @@ fn the_fields_of_each_path_are_in_the_table() {
     }
 }
 
+#[test]
+fn functions_have_the_summaries_of_their_routes_as_comments() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sql/api_comments.sql");
+    let written = std::fs::read_to_string(path).expect("sql/api_comments.sql");
+    let written = written.split_whitespace().collect::<Vec<_>>().join(" ");
+    let comments: HashMap<&str, String> = written
+        .split("COMMENT ON FUNCTION rag_api.")
+        .filter_map(|comment| comment.split_once("(jsonb) IS '"))
+        .filter_map(|(name, text)| Some((name, text.split_once("';")?.0.replace("''", "'"))))
+        .collect();
+    let mut wanted: HashMap<&str, Vec<String>> = HashMap::new();
+    for route in routes::all().filter(|route| !route.function.is_empty()) {
+        let summary = openapi::plain(route.summary).to_lowercase();
+        wanted.entry(route.function).or_default().push(summary);
+    }
+    for (function, summaries) in wanted {
+        let comment = comments.get(function).map(|text| text.to_lowercase());
+        assert!(
+            comment.is_some_and(|text| summaries.contains(&text)),
+            "{function}: {summaries:?}"
+        );
+    }
+}
+
 /// `rag-gateway reference` writes the page.
 #[test]
 fn the_page_of_the_reference_is_that_of_the_table() {

@@ -123,6 +123,10 @@ pub enum Output {
     Answer,
     ChatCompletion,
     Response,
+    /// Times of searches, to which the program adds its own.
+    SearchStats,
+    /// A file of the console.
+    File,
     /// The routes of [`system`].
     Health,
     Ready,
@@ -245,6 +249,7 @@ impl Route {
                 | Output::Ready
                 | Output::Metrics
                 | Output::OpenApi
+                | Output::File
                 | Output::ProtectedResource
         )
     }
@@ -252,7 +257,7 @@ impl Route {
     /// Returns the statuses of errors that the route may answer, ascending.
     pub fn errors(&self) -> Vec<u16> {
         let mut errors = vec![503];
-        if self.output == Output::Health {
+        if matches!(self.output, Output::Health | Output::File) {
             return vec![];
         }
         if !self.is_open() {

@@ -202,6 +202,11 @@ const ADD_DOCUMENT: &[Field] = &[
 const LIST_DOCUMENTS: &[Field] = &[
     IN_COLLECTION,
     query("source", Text, "only documents of this source"),
+    query(
+        "contains",
+        Text,
+        "only documents with this part in their uri or title",
+    ),
     query("limit", Integer, "documents of a page; default 50"),
     query("after", Text, "the uri `next` of the page before"),
 ];
@@ -211,11 +216,32 @@ const GET_DOCUMENT: &[Field] = &[
     query("chunks", Boolean, "true: with the chunks"),
 ];
 const UPDATE_DOCUMENT: &[Field] = &[DOCUMENT, COLLECTION, TITLE, CATEGORY, TAGS, METADATA];
+const LIST_SOURCES: &[Field] = &[
+    query("collection", Text, "only sources of this collection"),
+    query("phase", Text, "only sources in this phase"),
+    query(
+        "contains",
+        Text,
+        "only sources with this part in their name",
+    ),
+    query("limit", Integer, "sources of a page; all if left out"),
+    query("after", Text, "the name `next` of the page before"),
+];
 const LIST_RUNS: &[Field] = &[
     query("source", Text, "only runs of this source"),
     query("phase", Text, "only runs in this phase"),
     query("before", Integer, "only runs with a smaller id"),
     query("limit", Integer, "maximum number of runs; default 50"),
+];
+
+const RECALL: &[Field] = &[
+    NAME,
+    body(
+        "queries",
+        Integer,
+        "number of random rows to search; default 50",
+    ),
+    body("top_k", Integer, "number of nearest rows; default 10"),
 ];
 
 macro_rules! route {
@@ -260,8 +286,9 @@ pub const ROUTES: &[Route] = &[
     .body(Json),
     route!(DELETE "/v1/collections/{name}", "delete_collection", &[NAME],
            "Drops a collection and its documents", "`name`, `deleted`"),
-    route!(GET "/v1/sources", "list_sources", &[query("collection", Text, "only of this one")],
-           "Lists sources", "`sources` with the columns of [`rag.sources`](views.md#ragsources)"),
+    route!(GET "/v1/sources", "list_sources", LIST_SOURCES, "Lists sources by name",
+           "`sources` with the columns of [`rag.sources`](views.md#ragsources), and `next` if \
+            there are further pages"),
     route!(POST "/v1/sources", "create_source", CREATE_SOURCE, "Creates a source", "the source")
         .body(Json)
         .created(),
@@ -312,4 +339,28 @@ pub const ROUTES: &[Route] = &[
     route!(GET "/v1/status", "status", &[], "Returns current problems and progress",
            "`problems` with the columns of [`rag_status`](status.md#rag_status), `progress`, \
             `role`, `is_standby`"),
+    route!(GET "/v1/overview", "overview", &[], "Counts sources, documents and calls of models",
+           "`sources` by phase, those that are `failing` (20 at most), `sizes` of what is \
+            stored, and the `usage` of models in 30 days"),
+    route!(GET "/v1/access", "access", &[], "Tells what the role of the key may do",
+           "`role`, the `roles` whose rights it has, `is_admin`, `is_standby`, `version`, \
+            `collections` with `write`, and the `chat_models` and `rerankers` that it may use"),
+    route!(GET "/v1/search-stats", "search_stats", &[], "Returns counts and times of searches",
+           "`searches` with the columns of [`rag.search_stats`](views.md#ragsearch_stats), and \
+            `minutes`: those of the last hour that this program has answered, as \
+            `{minute, count, errors, p50_ms, p95_ms}`")
+    .output(Output::SearchStats),
+    route!(GET "/v1/model-usage", "model_usage", &[], "Returns models, and their calls by day",
+           "`models` with columns of [`rag.models`](views.md#ragmodels), and `days` with those \
+            of [`rag.model_usage`](views.md#ragmodel_usage)"),
+    route!(GET "/v1/collections/{name}/indexes", "collection_indexes", &[NAME],
+           "Describes the indexes of a collection",
+           "`name`, and `indexes`: `index`, `method`, `bytes`, `is_valid`, and `details` with \
+            the columns of [`rag_hnsw_info`](index.md#rag_hnsw_info) or \
+            [`rag_bm25_info`](keyword-index.md#rag_bm25_info), if the role may read every row"),
+    route!(POST "/v1/collections/{name}/recall", "collection_recall", RECALL,
+           "Measures the index of vectors of a collection",
+           "`name`, and `recall` with the columns of \
+            [`rag_hnsw_recall`](index.md#rag_hnsw_recall)")
+    .body(Json),
 ];

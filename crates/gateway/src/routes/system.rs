@@ -16,6 +16,30 @@ const fn route(
 
 pub const ROUTES: &[Route] = &[
     route(
+        &["/"],
+        Output::File,
+        "The [console](../guide/console.md), for people",
+        "a page in HTML",
+    ),
+    route(
+        &["/console.js"],
+        Output::File,
+        "The script of the console",
+        "JavaScript",
+    ),
+    route(
+        &["/console.css"],
+        Output::File,
+        "The styles of the console",
+        "CSS",
+    ),
+    route(
+        &["/console.svg"],
+        Output::File,
+        "The icon of the console",
+        "an image",
+    ),
+    route(
         &["/healthz", "/health"],
         Output::Health,
         "Tells that the program runs",
