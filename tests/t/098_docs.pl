@@ -182,7 +182,7 @@ sub broken_links
 		1 while $target =~ s{[^/]+/\.\./}{};
 		# other files of the repository are not here
 		next unless $target =~ m{^docs/|^(?:README|CONTRIBUTING)\.md$};
-		next if $target !~ /\.md$/ && -f "$ENV{RAG_TEST_PAGES}/$target"; # a picture
+		next if $target !~ /\.md$/ && -f "$root/$target"; # a picture
 		if (!exists $text{$target}) { push @broken, "$name: $link"; next }
 		next unless defined $anchor;
 		push @broken, "$name: $link" unless grep { $_ eq $anchor } anchors($text{$target});
