@@ -72,6 +72,8 @@ pub struct Client {
     /// Replies that arrived before the awaited one.
     early: HashMap<u64, (Answer, Vec<u8>)>,
     next_id: u64,
+    /// The engine has answered a request.
+    has_answered: bool,
     /// The model of the last request that the engine can read.
     reached: Option<ModelRef>,
     /// The rule of the last request whose folder the engine can read.
@@ -123,6 +125,7 @@ impl Client {
                         received: FrameBuffer::default(),
                         early: HashMap::new(),
                         next_id: 1,
+                        has_answered: false,
                         reached: None,
                         reached_rule: None,
                         party: None,
@@ -171,8 +174,23 @@ impl Client {
         }
     }
 
-    /// Returns the engine's description of a model.
+    /// Returns the engine's description of a model. An engine that exits, because a setting was
+    /// changed, may still have been connected to: then the next one is asked.
     fn request_info(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
+        let has_answered = self.has_answered;
+        match self.request_info_once(model) {
+            Err(_) if !has_answered && !self.is_alive() => {
+                *self = Self::connect()?;
+                self.request_info_once(model)
+            }
+            result => result,
+        }
+    }
+
+    fn request_info_once(
+        &mut self,
+        model: &ModelRef,
+    ) -> Result<Result<ModelInfo, EngineError>, Error> {
         let ticket = self.send(model, Task::Describe, &[])?;
         match self.answer(ticket.0)? {
             (Answer::Model { model: info }, _) => {
@@ -332,6 +350,7 @@ impl Client {
             }
             if let Some(frame) = self.received.next()? {
                 let reply: Reply = frame.header()?;
+                self.has_answered = true;
                 self.early.insert(reply.id, (reply.answer, frame.payload));
                 continue;
             }
