@@ -34,7 +34,7 @@ sub killed_during_a_query
 		'Repeat the command',
 		'a query reports that its engine was killed');
 	like($first->finish->{out},
-		qr/^1000$/m, 'the first query of a session, not read by the engine, is answered by the next');
+		qr/^1000$/m, 'the first query of a session is answered by the next engine');
 	isnt(engine_pid($node, 'embed'), $engine, 'a new engine is started');
 	is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"),
 		'384', 'the next query succeeds');
