@@ -1,6 +1,7 @@
 # The clients: the tests of clients/python, among them the suites of LangChain, LlamaIndex and
 # Haystack, the tests of clients/js, and the programs of the guide's pages on Rust, Go, Java and
-# Ruby. Packages are fetched from their registries. What cannot be had is skipped with the reason.
+# Ruby. Packages come from PyPI and npm. A part whose program or package is missing is skipped, and
+# the output tells why.
 use strict;
 use warnings;
 use Test::More;
