@@ -72,6 +72,10 @@ pub struct Client {
     /// Replies that arrived before the awaited one.
     early: HashMap<u64, (Answer, Vec<u8>)>,
     next_id: u64,
+    /// The engine has answered a request.
+    has_answered: bool,
+    /// The engine has ended without reading all that was sent.
+    was_reset: bool,
     /// The model of the last request that the engine can read.
     reached: Option<ModelRef>,
     /// The rule of the last request whose folder the engine can read.
@@ -123,6 +127,8 @@ impl Client {
                         received: FrameBuffer::default(),
                         early: HashMap::new(),
                         next_id: 1,
+                        has_answered: false,
+                        was_reset: false,
                         reached: None,
                         reached_rule: None,
                         party: None,
@@ -171,8 +177,24 @@ impl Client {
         }
     }
 
-    /// Returns the engine's description of a model.
+    /// Returns the engine's description of a model. An engine that exits, because a setting was
+    /// changed, may still have been connected to: then the next one is asked, if this one has not
+    /// read the request.
     fn request_info(&mut self, model: &ModelRef) -> Result<Result<ModelInfo, EngineError>, Error> {
+        let has_answered = self.has_answered;
+        match self.request_info_once(model) {
+            Err(_) if !has_answered && self.was_reset => {
+                *self = Self::connect()?;
+                self.request_info_once(model)
+            }
+            result => result,
+        }
+    }
+
+    fn request_info_once(
+        &mut self,
+        model: &ModelRef,
+    ) -> Result<Result<ModelInfo, EngineError>, Error> {
         let ticket = self.send(model, Task::Describe, &[])?;
         match self.answer(ticket.0)? {
             (Answer::Model { model: info }, _) => {
@@ -311,7 +333,7 @@ impl Client {
                     }
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(lost(&e)),
+                Err(e) => return Err(self.lost(&e)),
             }
         }
         Ok(Ticket(id))
@@ -332,6 +354,7 @@ impl Client {
             }
             if let Some(frame) = self.received.next()? {
                 let reply: Reply = frame.header()?;
+                self.has_answered = true;
                 self.early.insert(reply.id, (reply.answer, frame.payload));
                 continue;
             }
@@ -359,8 +382,16 @@ impl Client {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 Ok(false)
             }
-            Err(e) => Err(lost(&e)),
+            Err(e) => Err(self.lost(&e)),
         }
+    }
+
+    fn lost(&mut self, error: &std::io::Error) -> Error {
+        self.was_reset = matches!(
+            error.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+        );
+        lost(error)
     }
 }
 

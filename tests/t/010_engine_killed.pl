@@ -12,19 +12,29 @@ my $node = rag_node('killed', conf => "rag.allowed_private_hosts = '127.0.0.1'")
 $node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 my $witness = witness($node);
 
-# Kills the engine after it has received a query and before it has answered.
+# Kills the engine after it was sent two queries and before it has answered. One session has used it
+# before. The other one may have met an engine that was about to exit, and asks the next one.
 sub killed_during_a_query
 {
 	my $engine = engine_pid($node, 'embed');
-	freeze($engine);
+	my $gate = session($node);
+	$gate->query('BEGIN; SELECT pg_advisory_xact_lock(10)');
+	my $texts = "SELECT cardinality(rag_embed(array_agg('text number ' || i)))
+		FROM generate_series(1, 1000) i";
 	my $query = start_sql($node,
-		"SELECT rag_embed(array_agg('text number ' || i)) FROM generate_series(1, 1000) i");
-	$query->await_waiting;
+		"SELECT rag_embed('hello') IS NULL; SELECT pg_advisory_xact_lock(10); $texts");
+	$query->await_locked;
+	freeze($engine);
+	my $first = start_sql($node, $texts);
+	$gate->query('COMMIT');
+	$_->await_waiting for $query, $first;
 	kill 'KILL', $engine;
 	error_like(
 		$query->finish, '08006', 'rag-engine',
 		'Repeat the command',
 		'a query reports that its engine was killed');
+	like($first->finish->{out},
+		qr/^1000$/m, 'the first query of a session is answered by the next engine');
 	isnt(engine_pid($node, 'embed'), $engine, 'a new engine is started');
 	is($node->safe_psql('postgres', "SELECT rag_functions.vector_dims(rag_embed('hello'))"),
 		'384', 'the next query succeeds');

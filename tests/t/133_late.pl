@@ -89,7 +89,16 @@ freeze($pid);
 my $late = run_sql($node, "$words, rerank => 'slow') ORDER BY rank");
 is($late->{out}, $order, 'after the deadline the order of the search stays');
 like($late->{err}, qr/NOTICE: .* not reranked by model "slow": .* within 0\.2 s/, 'with a NOTICE');
-my $waiting = start_sql($node, "$words, rerank => 'patient') ORDER BY rank");
+# The first request of a session goes to the next engine: this session has used the one before.
+thaw($pid);
+my $gate = session($node);
+$gate->query('BEGIN; SELECT pg_advisory_xact_lock(1)');
+my $waiting = start_sql(
+	$node, "DO 'BEGIN PERFORM rag_embed(''door''), pg_advisory_xact_lock(1); END';
+	$words, rerank => 'patient') ORDER BY rank");
+$waiting->await_locked;
+freeze($pid);
+$gate->query('COMMIT');
 $waiting->await_waiting;
 kill 'KILL', $pid;
 $late = $waiting->finish;
