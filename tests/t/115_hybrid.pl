@@ -304,4 +304,15 @@ sql(q{BEGIN; SELECT success FROM rag_add_document('The last but one.', 'one', co
 is(sql(q{SELECT count(*) FROM rag_search('very but one', 'big', 10, 'keyword')
 	WHERE uri IN ('one', 'two')}), '2', 'also if only other pages than the first are damaged');
 
+# Of a page with a wrong checksum, the server raises the error.
+$node->stop;
+$node->command_ok([ 'pg_checksums', '--enable', '--pgdata', $node->data_dir ], 'checksums are on')
+  if $node->pg_version < 18;
+$node->start;
+damage_from(1);
+sql(q{BEGIN; SELECT success FROM rag_add_document('The third.', 'three', collection => 'big');
+	SELECT success FROM rag_add_document('The fourth.', 'four', collection => 'big'); COMMIT});
+is(sql(q{SELECT count(*) FROM rag_search('third fourth', 'big', 10, 'keyword')
+	WHERE uri IN ('three', 'four')}), '2', 'also if pages have wrong checksums');
+
 done_testing();

@@ -93,7 +93,7 @@ impl Inserters {
 struct Batch {
     index: pg_sys::Oid,
     file: FileId,
-    /// `None` while they are being written, or if an ERROR ended that.
+    /// `None` while they are being written.
     rows: Option<Box<dyn CollectedRows>>,
     /// They could not be written.
     has_failed: bool,
@@ -241,21 +241,43 @@ fn write_batch(place: usize) -> Result<(), Error> {
             batch.has_failed,
         )
     });
-    let mut rows = rows.ok_or_else(|| failed_before(index))?;
-    let written = if has_failed {
-        require_replaced(index, file, rows.as_ref())
-    } else {
-        write_rows(index, file, rows.as_mut(), has_written)
+    let rows = rows.ok_or_else(|| failed_before(index))?;
+    let mut taken = TakenRows {
+        place,
+        rows: None,
+        written: None,
     };
-    BATCHES.with_borrow_mut(|batches| {
-        let batch = &mut batches[place];
-        batch.rows = Some(rows);
-        match &written {
-            Ok(is_written) => batch.has_written |= is_written,
-            Err(_) => batch.has_failed = true,
-        }
-    });
-    written.map(drop)
+    let rows = taken.rows.insert(rows).as_mut();
+    let is_written = if has_failed {
+        require_replaced(index, file, rows)
+    } else {
+        write_rows(index, file, rows, has_written)
+    }?;
+    taken.written = Some(is_written);
+    Ok(())
+}
+
+/// The rows of a batch while they are being written. It puts them back, also if the server raises
+/// an ERROR, as for a page with a wrong checksum: whether the index was filled again in the
+/// meantime, only they can tell.
+struct TakenRows {
+    place: usize,
+    rows: Option<Box<dyn CollectedRows>>,
+    /// Whether there was something to write. `None` until that has succeeded.
+    written: Option<bool>,
+}
+
+impl Drop for TakenRows {
+    fn drop(&mut self) {
+        BATCHES.with_borrow_mut(|batches| {
+            let batch = &mut batches[self.place];
+            batch.rows = self.rows.take();
+            match self.written {
+                Some(is_written) => batch.has_written |= is_written,
+                None => batch.has_failed = true,
+            }
+        });
+    }
 }
 
 /// Writes rows to their index. Returns false if there is nothing to write.
