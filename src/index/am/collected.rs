@@ -263,7 +263,7 @@ fn write_batch(place: usize) -> Result<(), Error> {
 struct TakenRows {
     place: usize,
     rows: Option<Box<dyn CollectedRows>>,
-    /// Whether there was something to write. `None` until that has succeeded.
+    /// True if there was something to write. `None` until that has succeeded.
     written: Option<bool>,
 }
 
