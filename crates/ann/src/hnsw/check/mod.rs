@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     code::Metric,
-    memory::{OutOfMemory, push},
+    memory::{self, OutOfMemory, push},
     visited::Visited,
 };
 use confirm::Suspicion;
@@ -38,9 +38,9 @@ pub struct IndexProblem {
 /// themselves.
 const OUT_OF_REACH: f64 = 0.01;
 
-/// Milliseconds of the pauses before the index is read again, if links of chains seem to be lost.
-/// VACUUM frees hundreds of links together when it replaces chains, and inserts use the slots again
-/// at once.
+/// Milliseconds of the pauses before the index is read again, if links of chains seem to be lost or
+/// nodes cannot be reached. VACUUM frees hundreds of links together when it replaces chains, and
+/// inserts use the slots again at once. It relinks the neighbours of dead nodes page after page.
 const PAUSES: [u64; 4] = [1, 10, 50, 200];
 
 /// Reads the whole index. Calls `report` with each problem and `row` with each heap row.
@@ -333,27 +333,42 @@ impl<S: ReadPages> Check<'_, S> {
         if self.body.quantizer.metric() == Metric::InnerProduct {
             return Ok(());
         }
-        let reached = match reach::reachable(self.body, self.store, self.store) {
-            Ok(Some(reached)) => reached,
-            Ok(None) => return Ok(()),
-            Err(error) => return self.report_error(0, error),
+        let mut missing = memory::collect(self.alive.iter()).map_err(IndexError::of_memory)?;
+        for pause in [0].into_iter().chain(PAUSES) {
+            thread::sleep(Duration::from_millis(pause));
+            if let Err(error) = self.leave_out_reached(&mut missing) {
+                return self.report_error(0, error);
+            }
+            if missing.len() < 2 || missing.len() as f64 <= OUT_OF_REACH * nodes as f64 {
+                return Ok(());
+            }
+        }
+        let missing = missing.len();
+        (self.report)(IndexProblem {
+            level: 0,
+            block: 0,
+            slot: None,
+            problem: format!("{missing} of {nodes} nodes cannot be reached from the entry point"),
+        });
+        Ok(())
+    }
+
+    /// Leaves out the nodes that can be reached, or that are gone. A tombstone that led to them may
+    /// have been freed between a look at a node that linked to it and a look at its own links.
+    fn leave_out_reached(&self, nodes: &mut Vec<u32>) -> Result<(), IndexError> {
+        let Some(reached) = reach::reachable(self.body, self.store, self.store)? else {
+            nodes.clear();
+            return Ok(());
         };
-        let mut missing = 0_u64;
-        for id in self.alive.iter().filter(|id| !reached.contains(*id)) {
+        nodes.retain(|id| !reached.contains(*id));
+        let mut still = vec![];
+        for &id in nodes.iter() {
             self.store.check_interrupts();
-            // it may have been freed meanwhile
-            missing += u64::from(self.state(0, id)? == Some(SlotState::Node));
+            if self.state(0, id)? == Some(SlotState::Node) {
+                push(&mut still, id).map_err(IndexError::of_memory)?;
+            }
         }
-        if missing as f64 > OUT_OF_REACH * nodes as f64 && missing > 1 {
-            let problem =
-                format!("{missing} of {nodes} nodes cannot be reached from the entry point");
-            (self.report)(IndexProblem {
-                level: 0,
-                block: 0,
-                slot: None,
-                problem,
-            });
-        }
+        *nodes = still;
         Ok(())
     }
 }
