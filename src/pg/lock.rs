@@ -60,6 +60,8 @@ pub enum SourceLock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Share,
+    /// Excludes all other modes, as `Exclusive` does, but is not in `rag_internal.source_locks`.
+    Unlisted,
     Exclusive,
 }
 
@@ -208,6 +210,13 @@ impl Lock {
         self.acquire(Mode::Exclusive, false, false)
     }
 
+    /// Acquires the lock of a source until the transaction ends if it is free, as
+    /// [`Lock::try_acquire_for_transaction`] does, but `rag_internal.source_locks` does not show
+    /// it: a view does not take this process for a run of the source.
+    pub fn try_acquire_unlisted_for_transaction(&self) -> bool {
+        self.acquire(Mode::Unlisted, false, false)
+    }
+
     /// Tries to acquire the lock for the transaction, for 0.2 seconds: another process may only
     /// check the lock ([`Lock::is_free`]).
     pub fn try_acquire_for_transaction_briefly(&self) -> bool {
@@ -227,6 +236,7 @@ impl Lock {
 fn level(mode: Mode) -> u32 {
     match mode {
         Mode::Share => pg_sys::ShareLock,
+        Mode::Unlisted => pg_sys::ShareRowExclusiveLock,
         Mode::Exclusive => pg_sys::ExclusiveLock,
     }
 }

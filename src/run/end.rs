@@ -5,10 +5,12 @@ use pgrx::PgSqlErrorCode as Code;
 use crate::{
     catalog::{
         conditions::{ConditionChanges, ConditionType},
+        name::Name,
         run_phases::{self, CountedRun, IndexedSource, SourceState},
         runs::{Phase, prune},
         sources::{self, Source},
     },
+    cluster::lock::Lock,
     drift::{self, DriftFindings},
     error::Error,
     pg::{
@@ -261,9 +263,24 @@ pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), E
     })
 }
 
+/// Ends the runs of a source whose process was lost. Returns false if the source is busy or is being
+/// dropped. Views show such a run as Failed before and after this, and meanwhile.
+///
+/// # Errors
+/// The source's row is locked, for example.
+pub fn end_lost_runs_if_idle(name: &Name) -> Result<bool, Error> {
+    if !Lock::source_busy(name).try_acquire_unlisted_for_transaction() {
+        return Ok(false);
+    }
+    if let Some(source) = with_latest_snapshot(|| Source::find(name.as_str()))? {
+        end_lost_runs(&source)?;
+    }
+    Ok(true)
+}
+
 /// Ends the runs of a source whose process was lost. The caller holds the source's lock, so none of
-/// the processes is alive. Returns true if there were any.
-pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
+/// the processes is alive.
+pub fn end_lost_runs(source: &Source) -> Result<(), Error> {
     // a run that ended just before the lock was acquired has stored that
     let name = source.name.as_str();
     let lost = with_latest_snapshot(|| as_owner(|owner| run_phases::running(owner, name)))?;
@@ -281,7 +298,7 @@ pub fn end_lost_runs(source: &Source) -> Result<bool, Error> {
             EndCause::Lost,
         ))?;
     }
-    Ok(!lost.is_empty())
+    Ok(())
 }
 
 /// Queues a run again that has given its slot to another one. The documents that it has stored

@@ -87,40 +87,34 @@ fn main() {
 
 /// Carries out the task. Errors are those that could not be stored in the run's row.
 fn carry_out(task: Task, ticket: u64, name: &Name) -> Result<(), Error> {
-    let (source, slot) = match try_acquire(name, task, ticket) {
-        Ok(Some(acquired)) => acquired,
-        Ok(None) => return Ok(()),
-        Err(error) => {
-            if let (Task::Run(run_id), true) = (task, error.cause().is_in_input()) {
-                transaction(|| end::fail_unreadable(run_id, name.as_str(), &error))?;
-            }
-            return Err(error);
-        }
-    };
     match task {
-        Task::Run(run_id) => run(run_id, &source, false, slot),
-        Task::NewRun(run_id) => run(run_id, &source, true, slot),
-        Task::Check => check(&source),
-        Task::EndLostRuns => when_unlocked(|| end::end_lost_runs(&source)).map(drop),
+        Task::Run(run_id) => match try_acquire(name, ticket) {
+            Err(error) if error.cause().is_in_input() => {
+                transaction(|| end::fail_unreadable(run_id, name.as_str(), &error))?;
+                Err(error)
+            }
+            acquired => run(run_id, acquired?, false),
+        },
+        Task::NewRun(run_id) => run(run_id, try_acquire(name, ticket)?, true),
+        Task::Check => match try_acquire(name, ticket)? {
+            Some((source, _slot)) => check(&source),
+            None => Ok(()),
+        },
+        Task::EndLostRuns => when_unlocked(|| end::end_lost_runs_if_idle(name)).map(drop),
     }
 }
+
+/// A source whose lock this process holds, and its slot.
+type Acquired = (Source, RunnerSlot);
 
 /// Takes a slot and the source's lock. Returns `None` if the source is busy, is being dropped or
 /// was dropped, or no slot is free. The process that started the runner notices that nothing has
 /// begun.
-fn try_acquire(
-    name: &Name,
-    task: Task,
-    ticket: u64,
-) -> Result<Option<(Source, Option<RunnerSlot>)>, Error> {
+fn try_acquire(name: &Name, ticket: u64) -> Result<Option<Acquired>, Error> {
     transaction(|| {
         // the slot first: without one the source must not look busy
-        let slot = match task {
-            Task::EndLostRuns => None,
-            _ => match slots::adopt(ticket) {
-                None => return Ok(None),
-                slot => slot,
-            },
+        let Some(slot) = slots::adopt(ticket) else {
+            return Ok(None);
         };
         if !Lock::source_being_dropped(name).is_free() || !Lock::source_busy(name).try_acquire() {
             return Ok(None);
@@ -245,9 +239,12 @@ fn begin(
     Ok(Some((source, limit, report)))
 }
 
-fn run(run_id: i64, source: &Source, is_new: bool, slot: Option<RunnerSlot>) -> Result<(), Error> {
+fn run(run_id: i64, acquired: Option<Acquired>, is_new: bool) -> Result<(), Error> {
+    let Some((source, slot)) = acquired else {
+        return Ok(());
+    };
     process::report_activity(&format!("rag: syncing {}", source.name));
-    let (source, limit, mut report) = match when_unlocked(|| begin(run_id, source, is_new)) {
+    let (source, limit, mut report) = match when_unlocked(|| begin(run_id, &source, is_new)) {
         Ok(Some(begun)) => begun,
         Ok(None) => return Ok(()),
         Err(error) if error.is(Cause::Locked) => {
@@ -386,11 +383,11 @@ fn compare_again(source: &Source, outcome: &Result<(), Error>) -> Option<drift::
 /// session waits for this process to end in order to drop the source: another process corrects the
 /// run's row then.
 fn store_end(
-    slot: Option<RunnerSlot>,
+    slot: RunnerSlot,
     source: &Name,
     f: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let (began, mut slot) = (Instant::now(), slot);
+    let (began, mut slot) = (Instant::now(), Some(slot));
     loop {
         match transaction(&f) {
             Err(error)

@@ -31,13 +31,7 @@ use super::{
     reload_settings_if_asked, replication::Replicator, stalls,
 };
 use crate::{
-    catalog::{
-        due,
-        name::Name,
-        runs,
-        shards::is_worker,
-        sources::{self, Source},
-    },
+    catalog::{due, name::Name, runs, shards::is_worker, sources},
     cluster::{
         backoff::Backoff,
         lock::{self, Lock},
@@ -435,15 +429,11 @@ impl Scheduler {
         for source in owner_transaction(due::running)? {
             let result = transaction(|| {
                 let name = Name::source(&source)?;
-                let lock = Lock::source_busy(&name);
-                if !lock.try_acquire_for_transaction() {
-                    // a session that is about to drop the source may yet roll back
-                    return lock::check_not_being_dropped(&name);
+                if end::end_lost_runs_if_idle(&name)? {
+                    return Ok(());
                 }
-                match Source::find(&source)? {
-                    Some(source) => end::end_lost_runs(&source).map(drop),
-                    None => Ok(()),
-                }
+                // a session that is about to drop the source may yet roll back
+                lock::check_not_being_dropped(&name)
             });
             if result
                 .as_ref()

@@ -319,16 +319,7 @@ fn end_lost_runs(source: &Name) -> Result<(), Error> {
 /// What keeps processes from storing that a run has ended, a full disk for example. A locked row is
 /// no error, as the lock will be released.
 fn check_end_can_be_stored(source: &Name) -> Result<(), Error> {
-    let stored = read_now(|_| {
-        match (
-            Lock::source_busy(source).try_acquire_for_transaction(),
-            Source::find(source.as_str())?,
-        ) {
-            (true, Some(source)) => end::end_lost_runs(&source).map(drop),
-            _ => Ok(()),
-        }
-    });
-    match stored {
+    match read_now(|_| end::end_lost_runs_if_idle(source)) {
         Err(error) if !error.is(Cause::Locked) => {
             let message = format!(
                 "could not store how the run of source \"{source}\" ended: {}",
