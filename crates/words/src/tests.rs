@@ -213,6 +213,8 @@ fn words_are_at_the_letters_of_the_text() {
         ("1,234 C++", "1234:1,234 C++:C++ C:C"),
         ("水漏れ", "水:水 水漏:水漏 漏:漏 漏れ:漏れ"),
         ("Ｅ－１１７ ﬁt", "e117:Ｅ－１１７ E:Ｅ 117:１１７ fit:ﬁt"),
+        // a character that is normalized to III, and camel case among these
+        ("Ⅲa", "iiia:Ⅲa II:Ⅲ Ia:Ⅲa"),
     ] {
         assert_eq!(places(text), expected);
     }
