@@ -7,10 +7,11 @@ use warnings;
 use Exporter 'import';
 use IPC::Run;
 use RagCluster;
+use RagTest ();
 use Test::More;
 use Time::HiRes qw(time);
 
-our @EXPORT = qw(run_load);
+our @EXPORT = qw(run_load index_has_exactly_the_rows);
 
 # Runs scripts with pgbench for some seconds: name => [weight, statement]. Meanwhile runs the
 # statements of the owner one after another, each at least once. Tests that nothing fails.
@@ -52,6 +53,24 @@ sub run_load
 	my ($count) = $out =~ /number of transactions actually processed: (\d+)/;
 	cmp_ok($count // 0, '>=', @files, 'clients have executed transactions');
 	same_cluster($witness, 'load on the index');
+	return;
+}
+
+# Tests that an index has as many entries as its table has rows. VACUUM is repeated: it leaves dead
+# rows that a snapshot could still see, one of a background worker for example.
+sub index_has_exactly_the_rows
+{
+	my ($node, $table, $entries) = @_;
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my ($vacuum, $found, $rows);
+	RagTest::wait_until(
+		sub {
+			$vacuum = run_sql($node, "VACUUM (VERBOSE) $table")->{err};
+			$found = $node->safe_psql('postgres', "SELECT $entries");
+			$rows = $node->safe_psql('postgres', "SELECT count(*) FROM $table");
+			return $found == $rows;
+		});
+	is($found, $rows, 'the index contains exactly the rows of the table') or diag($vacuum);
 	return;
 }
 
