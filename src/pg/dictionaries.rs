@@ -27,7 +27,7 @@ impl From<OutOfMemory> for Stop {
 /// false if none knows it.
 ///
 /// # Safety
-/// See [`with_error_reserve`](super::memory::with_error_reserve).
+/// See [`guarded_in`](super::memory::guarded_in).
 pub unsafe fn ask(
     word: &[u8],
     dictionaries: &pg_sys::ListDictionary,
@@ -90,7 +90,7 @@ pub fn has_default_parser(config: pg_sys::Oid) -> bool {
 }
 
 /// Functions that are called without pgrx's guard, within
-/// [`with_error_reserve`](super::memory::with_error_reserve).
+/// [`guarded_in`](super::memory::guarded_in).
 pub mod raw {
     use pgrx::pg_sys::{Datum, FmgrInfo, Oid};
 

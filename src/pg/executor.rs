@@ -10,6 +10,7 @@ use std::{ffi::c_int, sync::OnceLock};
 
 use pgrx::{PgList, pg_guard, pg_sys};
 
+use super::memory;
 use crate::error::Error;
 
 unsafe extern "C-unwind" {
@@ -333,8 +334,8 @@ type BeforeParallel = fn() -> Result<(), Error>;
 static BEFORE_PARALLEL: OnceLock<BeforeParallel> = OnceLock::new();
 static NEXT_START: OnceLock<pg_sys::ExecutorStart_hook_type> = OnceLock::new();
 
-/// Registers a callback for each statement that may have parallel workers, before it starts. Called
-/// while the library is loaded.
+/// Registers a callback for each statement that may have parallel workers, before it starts, and
+/// keeps memory in reserve for the errors of each statement. Called while the library is loaded.
 pub fn watch_parallel_statements(callback: BeforeParallel) {
     // SAFETY: a variable of the process, set while the library is being loaded.
     unsafe {
@@ -349,6 +350,7 @@ pub fn watch_parallel_statements(callback: BeforeParallel) {
 unsafe extern "C-unwind" fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
     // SAFETY: as the server calls it.
     unsafe {
+        memory::keep_reserve();
         if (*(*query).plannedstmt).parallelModeNeeded {
             before_parallel();
         }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ffi::c_char, ops::Range};
 use pgrx::{direct_function_call, pg_sys};
 
 use super::{
-    memory::{OwnedContext, with_error_reserve},
+    memory::{OwnedContext, guarded_in},
     text_search::{MAX_POSITION, QuietNotices},
 };
 
@@ -111,7 +111,7 @@ unsafe fn operand<'q>(query: pg_sys::TSQuery, operand: *mut pg_sys::QueryOperand
     }
 }
 
-/// Functions that are called without pgrx's guard, within [`with_error_reserve`].
+/// Functions that are called without pgrx's guard, within [`guarded_in`].
 mod raw {
     use super::{c_char, pg_sys};
 
@@ -143,7 +143,7 @@ fn parse(
     // SAFETY: `hlparsetext` reads as many bytes, and writes neither to them nor beyond its own
     // words.
     unsafe {
-        with_error_reserve(memory, || {
+        guarded_in(memory, || {
             let room = WORDS * size_of::<pg_sys::HeadlineWordEntry>();
             parsed.words = raw::palloc(room).cast();
             raw::hlparsetext(config, &mut parsed, query, bytes, text.len() as i32);

@@ -11,7 +11,7 @@ use std::{
 
 use pgrx::{PgList, is_a, pg_guard, pg_sys};
 
-use super::{compat, lookup, process, transaction};
+use super::{compat, lookup, memory, process, transaction};
 
 // -- commands
 //
@@ -296,6 +296,7 @@ unsafe extern "C-unwind" fn analysed(
 ) {
     // SAFETY: as the server calls it.
     unsafe {
+        memory::keep_reserve(); // commands are not executed as queries are
         if let Some(Some(next)) = NEXT_ANALYSE.get() {
             next(state, query, jumble);
         }

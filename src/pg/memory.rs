@@ -16,9 +16,10 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    ffi::{CStr, c_char, c_int},
-    ptr::NonNull,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    cell::UnsafeCell,
+    ffi::{CStr, c_char, c_int, c_void},
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -112,6 +113,7 @@ fn end_session() -> ! {
         fn errdetail(format: *const c_char, ...) -> c_int;
         fn errfinish(file: *const c_char, line: c_int, function: *const c_char);
     }
+    release_reserve();
     // SAFETY: runs on PostgreSQL's thread. A FATAL error neither returns nor jumps back: the
     // process exits.
     unsafe {
@@ -137,18 +139,13 @@ pub struct OwnedContext(NonNull<pg_sys::MemoryContextData>);
 
 impl OwnedContext {
     pub fn new(name: &'static CStr) -> Self {
-        Self::of_size(name, pg_sys::ALLOCSET_SMALL_MINSIZE as usize)
-    }
-
-    /// Creates a memory context that has so many bytes from the start.
-    fn of_size(name: &'static CStr, bytes: usize) -> Self {
         // SAFETY: allocates a context, or raises an ERROR. It keeps the name, which is static.
         unsafe {
             Self(NonNull::new_unchecked(
                 pg_sys::AllocSetContextCreateInternal(
                     pg_sys::TopMemoryContext,
                     name.as_ptr(),
-                    bytes,
+                    pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
                     pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
                     pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
                 ),
@@ -188,29 +185,68 @@ impl OwnedContext {
     }
 }
 
-/// Bytes that copies of errors may take: they have a few short texts.
-const ERROR_RESERVE: usize = 16 << 10;
+/// Bytes that are kept for errors. A memory context that is full asks for up to 1 MB at a time.
+const RESERVE: usize = 2 << 20;
 
-/// Runs `f` with a memory context as the current one, and keeps memory in reserve for its errors.
+static RESERVED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Keeps memory in reserve, which is freed when an ERROR or FATAL error reports that memory has run
+/// out. Called when a statement starts, and where work starts that is not part of one.
 ///
-/// pgrx copies an ERROR into the memory context that was current when the function was called. If
-/// that has no memory either, it tries again and again until PostgreSQL ends with a PANIC. So
-/// functions that allocate a lot in small pieces, and may use up all memory, are called like this.
+/// pgrx copies an ERROR into the memory context that was current when a function of the server was
+/// called. If that has no memory either, it tries again and again until PostgreSQL ends with a
+/// PANIC, which restarts the cluster.
+pub fn keep_reserve() {
+    /// The last of the callbacks for errors, below those of the statements that run now.
+    struct Last(UnsafeCell<pg_sys::ErrorContextCallback>);
+    // SAFETY: only PostgreSQL's own thread uses it.
+    unsafe impl Sync for Last {}
+    static LAST: Last = Last(UnsafeCell::new(pg_sys::ErrorContextCallback {
+        previous: ptr::null_mut(),
+        callback: Some(error_reported),
+        arg: ptr::null_mut(),
+    }));
+    // SAFETY: the list of callbacks of this process. What is in it lives until it is removed, and
+    // `LAST` lives for ever.
+    unsafe {
+        if RESERVED.load(Ordering::Relaxed).is_null() {
+            RESERVED.store(libc::malloc(RESERVE), Ordering::Relaxed); // null: again the next time
+        }
+        let mut place = &raw mut pg_sys::error_context_stack;
+        while !(*place).is_null() {
+            if *place == LAST.0.get() {
+                return;
+            }
+            place = &raw mut (**place).previous;
+        }
+        *place = LAST.0.get();
+    }
+}
+
+/// Called for each message of this process, an error or not, before it is written or caught.
+unsafe extern "C-unwind" fn error_reported(_: *mut c_void) {
+    unsafe extern "C-unwind" {
+        fn geterrcode() -> c_int;
+    }
+    // SAFETY: an error is being reported.
+    if unsafe { geterrcode() } == PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int {
+        release_reserve();
+    }
+}
+
+fn release_reserve() {
+    // SAFETY: what was allocated, or null. Nobody else has it.
+    unsafe { libc::free(RESERVED.swap(ptr::null_mut(), Ordering::Relaxed)) };
+}
+
+/// Runs `f` with a memory context as the current one. An ERROR becomes an error of pgrx.
 ///
 /// # Safety
 /// `f` calls functions of the server without pgrx's guard, and has nothing to drop. What it
 /// allocates is not used after `context` is reset or dropped.
-pub unsafe fn with_error_reserve<R>(context: &OwnedContext, f: impl FnOnce() -> R) -> R {
-    let reserve = OwnedContext::of_size(c"rag errors", ERROR_RESERVE);
-    // SAFETY: the caller's promise. `reserve` exists until the error was copied to Rust.
-    unsafe {
-        reserve.run(|| {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                pg_sys::CurrentMemoryContext = context.0.as_ptr();
-                f()
-            })
-        })
-    }
+pub unsafe fn guarded_in<R>(context: &OwnedContext, f: impl FnOnce() -> R) -> R {
+    // SAFETY: the caller's promise.
+    unsafe { context.run(|| pg_sys::ffi::pg_guard_ffi_boundary(f)) }
 }
 
 impl Drop for OwnedContext {

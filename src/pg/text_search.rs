@@ -7,7 +7,7 @@ use pgrx::{PgList, direct_function_call, pg_sys};
 
 use super::{
     compat, lookup,
-    memory::{OwnedContext, with_error_reserve},
+    memory::{OwnedContext, guarded_in},
     spi::as_caller,
     transaction::with_snapshot,
 };
@@ -201,7 +201,7 @@ fn piece_length(text: &[u8]) -> usize {
     }
 }
 
-/// Functions that are called without pgrx's guard, within [`with_error_reserve`].
+/// Functions that are called without pgrx's guard, within [`guarded_in`].
 mod raw {
     use super::{c_char, pg_sys};
 
@@ -230,7 +230,7 @@ fn parse(config: pg_sys::Oid, text: &[u8], memory: &OwnedContext) -> pg_sys::Par
     let _quiet = QuietNotices::begin();
     // SAFETY: `parsetext` reads as many bytes, and writes neither to them nor beyond its own words.
     unsafe {
-        with_error_reserve(memory, || {
+        guarded_in(memory, || {
             parsed.words = raw::palloc(words * size_of::<pg_sys::ParsedWord>()).cast();
             raw::parsetext(config, &mut parsed, bytes, text.len() as i32);
         });

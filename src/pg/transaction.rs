@@ -8,6 +8,7 @@ use std::{
 
 use pgrx::{PgSqlErrorCode, pg_guard, pg_sys};
 
+use super::memory;
 use crate::error::Error;
 
 /// Runs `f` in a transaction of its own. The transaction is committed if `f` succeeds, and rolled
@@ -33,6 +34,7 @@ fn begin() {
     // SAFETY: the sequence that every background worker with SPI runs; the worker is connected to a
     // database, or needs shared catalogs only.
     unsafe {
+        memory::keep_reserve();
         pg_sys::SetCurrentStatementStartTimestamp();
         pg_sys::StartTransactionCommand();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());

@@ -20,7 +20,7 @@ use rag_words::{Purpose, Splitter, Token, Weight, fold_accents};
 use super::{
     dictionaries::{Stop, ask, raw, token_type},
     headline,
-    memory::{OwnedContext, with_error_reserve},
+    memory::{OwnedContext, guarded_in},
     text_search::each_piece,
 };
 
@@ -243,13 +243,13 @@ impl Words {
         self.lexemes.truncate(self.known_lexemes);
         if !self.is_split() {
             // SAFETY: what `parse` owns is in `self`, which an ERROR leaves whole.
-            return unsafe { with_error_reserve(memory, || self.parse(piece)) };
+            return unsafe { guarded_in(memory, || self.parse(piece)) };
         }
         let text = String::from_utf8_lossy(piece);
         self.split(&text, purpose)?;
         let splitter = std::mem::take(&mut self.splitter);
         // SAFETY: as above.
-        let done = unsafe { with_error_reserve(memory, || self.look_up(&splitter, &text)) };
+        let done = unsafe { guarded_in(memory, || self.look_up(&splitter, &text)) };
         self.positions.1 = splitter.positions();
         self.splitter = splitter;
         done
@@ -258,7 +258,7 @@ impl Words {
     /// Asks the dictionaries for each token of the splitter.
     ///
     /// # Safety
-    /// See [`with_error_reserve`].
+    /// See [`guarded_in`].
     unsafe fn look_up(&mut self, splitter: &Splitter, text: &str) -> Result<(), Stop> {
         // SAFETY: the entry of the cache lives as long as the session.
         let config = unsafe { &*raw::lookup_ts_config_cache(self.analyzer.config) };
@@ -284,7 +284,7 @@ impl Words {
     }
 
     /// # Safety
-    /// See [`with_error_reserve`].
+    /// See [`guarded_in`].
     unsafe fn look_up_token(
         &mut self,
         config: &pg_sys::TSConfigCacheEntry,
@@ -307,7 +307,7 @@ impl Words {
     /// Does what `parsetext` does.
     ///
     /// # Safety
-    /// See [`with_error_reserve`].
+    /// See [`guarded_in`].
     unsafe fn parse(&mut self, piece: &[u8]) -> Result<(), Stop> {
         let none = pg_sys::InvalidOid;
         // SAFETY: the entries of the caches live as long as the session. The parser returns words
@@ -364,7 +364,7 @@ impl Words {
     }
 
     /// # Safety
-    /// See [`with_error_reserve`].
+    /// See [`guarded_in`].
     unsafe fn lexemes_of(
         &mut self,
         kind: c_int,

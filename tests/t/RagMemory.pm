@@ -11,13 +11,14 @@ use Test::More;
 our @EXPORT = qw(limited with_more_and_more);
 
 # Gives the session a limit of additional memory, in bytes. It runs on the server, as a child of the
-# session's backend.
+# session's backend. Libraries are loaded before, as the server calls a lack of memory for those
+# another error.
 sub limited
 {
 	my ($bytes) = @_;
 	my $now = q{$(($(sed -n "s/VmSize:[^0-9]*\([0-9]*\) kB/\1/p" /proc/$PPID/status) * 1024 + }
 	  . $bytes . '))';
-	return "LOAD 'rag'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
+	return "LOAD 'rag'; LOAD 'dict_snowball'; COPY (SELECT 1) TO PROGRAM \$\$cat > /dev/null;
 			prlimit --pid \$PPID --as=$now\$\$;";
 }
 

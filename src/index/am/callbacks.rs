@@ -23,7 +23,11 @@ use super::{
     scan::{begin_scan, end_scan, fill_bitmap, next_row, rescan},
     tid,
 };
-use crate::{error::Error, index::pages::ReadStrategy, pg::memory::OwnedContext};
+use crate::{
+    error::Error,
+    index::pages::ReadStrategy,
+    pg::memory::{self, OwnedContext},
+};
 
 fn raise<R>(error: Error) -> R {
     error.raise()
@@ -432,6 +436,7 @@ unsafe extern "C-unwind" fn bulk_delete<M: AccessMethod>(
     // SAFETY: PostgreSQL's vacuum and result; zeros are a valid result. The callback may raise an
     // ERROR, as it may write what it is called with into a file.
     unsafe {
+        memory::keep_reserve(); // autovacuum executes no statement
         guard(|| {
             let stats = match stats {
                 none if none.is_null() => {
@@ -463,6 +468,7 @@ unsafe extern "C-unwind" fn vacuum_cleanup<M: AccessMethod>(
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     // SAFETY: PostgreSQL's vacuum, and the result of `bulk_delete` or null if that was not called.
     unsafe {
+        memory::keep_reserve();
         guard(|| {
             let vacuum = Vacuum { info: &*info };
             if !vacuum.info.analyze_only {
