@@ -13,24 +13,22 @@ my $node = rag_node('bundle', conf => "rag.bundle_folders = '/nonexistent, $fold
 my $sql = sub { return $node->safe_psql('postgres', @_) };
 
 # Everything that the extension stores, without what a new collection counts up.
-my $catalog = q{
+my @tables = (
+	qw(rag.documents rag.chunks),
+	map { "rag_internal.$_" }
+	  qw(collection collection_grant source run run_error run_total document_digest knowledge_item
+	  content_change embedding_place table_change table_state secret));
+my $catalog = "
 	SELECT 'relation', n.nspname || '.' || c.relname FROM pg_class c
-	JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT LIKE 'pg\_%'
+	JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname NOT LIKE 'pg\\_%'
 	UNION ALL SELECT 'toast', count(*)::text FROM pg_class WHERE relkind = 't'
 	UNION ALL SELECT 'trigger', tgname FROM pg_trigger
 	UNION ALL SELECT 'type', typname FROM pg_type WHERE typname !~ '^_?pg_toast'
 	UNION ALL SELECT 'statistics', coalesce(collection, '-') FROM rag.search_stats
 	UNION ALL SELECT 'operations', collection FROM rag_internal.operation_statistics()
 	WHERE collection IS NOT NULL
-	UNION ALL SELECT 'rows', t || ' ' || (xpath('/row/n/text()', query_to_xml(
-		'SELECT count(*) AS n FROM ' || t, false, true, '')))[1]::text
-	FROM unnest(ARRAY['rag.documents', 'rag.chunks', 'rag_internal.collection',
-		'rag_internal.collection_grant', 'rag_internal.source', 'rag_internal.run',
-		'rag_internal.run_error', 'rag_internal.run_total', 'rag_internal.document_digest',
-		'rag_internal.knowledge_item', 'rag_internal.content_change',
-		'rag_internal.embedding_place', 'rag_internal.table_change', 'rag_internal.table_state',
-		'rag_internal.secret']) AS t
-	ORDER BY 1, 2};
+	UNION ALL " . join(' UNION ALL ', map { "SELECT 'rows', '$_ ' || count(*) FROM $_" } @tables)
+  . ' ORDER BY 1, 2';
 my $files = sub {
 	return join "\n", sort grep { !/^pg_rag\/(work|model_folders)/ }
 	  split /\n/, `cd '@{[ $node->data_dir ]}' && find pg_rag -type f`;
