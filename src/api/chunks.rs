@@ -7,7 +7,7 @@ use super::{parsed, required, search::parse_filter};
 use crate::{
     cluster::operation_stats::{CountedOperation, Operation},
     pg::json::JsonbText,
-    search::fetch::fetch,
+    search::fetch,
     sync::given_chunks as given,
     types::vector::OwnedVector,
 };
@@ -77,8 +77,9 @@ fn rag_get_chunks(
     let ids = chunk_ids.map(parse_ids);
     let filter = parse_filter(filter)?;
     let with_embeddings = required("with_embeddings", with_embeddings)?;
-    let chunks = fetch(&collection, ids.as_deref(), &filter, with_embeddings)?;
-    Ok(TableIterator::new(chunks.into_iter().map(|chunk| {
+    let mut chunks = fetch::open(collection, ids.as_deref(), &filter, with_embeddings)?;
+    let chunks = std::iter::from_fn(move || chunks.next().unwrap_or_else(|error| error.raise()));
+    Ok(TableIterator::new(chunks.map(|chunk| {
         (
             chunk.chunk_id,
             chunk.given_id,

@@ -1,9 +1,9 @@
 //! Cursors that read a large result in portions, over several calls of a function.
 #![allow(unsafe_code)] // cursors with the snapshot of the calling statement
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char, c_int};
 
-use pgrx::{Spi, pg_sys};
+use pgrx::{Spi, datum::DatumWithOid, pg_sys};
 
 use super::spi::{ReadRow, Rights, Row, collect, read_rows};
 use crate::error::Error;
@@ -16,21 +16,46 @@ impl Cursor {
     /// # Errors
     /// The statement contains NUL.
     pub fn open(rights: &Rights, statement: &str) -> Result<Self, Error> {
+        Self::open_with(rights, statement, &[])
+    }
+
+    /// Opens a cursor of a statement with parameters, whose values are copied.
+    ///
+    /// # Errors
+    /// The statement contains NUL.
+    pub fn open_with(
+        rights: &Rights,
+        statement: &str,
+        args: &[DatumWithOid<'_>],
+    ) -> Result<Self, Error> {
         rights.check()?;
         let statement = CString::new(statement)
             .map_err(|_| Error::internal("unexpected NUL in a statement"))?;
+        let mut types: Vec<pg_sys::Oid> = args.iter().map(DatumWithOid::oid).collect();
+        // 'n' stands for a null value
+        let nulls: Vec<c_char> = args
+            .iter()
+            .map(|arg| if arg.datum().is_none() { b'n' } else { b' ' } as c_char)
+            .collect();
+        let mut values: Vec<pg_sys::Datum> = args
+            .iter()
+            .map(|arg| {
+                arg.datum()
+                    .map_or(pg_sys::Datum::from(0), |datum| datum.sans_lifetime())
+            })
+            .collect();
         Spi::connect(|_| {
-            // SAFETY: inside of a connection to SPI, with a statement without parameters. Errors
-            // are raised. With the flag for reading only, SPI uses the snapshot of the caller. The
-            // name of the portal is copied.
+            // SAFETY: inside of a connection to SPI, with as many types, values and nulls as it is
+            // told, which it copies. Errors are raised. With the flag for reading only, SPI uses
+            // the snapshot of the caller. The name of the portal is copied.
             let name = unsafe {
                 let portal = pg_sys::SPI_cursor_open_with_args(
                     std::ptr::null(),
                     statement.as_ptr(),
-                    0,
-                    std::ptr::null_mut(),
-                    std::ptr::null_mut(),
-                    std::ptr::null(),
+                    types.len() as c_int,
+                    types.as_mut_ptr(),
+                    values.as_mut_ptr(),
+                    nulls.as_ptr(),
                     true,
                     0,
                 );

@@ -1,14 +1,22 @@
 //! Chunks by their ids or by a filter, without a search.
 
+use std::vec;
+
 use pgrx::{JsonB, Uuid, datum::DatumWithOid};
 use rag_filter::Filter;
 use rag_protocol::identity::ChunkId;
 
 use crate::{
-    catalog::{chunks::query_chunks, collections::Collection},
+    catalog::{
+        chunks::{as_reader, check_not_moved},
+        collections::Collection,
+    },
     collection::rights,
     error::Error,
-    pg::spi::{filter_argument, uuid},
+    pg::{
+        cursor::Cursor,
+        spi::{Row, filter_argument, uuid},
+    },
     types::vector::OwnedVector,
 };
 
@@ -30,18 +38,29 @@ pub struct FetchedChunk {
     pub embedding: Option<OwnedVector>,
 }
 
-/// Returns the chunks of a collection that have one of the ids, if there are any to have, and pass
+/// Number of chunks that are read together.
+const PORTION: usize = 100;
+
+/// Chunks that are read in portions, so that a large collection needs no more memory than a small
+/// one.
+pub struct OpenChunks {
+    collection: Collection,
+    cursor: Option<Cursor>,
+    portion: vec::IntoIter<FetchedChunk>,
+}
+
+/// Opens the chunks of a collection that have one of the ids, if there are any to have, and pass
 /// the filter, by uri, place and id. They are those that the caller may see.
 ///
 /// # Errors
 /// The caller may not read the collection.
-pub fn fetch(
-    collection: &Collection,
+pub fn open(
+    collection: Collection,
     ids: Option<&[ChunkId]>,
     filter: &Filter,
     with_embeddings: bool,
-) -> Result<Vec<FetchedChunk>, Error> {
-    rights::require_read(collection)?;
+) -> Result<OpenChunks, Error> {
+    rights::require_read(&collection)?;
     let mut args: Vec<DatumWithOid<'static>> = vec![];
     let mut condition = collection.rows("c.");
     if let Some(ids) = ids {
@@ -62,8 +81,43 @@ pub fn fetch(
          ORDER BY c.uri COLLATE \"C\", c.chunk_index, c.chunk_id",
         filter.text
     );
-    query_chunks(collection, &statement, &args, |row| {
-        Ok(FetchedChunk {
+    check_not_moved(&collection)?;
+    let cursor = as_reader(&collection, |reader| {
+        Cursor::open_with(reader, &statement, &args)
+    })?;
+    Ok(OpenChunks {
+        collection,
+        cursor: Some(cursor),
+        portion: vec![].into_iter(),
+    })
+}
+
+impl OpenChunks {
+    /// Returns the next chunk, or `None` at the end.
+    ///
+    /// # Errors
+    /// The statement fails.
+    pub fn next(&mut self) -> Result<Option<FetchedChunk>, Error> {
+        if self.portion.as_slice().is_empty()
+            && let Some(cursor) = &self.cursor
+        {
+            let read = as_reader(&self.collection, |reader| {
+                cursor.fetch(reader, PORTION, |row| FetchedChunk::read(&row))
+            })?;
+            if read.len() < PORTION
+                && let Some(cursor) = self.cursor.take()
+            {
+                cursor.close()?;
+            }
+            self.portion = read.into_iter();
+        }
+        Ok(self.portion.next())
+    }
+}
+
+impl FetchedChunk {
+    fn read(row: &Row<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
             chunk_id: row.required("chunk_id")?,
             given_id: row.get("given_id")?,
             document_id: row.required("document_id")?,
@@ -77,5 +131,5 @@ pub fn fetch(
             page: row.get("page")?,
             embedding: row.get("embedding")?,
         })
-    })
+    }
 }
