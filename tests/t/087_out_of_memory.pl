@@ -99,5 +99,20 @@ is($wrong, '', 'a large text without enough memory does not crash the server');
 cmp_ok($refused, '>', 5, "memory was insufficient $refused times, $ended sessions have ended");
 same_cluster($witness, 'a large text without enough memory');
 
+# -- many chunks
+# ----------------------------------------
+
+$node->safe_psql(
+	'postgres', q{
+	SELECT rag_create_collection('split', dimensions => 2);
+	SELECT rag_upsert_chunks(jsonb_agg(jsonb_build_object('chunk_id', 'c' || i,
+		'document_id', 'd' || i / 50, 'text', repeat('words of a text ', 70) || i,
+		'chunk_index', i, 'embedding', ARRAY[1, i])), 'split')
+	FROM generate_series(1, 40000) i GROUP BY i / 1000});
+$result = run_sql($node,
+	limited(25_000_000) . "SELECT count(*), sum(length(content)) FROM rag_get_chunks('split')");
+is($result->{out}, '40000|44988894', 'chunks are read with less memory than they take')
+  or diag($result->{err});
+
 $node->stop;
 done_testing();
