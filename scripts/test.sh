@@ -114,7 +114,7 @@ copy_tests() {
     for page in docs README.md CONTRIBUTING.md SECURITY.md; do
         [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
     done
-    tar -c --exclude=node_modules --exclude=dist --exclude='.*_cache' clients |
+    tar -c --exclude=node_modules --exclude=dist --exclude='.*_cache' clients examples |
         tar -x -C "$scratch/tests/pages"
     rm -rf "$scratch/tests/sql/results"
     [ ! -f "$differences" ] || patch --quiet --strip=1 --directory="$scratch" <"$differences" ||

@@ -6,7 +6,7 @@ import { explained, ExtensionMissing, NoConnection, RagError } from "./errors.js
 
 export * from "./errors.js";
 
-const MINIMUM_SERVER = 130000;
+const MINIMUM_SERVER = 150000;
 /** The most chunks of one call. */
 const BATCH = 1000;
 
@@ -181,7 +181,7 @@ export class Rag {
     const found = rows[0];
     if (found.server < MINIMUM_SERVER) {
       const major = Math.floor(found.server / 10000);
-      throw new NoConnection(`the server is PostgreSQL ${major}, and rag needs 13. Upgrade it.`);
+      throw new NoConnection(`the server is PostgreSQL ${major}, and rag needs 15. Upgrade it.`);
     }
     if (found.schema === null) {
       throw new ExtensionMissing(

@@ -14,6 +14,7 @@ import pytest
 from conftest import run_sql
 from psycopg import errors as pg
 from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row, namedtuple_row, scalar_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from rag_postgresql import (
@@ -273,6 +274,14 @@ def test_transaction_of_the_application(vectors: str) -> None:
         assert Rag(connection).count(vectors) == 0
 
 
+@pytest.mark.parametrize("row_factory", [dict_row, namedtuple_row, scalar_row])
+def test_rows_of_the_connection_are_of_any_kind(vectors: str, row_factory: Any) -> None:
+    with psycopg.connect("", row_factory=row_factory) as connection:
+        rag = Rag(connection)
+        rag.upsert([chunk("a")], vectors)
+        assert rag.count(vectors) == 1
+
+
 def test_same_id_at_once(rag: Rag, vectors: str) -> None:
     problems = []
 
@@ -437,6 +446,12 @@ def test_answer(rag: Rag, notes: str) -> None:
     with rag.stream("how often?", notes, model=CHAT_MODEL) as stream:
         next(stream)
     assert rag.count(notes) == 1
+
+
+@with_chat_model
+def test_pieces_over_a_connection_with_rows_of_another_kind(notes: str) -> None:
+    with psycopg.connect("", row_factory=dict_row) as connection:
+        assert "".join(Rag(connection).stream("how often?", notes, model=CHAT_MODEL))
 
 
 @with_chat_model

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from . import statements as sql
 from .client import INTERVAL, documents_of, ended, joined, summary
@@ -196,7 +196,7 @@ class AsyncRag:
         self, statement: Statement[None]
     ) -> AsyncGenerator[tuple[str, str | None, Any], None]:
         async with self._connections.connection() as (connection, installed):
-            async with connection.cursor() as cursor:
+            async with connection.cursor(row_factory=tuple_row) as cursor:
                 async for row in cursor.stream(statement.query(installed.schema), statement.values):
                     yield row
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from . import statements as sql
 from .connections import Connections
@@ -229,7 +229,7 @@ class Rag:
 
     def _events(self, statement: Statement[None]) -> Any:
         with self._connections.connection() as (connection, installed):
-            with connection.cursor() as cursor:
+            with connection.cursor(row_factory=tuple_row) as cursor:
                 yield from cursor.stream(statement.query(installed.schema), statement.values)
 
     def sync(

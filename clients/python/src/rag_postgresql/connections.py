@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import tuple_row
 
 from .errors import MINIMUM_SERVER, ExtensionMissing, NoConnection, ServerTooOld, explained
 
@@ -46,7 +47,7 @@ def _installed(row: Any, server: int) -> Installed:
     schema, version, is_new, database, role = row
     if server < MINIMUM_SERVER:
         raise ServerTooOld(
-            f"the server is PostgreSQL {server // 10000}, and rag needs 13 or newer. Upgrade it."
+            f"the server is PostgreSQL {server // 10000}, and rag needs 15 or newer. Upgrade it."
         )
     if schema is None:
         raise ExtensionMissing(
@@ -119,7 +120,8 @@ class Connections:
     def connection(self) -> Iterator[tuple[psycopg.Connection[Any], Installed]]:
         with self._raw() as connection:
             if self._installed is None:
-                row = connection.execute(_EXTENSION).fetchone()
+                with connection.cursor(row_factory=tuple_row) as cursor:
+                    row = cursor.execute(_EXTENSION).fetchone()
                 self._installed = _installed(row, connection.info.server_version)
             try:
                 yield connection, self._installed
@@ -175,7 +177,8 @@ class AsyncConnections:
     ) -> AsyncIterator[tuple[psycopg.AsyncConnection[Any], Installed]]:
         async with self._raw() as connection:
             if self._installed is None:
-                row = await (await connection.execute(_EXTENSION)).fetchone()
+                async with connection.cursor(row_factory=tuple_row) as cursor:
+                    row = await (await cursor.execute(_EXTENSION)).fetchone()
                 self._installed = _installed(row, connection.info.server_version)
             try:
                 yield connection, self._installed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors as pg
 
-MINIMUM_SERVER = 130000
+MINIMUM_SERVER = 150000
 PACKAGE = "rag-postgresql"
 
 
