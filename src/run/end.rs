@@ -263,8 +263,8 @@ pub fn fail_unreadable(run_id: i64, source: &str, error: &Error) -> Result<(), E
     })
 }
 
-/// Ends the runs of a source whose process was lost. Returns false if the source is busy or is being
-/// dropped. Views show such a run as Failed before and after this, and meanwhile.
+/// Ends the runs of a source whose process was lost. Returns false if the source is busy or is
+/// being dropped. Views show such a run as Failed before and after this, and meanwhile.
 ///
 /// # Errors
 /// The source's row is locked, for example.
