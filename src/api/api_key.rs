@@ -120,10 +120,11 @@ fn grant(name: &str, role: pg_sys::Oid) -> Result<(), Error> {
 #[pg_extern]
 fn rag_drop_api_key(
     name: Option<&str>,
-    if_exists: pgrx::default!(bool, "false"),
+    if_exists: pgrx::default!(Option<bool>, "false"),
 ) -> Result<(), ErrorReport> {
     super::require_writer(c"rag_drop_api_key()", "drop an API key")?;
     let name = required("name", name)?;
+    let if_exists = required("if_exists", if_exists)?;
     let owner = api_keys::lock(name)?;
     let missing = || Error::undefined(format!("API key \"{name}\" does not exist"));
     match owner {

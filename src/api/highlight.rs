@@ -45,35 +45,41 @@ fn rag_highlight(
 /// The column `snippet` of a result.
 #[pg_extern(sql = false, stable, parallel_restricted)]
 fn chunk_snippet(
-    content: &str,
+    content: Option<&str>,
     language: Option<&str>,
     query: Option<&str>,
     collection: Option<&str>,
     settings: Option<JsonbText>,
     query_embedding: Option<Vector<'_>>,
-) -> Result<String, ErrorReport> {
+) -> Result<Option<String>, ErrorReport> {
+    let Some(content) = content else {
+        return Ok(None);
+    };
     let row = with_row(query, collection, settings, query_embedding, |snippets| {
         snippets.snippet(content, language)
     });
-    Ok(row?)
+    Ok(row.map(Some)?)
 }
 
 /// The column `matches` of a result.
 #[pg_extern(sql = false, stable, parallel_restricted)]
 fn chunk_matches(
-    content: &str,
+    content: Option<&str>,
     language: Option<&str>,
     query: Option<&str>,
     collection: Option<&str>,
     settings: Option<JsonbText>,
     query_embedding: Option<Vector<'_>>,
-) -> Result<Vec<Range<i32>>, ErrorReport> {
+) -> Result<Option<Vec<Range<i32>>>, ErrorReport> {
+    let Some(content) = content else {
+        return Ok(None);
+    };
     let row = with_row(query, collection, settings, query_embedding, |snippets| {
         snippets.matches(content, language)
     });
     let places = row?.into_iter();
     let range = |place: std::ops::Range<usize>| place.start as i32..place.end as i32;
-    Ok(places.map(|place| range(place).into()).collect())
+    Ok(Some(places.map(|place| range(place).into()).collect()))
 }
 
 fn with_row<T>(

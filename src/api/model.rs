@@ -8,6 +8,7 @@ use rag_protocol::{
     embed::{ModelRef, Priority},
 };
 
+use super::required;
 use crate::{
     error::Error,
     models::embedding::{EmbeddingModel, embed_texts},
@@ -28,7 +29,7 @@ fn rag_embed_default(text: &str, call: CallInfo) -> Result<OwnedVector, ErrorRep
 fn rag_embed_model(
     text: Option<&str>,
     model: Option<&str>,
-    purpose: pgrx::default!(&str, "'query'"),
+    purpose: pgrx::default!(Option<&str>, "'query'"),
     call: CallInfo,
 ) -> Result<Option<OwnedVector>, ErrorReport> {
     let Some(text) = text else { return Ok(None) };
@@ -36,7 +37,8 @@ fn rag_embed_model(
     rag_embed_one(text, model, call).map(Some)
 }
 
-fn parsed(purpose: &str) -> Result<Purpose, Error> {
+fn parsed(purpose: Option<&str>) -> Result<Purpose, Error> {
+    let purpose = required("purpose", purpose)?;
     Purpose::parse(purpose).ok_or_else(|| {
         let shown: String = purpose.chars().take(80).collect();
         Error::invalid_parameter(format!("unknown purpose \"{shown}\""))
@@ -180,7 +182,7 @@ c_function!(
 fn rag_embed_array(
     texts: Option<Vec<Option<String>>>,
     model: pgrx::default!(Option<&str>, "NULL"),
-    purpose: pgrx::default!(&str, "'query'"),
+    purpose: pgrx::default!(Option<&str>, "'query'"),
 ) -> Result<Option<Vec<OwnedVector>>, ErrorReport> {
     let purpose = parsed(purpose)?;
     let Some(texts) = texts else { return Ok(None) };

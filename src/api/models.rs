@@ -54,10 +54,11 @@ fn rag_alter_model(
 #[pg_extern]
 fn rag_drop_model(
     name: Option<&str>,
-    if_exists: pgrx::default!(bool, "false"),
+    if_exists: pgrx::default!(Option<bool>, "false"),
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_drop_model()");
     let name = canonical(required("name", name)?);
+    let if_exists = required("if_exists", if_exists)?;
     if definition::drop(name)? {
         return Ok(());
     }

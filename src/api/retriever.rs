@@ -50,10 +50,11 @@ fn rag_alter_retriever(
 #[pg_extern]
 fn rag_drop_retriever(
     name: Option<&str>,
-    if_exists: pgrx::default!(bool, "false"),
+    if_exists: pgrx::default!(Option<bool>, "false"),
 ) -> Result<(), ErrorReport> {
     super::prevent_on_standby(c"rag_drop_retriever()");
     let name = named(name)?;
+    let if_exists = required("if_exists", if_exists)?;
     if retriever::drop(name.as_str())? {
         return Ok(());
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgrx::{datum::Interval, iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
+use super::required;
 use crate::{
     catalog::{name::canonical, runs},
     error::Error,
@@ -95,9 +96,10 @@ fn rag_cancel_run(run_id: i64) -> Result<bool, ErrorReport> {
 
 #[pg_extern]
 fn rag_wait(
-    run_id: i64,
+    run_id: Option<i64>,
     timeout: pgrx::default!(Option<Interval>, "NULL"),
 ) -> Result<String, ErrorReport> {
+    let run_id = required("run_id", run_id)?;
     // a timeout that does not fit a Duration is as good as none
     let timeout = timeout.map(|timeout| {
         Duration::from_micros(u64::try_from(timeout.as_micros().max(0)).unwrap_or(u64::MAX))

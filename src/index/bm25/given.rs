@@ -189,10 +189,13 @@ fn open(index: pg_sys::Oid) -> Result<LockedIndex, Error> {
 /// index whose texts have configurations of their own are these configurations.
 #[pg_extern(sql = false, stable, parallel_restricted)]
 fn keyword_statistics(
-    relation: pg_sys::Oid,
-    words: &str,
+    relation: Option<pg_sys::Oid>,
+    words: Option<&str>,
     used: Option<Vec<String>>,
-) -> Result<String, ErrorReport> {
+) -> Result<Option<String>, ErrorReport> {
+    let (Some(relation), Some(words)) = (relation, words) else {
+        return Ok(None);
+    };
     let index = index_of(relation)?;
     require_privilege(index)?;
     let open = open_index(index)?;
@@ -203,19 +206,19 @@ fn keyword_statistics(
         let markers = languages::markers()?;
         let found = read_statistics(open.index(), &opened, &markers)?;
         let names = languages::used_names(&markers, &found.frequencies);
-        return Ok(json!([0, 0, [], names, shard]).to_string());
+        return Ok(Some(json!([0, 0, [], names, shard]).to_string()));
     }
     let configs = used.as_deref().map(languages::configs).transpose()?;
     let query = asked::read(analyzer, words.as_bytes(), configs.as_deref())?;
     let found = read_statistics(open.index(), &opened, &query)?;
-    Ok(json!([
+    let statistics = json!([
         found.documents,
         found.length,
         found.frequencies,
         null,
         shard
-    ])
-    .to_string())
+    ]);
+    Ok(Some(statistics.to_string()))
 }
 
 /// The query that a place in a statement asks for the scores of rows.
