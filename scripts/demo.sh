@@ -16,7 +16,7 @@ as_server psql --no-psqlrc --quiet --echo-queries --set=ON_ERROR_STOP=1 \
 }
 gateway="$pg_libdir/rag/rag-gateway"
 say "rag-gateway puts HTTP in front of the database"
-as_server "$gateway" serve --listen 127.0.0.1:0 2>"$scratch/gateway.log" &
+exec_as_server "$gateway" serve --listen 127.0.0.1:0 2>"$scratch/gateway.log" &
 background=$!
 key=$(as_server psql --no-psqlrc --tuples-only --no-align --quiet --command "
     CREATE ROLE demo_web IN ROLE rag_reader; SELECT rag_create_api_key('demo', 'demo_web')")

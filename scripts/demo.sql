@@ -5,10 +5,12 @@
 CREATE EXTENSION rag;
 
 \echo '-- Say where documents come from: Markdown files and everything in guides/, but no drafts.'
+\echo '-- They are synced every hour.'
 \set spec '{"path": "' :handbook '", "paths": ["*.md", "guides/"], "excludePaths": ["drafts/"]}'
-SELECT rag_create_source('handbook', 'folder', :'spec');
+SELECT rag_create_source('handbook', 'folder', :'spec', schedule => '@hourly');
+SELECT name, schedule, next_scheduled_run FROM rag.sources;
 
-\echo '-- Fetch, extract, split, embed and store them:'
+\echo '-- Fetch, extract, split, embed and store them now:'
 SELECT rag_sync('handbook');
 
 \echo '-- See what the run did:'
@@ -21,7 +23,7 @@ SELECT title, document_type, chunk_count, length(content) AS characters,
        metadata ->> 'owner' AS owner
 FROM rag.documents ORDER BY uri;
 
-\echo '-- Ask:'
+\echo '-- Ask. Both meaning and words count, and words of the question are marked:'
 SELECT * FROM rag_find('how do I rotate the signing keys?');
 
 SELECT * FROM rag_find('somebody deleted rows by accident, what now?');
@@ -38,5 +40,10 @@ SELECT round((rag_embed('hello') <=> rag_embed('hi'))::numeric, 2) AS hello_hi,
 \echo '-- Nothing has changed: a second sync fetches and embeds nothing.'
 SELECT rag_sync('handbook');
 
-\echo '-- Runs in progress (there are none):'
-SELECT source, stage, documents_done, documents_total, eta FROM rag.progress;
+\echo '-- Somebody deletes a document by hand. A check finds that, and a sync repairs it:'
+DELETE FROM rag.documents WHERE uri LIKE '%backups.md';
+SELECT expected, actual, drifted FROM rag_check_drift('handbook');
+SELECT rag_sync('handbook');
+
+\echo '-- What a chat model gets to answer from. After rag_create_model, rag_answer sends it one:'
+SELECT context FROM rag_context('how often are restores tested?', top_k => 1);

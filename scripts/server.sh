@@ -16,16 +16,22 @@ fi
 # as_server [NAME=VALUE...] command...: runs a command as the server's user, in the scratch folder,
 # without this shell's environment.
 as_server() {
+    (exec_as_server "$@")
+}
+
+# Becomes such a command, for example in the background: $! is the command itself then.
+exec_as_server() {
     set -- env -i PATH="$pg_bindir:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin" LC_ALL=C \
         HOME="$scratch" TMPDIR="$scratch" PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres \
         PGCLIENTENCODING=UTF8 PSQLRC=/dev/null "$@"
+    cd "$scratch"
     if [ -z "$server_user" ]; then
-        (cd "$scratch" && exec "$@")
+        exec "$@"
     elif have setpriv; then
         group=$(id -g "$server_user")
-        (cd "$scratch" && exec setpriv --reuid "$server_user" --regid "$group" --init-groups "$@")
+        exec setpriv --reuid "$server_user" --regid "$group" --init-groups "$@"
     else
-        (cd "$scratch" && exec runuser -u "$server_user" -- "$@")
+        exec runuser -u "$server_user" -- "$@"
     fi
 }
 
