@@ -42,10 +42,15 @@ sub same_rows
 	my $settings = "SET search_path = public, $path; SET rag.ef_search = 200;";
 	my $found = $sql->("$settings SET enable_seqscan = off; $search");
 	my $exact = $sql->("$settings SET enable_indexscan = off; $search");
-	# taxicab distances are searched by Euclidean ones
+	# Taxicab distances are searched by Euclidean ones. The index is approximate: it may miss a row.
 	my $nearest = $metric eq 'l1' ? 3 : 20;
-	my @first = map { join ' ', (split / /)[ 0 .. $nearest - 1 ] } $found, $exact;
-	is($first[0], $first[1], "$name: the index returns the nearest rows in their order");
+	my ($first, $expected) = map { [ (split / /)[ 0 .. $nearest - 1 ] ] } $found, $exact;
+	my %is_found = map { $_ => 1 } @$first;
+	my %is_nearest = map { $_ => 1 } @$expected;
+	my @both = grep { $is_found{$_} } @$expected;
+	is("@{[ grep { $is_nearest{$_} } @$first ]}", "@both", "$name: rows are in their order");
+	cmp_ok(scalar(@both), '>=', 0.95 * $nearest, "$name: the index returns the nearest rows")
+	  or diag("found $found, nearest are $exact");
 	my $plan = $sql->(
 		"$settings SET enable_seqscan = off; EXPLAIN (COSTS off) SELECT id FROM $table
 		ORDER BY embedding $operator{$metric} (SELECT embedding FROM $table WHERE id = 7)

@@ -3,6 +3,7 @@
 # committed row.
 use strict;
 use warnings;
+use List::Util qw(max);
 use Test::More;
 use RagCluster;
 use RagBm25;
@@ -135,7 +136,8 @@ my @sizes = map {
 	$node->safe_psql('postgres', "SELECT rag_bm25_merge('t_body')");
 	$node->safe_psql('postgres', $pages)
 } 1 .. 16;
-cmp_ok($sizes[-1], '<=', 1.1 * $sizes[7], "a file with many merges stops growing (@sizes pages)");
+cmp_ok(max(@sizes[ 8 .. 15 ]), '<=', 1.1 * max(@sizes[ 0 .. 7 ]),
+	"a file with many merges stops growing (@sizes pages)");
 index_is_correct($node, 't', 'the index is correct after many merges');
 
 # -- new relations without WAL
