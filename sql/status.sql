@@ -45,10 +45,11 @@ REVOKE ALL ON FUNCTION rag.delete_damaged_rows(regclass) FROM PUBLIC;
 
 -- It reads views with the caller's rights, so it reports only what the caller can see. The order of
 -- rows is damaged relations, server, sources, runs, collections, secrets. A block that meets a
--- damaged relation reports that, and the others go on.
+-- damaged relation reports that, and the others go on. With many sources, its statements would be
+-- compiled, which takes longer than to run them.
 CREATE FUNCTION @extschema@.rag_status()
     RETURNS TABLE (severity text, object text, problem text, remedy text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     is_scheduled CONSTANT boolean := rag_internal.has_scheduler();
