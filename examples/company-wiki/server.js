@@ -17,7 +17,7 @@ async function search(request) {
   const query = url.searchParams.get("q")?.trim();
   const group = GROUPS[request.headers["x-group"] ?? "staff"];
   if (request.method !== "GET" || url.pathname !== "/search") return [404, { error: "not found" }];
-  if (!query || query.length > 1000) return [400, { error: "q: a question of 1 to 1000 characters" }];
+  if (!query || query.length > 1000) return [400, { error: "q: 1 to 1000 characters" }];
   if (!group) return [403, { error: "unknown group" }];
   const hits = await group.rag.search(query, { collection: group.collections, topK: 5 });
   return [200, hits.map(({ title, uri, snippet, score }) => ({ title, uri, snippet, score }))];

@@ -25,7 +25,8 @@ my ($superuser) = getpwuid $<;
 my @servers;
 END { local $?; kill 'TERM', @servers if @servers }
 
-# Runs a command of the shell, which connects as a role. Returns true if it succeeds, and its output.
+# Runs a command of the shell, which connects as a role. Returns true if it succeeds, and its
+# output.
 sub run
 {
 	my ($command, $role) = @_;
@@ -107,7 +108,10 @@ SKIP:
 	($status) = get("$site/api/search?q=");
 	is($status, 422, 'an empty question is refused');
 	my (undef, $answer) = get("$site/api/answer?q=how+are+keys+rotated");
-	like($answer, qr/^data: \{"error": ".*model/, 'without a chat model the page says what is missing');
+	like(
+		$answer,
+		qr/^data: \{"error": ".*model/,
+		'without a chat model the page says what is missing');
 
 	my $origin = RagLlm::origin('good');
 	$node->safe_psql(
@@ -169,7 +173,7 @@ SKIP:
 		  . "npm run build && cd $pages/examples/company-wiki && "
 		  . "npm install --no-audit --no-fund --cache $folder/npm");
 	skip "Node.js and its packages: $output", 8 if !$works;
-	write_file("$folder/wiki/public/holidays.md", "# Holidays\n\nEverybody has 30 days of holiday.");
+	write_file("$folder/wiki/public/holidays.md", "# Holidays\n\nWe have 30 days of holiday.");
 	write_file("$folder/wiki/public/logo.png", 'no page');
 	write_file("$folder/wiki/hr/salaries.md", "# Salaries\n\nSalary band 3 begins at 50,000.");
 	my $database = set_up(
