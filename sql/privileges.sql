@@ -254,6 +254,7 @@ BEGIN
         'rag_internal.has_not_ended(bigint)', 'rag_internal.has_scheduler()',
         'rag_internal.is_in_progress(text, text)', 'rag_internal.is_preloaded()',
         'rag_internal.is_stalled(timestamptz)', 'rag_internal.is_syncing(text)',
+        'rag_internal.library_version()',
         'rag_internal.lock_purpose(text)', 'rag_internal.lost_run_error()',
         'rag_internal.current_model()', 'rag_internal.default_prompt_template()',
         'rag_internal.embedding_cache_size()',

@@ -8,6 +8,10 @@ CREATE FUNCTION rag_internal.current_model() RETURNS text
     AS 'MODULE_PATHNAME', 'present_model_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
 COMMENT ON FUNCTION rag_internal.current_model() IS 'name of the model in rag.model_dir';
 
+CREATE FUNCTION rag_internal.library_version() RETURNS text
+    AS 'MODULE_PATHNAME', 'library_version_wrapper' LANGUAGE c STABLE PARALLEL SAFE;
+COMMENT ON FUNCTION rag_internal.library_version() IS 'version of the library that is loaded';
+
 CREATE FUNCTION rag_internal.failed_removals()
     RETURNS TABLE (collection text, retriever text, url text, error text)
     AS 'MODULE_PATHNAME', 'failed_removals_wrapper' LANGUAGE c STABLE;
@@ -53,6 +57,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $
 #variable_conflict use_column
 DECLARE
     is_scheduled CONSTANT boolean := rag_internal.has_scheduler();
+    library CONSTANT text := rag_internal.library_version();
+    extension CONSTANT text := (SELECT extversion FROM pg_extension WHERE extname = 'rag');
     -- a run that starts later than this is reported
     max_delay CONSTANT interval := '1 minute';
 BEGIN
@@ -61,7 +67,16 @@ BEGIN
         FROM rag_internal.damaged_relations() d ORDER BY 2;
 
     BEGIN
-        IF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
+        IF extension <> library THEN
+            RETURN QUERY SELECT 'error', 'server',
+                format('the extension has version %s in this database, and the loaded library has'
+                       ' version %s: sources are not synced', extension, library),
+                CASE WHEN string_to_array(extension, '.')::integer[]
+                          < string_to_array(library, '.')::integer[]
+                         THEN 'ALTER EXTENSION rag UPDATE;'
+                     ELSE format('Install version %s of rag and restart the server.', extension)
+                     END;
+        ELSIF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
             RETURN QUERY SELECT 'warning', 'server',
                 CASE WHEN NOT rag_internal.is_preloaded()
                     THEN 'rag is not in shared_preload_libraries'

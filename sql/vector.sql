@@ -28,6 +28,14 @@ CREATE SCHEMA rag_internal;
 COMMENT ON SCHEMA rag_internal IS 'internal tables and functions of the extension rag';
 GRANT USAGE ON SCHEMA rag_internal TO PUBLIC;
 
+-- Scripts call it first. A server that was not restarted still has an older library.
+CREATE FUNCTION rag_internal.require_library() RETURNS void
+    AS 'MODULE_PATHNAME', 'require_library_wrapper' LANGUAGE c;
+COMMENT ON FUNCTION rag_internal.require_library() IS
+    'fails if the loaded library is older than the extension';
+REVOKE ALL ON FUNCTION rag_internal.require_library() FROM PUBLIC;
+SELECT rag_internal.require_library();
+
 -- Two schemas without tables that users can add to search_path. The schema of the type contains no
 -- functions, so that calls remain unambiguous if pgvector is installed as well.
 CREATE SCHEMA rag_types;

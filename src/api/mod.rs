@@ -23,6 +23,7 @@
 //! | [`language`] | languages of texts |
 //! | [`query`] | the query language |
 //! | [`status`], [`operation_stats`] | `rag_status()`, `rag.metrics` |
+//! | [`version`] | the version of the library |
 
 mod access;
 mod answer;
@@ -61,6 +62,7 @@ mod secret;
 mod source;
 mod status;
 mod storage;
+mod version;
 
 use std::ffi::CStr;
 

@@ -4,7 +4,7 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
     cluster::{self, shared},
-    pg::{process, roles},
+    pg::{process, roles, version},
     settings,
     storage::outbox::removals,
 };
@@ -26,11 +26,14 @@ fn present_model() -> Result<Option<String>, ErrorReport> {
 
 /// Returns the reason that no scheduler runs, for the views.
 #[pgrx::pg_extern(sql = false)]
-fn rag_why_idle() -> Option<&'static str> {
+fn rag_why_idle() -> Option<String> {
+    if let Err(error) = version::require_equal() {
+        return Some(error.message);
+    }
     if process::is_in_recovery() {
-        Some("the server is a standby: sources are synced on its primary")
+        Some("the server is a standby: sources are synced on its primary".to_string())
     } else {
-        cluster::why_idle()
+        cluster::why_idle().map(String::from)
     }
 }
 

@@ -36,7 +36,7 @@ pub enum Command<'a> {
     CommitPrepared,
 }
 
-/// An object that has been created or is being dropped.
+/// An object that has been created or is being dropped, or an extension that was updated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectChange {
     Extension,
@@ -88,9 +88,11 @@ unsafe extern "C-unwind" fn after_access(
     class: pg_sys::Oid,
     object: pg_sys::Oid,
 ) {
-    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_ALTER, OAT_POST_CREATE};
     let change = match (class, access) {
-        (pg_sys::ExtensionRelationId, OAT_POST_CREATE | OAT_DROP) => ObjectChange::Extension,
+        (pg_sys::ExtensionRelationId, OAT_POST_CREATE | OAT_POST_ALTER | OAT_DROP) => {
+            ObjectChange::Extension
+        }
         (pg_sys::DatabaseRelationId, OAT_POST_CREATE) => ObjectChange::DatabaseCreated,
         (pg_sys::DatabaseRelationId, OAT_DROP) => ObjectChange::DatabaseDropped(object.to_u32()),
         _ => return,

@@ -28,6 +28,7 @@
 //! | [`analyzer`] | how texts become terms |
 //! | [`roles`] | roles and their rights |
 //! | [`extension`], [`install`] | the extension's objects in the catalogs, and its files |
+//! | [`version`] | versions of the library and of the extension, which may differ |
 //! | [`spi`] | statements, and the tokens of rights that they run through |
 //! | [`explain`] | plans of statements |
 //! | [`guc`] | settings |
@@ -58,6 +59,7 @@ pub mod roles;
 pub mod spi;
 pub mod text_search;
 pub mod transaction;
+pub mod version;
 pub mod wait;
 pub mod words;
 pub mod worker;

@@ -19,6 +19,7 @@ use crate::{
         roles,
         spi::as_owner,
         transaction::{read_without_keeping_locks, snapshot_is_fixed, with_latest_snapshot},
+        version,
     },
     run::{
         end::{self, EndCause, RunEnd},
@@ -37,6 +38,7 @@ pub fn sync(
     let name = source.name.as_str();
     check_committed(source)?;
     check_snapshot("rag_sync")?;
+    version::require_equal()?;
     lock::check_not_being_dropped(&source.name)?;
     let queued = read_without_keeping_locks(|| as_owner(|owner| runs::active(owner, name)))?
         .filter(|run| run.is_pending());

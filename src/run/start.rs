@@ -7,7 +7,7 @@ use crate::{
         sources::{self, Source},
     },
     error::Error,
-    pg::{spi::as_owner, transaction::with_latest_snapshot},
+    pg::{spi::as_owner, transaction::with_latest_snapshot, version},
 };
 
 use super::end::end_lost_runs;
@@ -18,8 +18,9 @@ use super::end::end_lost_runs;
 /// lock, so runs of the source that are still Running have lost their process.
 ///
 /// # Errors
-/// The source's row is locked, for example.
+/// The source's row is locked, or the extension has another version than the library.
 pub fn start(run_id: i64, source: &Source, is_new: bool) -> Result<Option<Source>, Error> {
+    version::require_equal()?;
     as_owner(|owner| {
         if !sources::lock_at_once(owner, source.name.as_str())? {
             return Ok(None);

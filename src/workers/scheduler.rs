@@ -46,6 +46,7 @@ use crate::{
         process::{self, now},
         spi::owner_transaction,
         transaction::transaction,
+        version,
         wait::sleep,
         worker,
     },
@@ -129,6 +130,21 @@ fn is_installed() -> bool {
     transaction(|| Ok(extension::is_installed() && !is_worker()?)).unwrap_or(false)
 }
 
+/// Returns true if the extension has the library's version. Otherwise nothing is synced in the
+/// database until one of them is updated, which is news.
+fn has_one_version() -> bool {
+    let compared = transaction(version::require_equal);
+    let may_log = shared::note_versions(compared.is_err());
+    if let Err(error) = &compared
+        && may_log
+    {
+        let detail = error.detail.as_deref().unwrap_or_default();
+        let hint = error.hint.as_deref().unwrap_or_default();
+        pgrx::log!("rag: sources are not synced: {error}. {detail} {hint}");
+    }
+    compared.is_ok()
+}
+
 struct Scheduler {
     queue: Queue,
     documents: QueueStarter,
@@ -173,6 +189,16 @@ impl Scheduler {
             if !is_installed() {
                 shared::report_extension(false);
                 return;
+            }
+            if !has_one_version() {
+                slots::set_waiting_owners(&[]);
+                // changes of many transactions are one start
+                sleep(LINGER_TIME);
+                shared::take_news();
+                if !has_one_version() && shared::leave_until(NEVER) {
+                    return;
+                }
+                continue;
             }
             if !settings::scheduler() {
                 slots::set_waiting_owners(&[]);

@@ -48,8 +48,8 @@ pub use launcher::{
     take_absent, view,
 };
 pub use scheduler::{
-    DatabaseNews, is_crowded, leave_until, may_log_shortage, report_extension, set_changes,
-    set_no_worker, take_news,
+    DatabaseNews, is_crowded, leave_until, may_log_shortage, note_versions, report_extension,
+    set_changes, set_no_worker, take_news,
 };
 
 /// Maximum number of workers that can be entered: schedulers and runners of all databases.
@@ -113,6 +113,8 @@ pub struct Database {
     /// When it last got a slot, as a counter, and whether a session got it.
     pub served: u64,
     pub served_session: bool,
+    /// The log has told that the extension in it has another version than the library.
+    versions_differ: bool,
 }
 
 impl Database {
@@ -129,6 +131,7 @@ impl Database {
             lacks_worker: false,
             served: 0,
             served_session: false,
+            versions_differ: false,
         }
     }
 }

@@ -85,6 +85,21 @@ pub fn may_log_shortage() -> bool {
         })
 }
 
+/// Records if the extension in the current database has another version than the library. Returns
+/// true if the log should tell it, as it has not yet.
+pub fn note_versions(differ: bool) -> bool {
+    if !is_present() {
+        return differ;
+    }
+    exclusively(|shared| {
+        let Some(database) = shared.remember(database().to_u32()) else {
+            return differ;
+        };
+        let differed = std::mem::replace(&mut database.versions_differ, differ);
+        differ && !differed
+    })
+}
+
 /// Removes this scheduler, which is to be started again when something is due. Returns false if
 /// there is news, which the scheduler must handle first.
 pub fn leave_until(time: i64) -> bool {

@@ -12,6 +12,7 @@ use crate::{
             CurrentUser, begin_settings, current_user, end_settings, restore_user, set_user,
         },
         transaction::transaction,
+        version::explained,
     },
 };
 
@@ -56,8 +57,10 @@ impl Deref for OwnerRights {
 /// An ERROR in between aborts the (sub)transaction, which restores the caller's.
 pub fn as_owner<R>(f: impl FnOnce(&OwnerRights) -> R) -> R {
     let local = pg_sys::SECURITY_LOCAL_USERID_CHANGE;
-    lend(Some((extension::owner(), local)), |rights| {
-        f(&OwnerRights(rights))
+    explained(|| {
+        lend(Some((extension::owner(), local)), |rights| {
+            f(&OwnerRights(rights))
+        })
     })
 }
 

@@ -34,7 +34,7 @@ use super::changed_keys::changed_keys;
 use crate::{
     cluster::news,
     error::Error,
-    pg::{compat::next_value, extension, transaction::subtransaction},
+    pg::{compat::next_value, extension, transaction::subtransaction, version},
 };
 
 #[unsafe(no_mangle)]
@@ -226,6 +226,12 @@ fn insert(source: &CStr, keys: Option<&[u8]>) -> Result<(), Error> {
             }),
         ];
         let mut nulls = [false, false, keys.is_none()];
+        if usize::try_from((*(*table).rd_att).natts) != Ok(values.len()) {
+            version::require_equal()?;
+            return Err(Error::internal(
+                "rag_internal.table_change has other columns",
+            ));
+        }
         let tuple =
             pg_sys::heap_form_tuple((*table).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
         pg_sys::simple_heap_insert(table, tuple);
