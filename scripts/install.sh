@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what build.sh built into the folders of the PostgreSQL that PG_CONFIG belongs to, below
-# DESTDIR. --remove uninstalls it.
+# DESTDIR. --remove uninstalls it. --released only adds the install scripts of released versions, with
+# which tests begin an upgrade. A server for users does not get them: old functions may have bugs.
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so
@@ -63,11 +64,34 @@ install_all() {
         put 644 "$build/model/$MODEL/$file" "$modeldir/$file"
     done
     control=$package$pg_sharedir/extension/rag.control
-    for file in "$package$pg_sharedir/extension"/rag--*.sql "$control"; do
+    for file in "$extensiondir"/rag--*.sql; do
+        # an upgrade script stays: other versions may have been installed from packages
+        case $(basename "$file") in
+            rag--*--*.sql) ;;
+            *) [ -f "$package$pg_sharedir/extension/$(basename "$file")" ] || $as rm -f "$file" ;;
+        esac
+    done
+    for file in "$package$pg_sharedir/extension"/rag--*.sql sql/upgrade/rag--*.sql "$control"; do
+        [ -f "$file" ] || continue
         put 644 "$file" "$extensiondir/$(basename "$file")"
     done
     put 755 "$package$pg_libdir/rag.so" "$libdir/rag.so"
     say "installed into $libdir and $sharedir ($installed files changed)"
+}
+
+install_released() {
+    installed=0
+    plain=$(mktemp)
+    for file in sql/releases/rag--*.sql.gz; do
+        gzip --decompress --stdout "$file" >"$plain"
+        put 644 "$plain" "$extensiondir/$(basename "$file" .gz)"
+    done
+    for file in sql/upgrade/rag--*.sql; do
+        [ -f "$file" ] || continue
+        put 644 "$file" "$extensiondir/$(basename "$file")"
+    done
+    rm -f "$plain"
+    say "installed released versions into $extensiondir ($installed files changed)"
 }
 
 remove_all() {
@@ -86,6 +110,7 @@ remove_all() {
 
 case "${1:-}" in
     '') install_all ;;
+    --released) install_released ;;
     --remove) remove_all ;;
     *) fail "unknown option $1" ;;
 esac
