@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what build.sh built into the folders of the PostgreSQL that PG_CONFIG belongs to, below
-# DESTDIR. --remove uninstalls it. --released only adds the install scripts of released versions, with
-# which tests begin an upgrade. A server for users does not get them: old functions may have bugs.
+# DESTDIR. --remove uninstalls it. --released only adds the install scripts of released versions,
+# with which tests begin an upgrade. Servers for users do not get them: old functions may have bugs.
 #
 #   $(pg_config --pkglibdir)            rag.so
 #   $(pg_config --pkglibdir)/rag        rag-engine, libonnxruntime.so, libpdfium.so

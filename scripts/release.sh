@@ -1,10 +1,10 @@
 #!/bin/sh
-# Keeps what tests of later versions need of a release, in the commit that is tagged. CONTRIBUTING.md
-# describes all steps. `make install` and all tests come first.
+# Keeps what tests of later versions need of a release, in the commit that is tagged.
+# CONTRIBUTING.md describes all steps. `make install` and all tests come first.
 #
-#   release.sh             keeps the release of this version: its install script in sql/releases/, and
-#                          a dump and the files of indexes in tests/data/upgrade/
-#   release.sh --next 0.3.0    begins the next version: in the manifests of Cargo and of the clients
+#   release.sh                keeps the release of this version: its install script in
+#                             sql/releases/, and a dump and files of indexes in tests/data/upgrade/
+#   release.sh --next 0.3.0   begins the next version, in the manifests of Cargo and of the clients
 set -eu
 . "$(dirname "$0")/common.sh"
 . scripts/server.sh

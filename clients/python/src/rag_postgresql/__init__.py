@@ -19,7 +19,7 @@ from .errors import (
 )
 from .records import Added, Answer, AsyncStream, Chunk, Hit, Hits, Progress, Run, Stream
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Added",
