@@ -115,11 +115,21 @@ fn is_name(text: &str) -> bool {
     text.len() <= MAX_BYTES && text.split('/').all(is_word)
 }
 
+/// Returns true if a version is newer than another one, as numbers with dots between them.
+fn is_newer(version: &str, than: &str) -> bool {
+    let numbers = |text: &str| -> Vec<u64> {
+        let parts = text.split('.');
+        parts.map(|part| part.parse().unwrap_or(u64::MAX)).collect()
+    };
+    numbers(version) > numbers(than)
+}
+
 impl Metadata {
-    /// Reads the file. `rag_version` is the version of the extension.
+    /// Reads the file. `rag_version` is the version of the extension. A bundle of an older version
+    /// has the same format if `format_version` is the same.
     ///
     /// # Errors
-    /// It is not the metadata of a bundle of this version.
+    /// It is not the metadata of a bundle of this version or an older one.
     pub fn read(bytes: &[u8], rag_version: &str) -> Result<Self, BundleError> {
         let invalid = |why: String| BundleError::invalid(BundleFile::Metadata, why);
         let versions: Versions =
@@ -139,7 +149,7 @@ impl Metadata {
             return Err(other("format version", theirs, ours));
         }
         let found = versions.rag_version.unwrap_or_default();
-        if found != rag_version {
+        if found.is_empty() || is_newer(&found, rag_version) {
             let theirs: String = found.chars().filter(|c| !c.is_control()).take(40).collect();
             return Err(other("version of rag", theirs, rag_version.into()));
         }

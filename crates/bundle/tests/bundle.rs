@@ -341,6 +341,21 @@ fn versions_are_compared_before_anything_else() {
         r#"{"format": "rag collection bundle", "format_version": 1, "rag_version": "7.2", "x": 1}"#,
     );
     assert!(error.message.contains("7.2") && error.message.contains("0.1.0"));
+    for (version, is_read) in [
+        ("0.0.9", true),
+        ("0.1.0", true),
+        ("0.1", true),
+        ("0.1.1", false),
+        ("0.10.0", false),
+        ("0.1.x", false),
+        ("", false),
+    ] {
+        let error = read(&format!(
+            r#"{{"format": "rag collection bundle", "format_version": 1, "rag_version": "{version}"}}"#
+        ));
+        let is_other = error.kind == BundleErrorKind::OtherVersion;
+        assert_eq!(is_other, !is_read, "{version}");
+    }
     for text in ["", "[]", "{}", r#"{"format": "x"}"#, "\u{ff}"] {
         assert_eq!(read(text).kind, BundleErrorKind::Invalid);
     }
