@@ -31,13 +31,25 @@ pub struct QueuedRun {
     pub owner: u32,
 }
 
-/// A condition: no dump is being restored.
+/// A condition: no dump is being restored. A dump creates the keys of partitions after their rows,
+/// and other indexes later. An index that a run created meanwhile would have the name of one in the
+/// dump.
 pub const NOT_RESTORING: &str = "NOT EXISTS (
     SELECT FROM pg_class c
-    WHERE c.relnamespace = 'rag_internal'::regnamespace AND c.relname LIKE 'rag\\_kb\\_%'
-      AND c.relkind = 'r'
-      AND NOT EXISTS (
-          SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+    WHERE c.relnamespace = 'rag_internal'::regnamespace AND c.relkind = 'r'
+      AND (c.relname LIKE 'rag\\_kb\\_%'
+           OR EXISTS (SELECT FROM pg_inherits p
+                      WHERE p.inhrelid = c.oid AND p.inhparent = 'rag.chunks'::regclass))
+      AND (NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+           OR NOT EXISTS (
+               SELECT FROM pg_index i
+               JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+               WHERE i.indrelid = c.oid AND a.attname = 'embedding_key')
+           OR EXISTS (
+               SELECT FROM pg_locks l JOIN pg_stat_activity s ON s.pid = l.pid
+               WHERE l.relation = c.oid AND l.mode = 'ShareLock'
+                 AND s.datname = current_database()
+                 AND s.query ~* '^\\s*create\\s+index')))
     AND ((SELECT is_called FROM rag_internal.run_id) OR NOT EXISTS (SELECT FROM rag_internal.run))";
 
 /// Interval in seconds between checks of whether a dump is still being restored.
