@@ -283,6 +283,8 @@ pg_regress=$(cd "$pgxs/../test/regress" && pwd)/pg_regress
 pg_perl=$pgxs/../test/perl
 [ -x "$pg_regress" ] || fail "$pg_regress is missing: it comes with PostgreSQL's headers"
 
+scripts/install.sh --released # for tests of upgrades
+
 # Sources are synced, and tables vacuumed, only when a test says so. What one test has embedded, the
 # next one embeds again.
 start_server "shared_preload_libraries = 'rag'

@@ -3,7 +3,7 @@
 
 Exits with 1 if there are any. A tab advances to the next multiple of 4. It skips
 
-* expected output and data of tests, and the bundle of the console,
+* expected output and data of tests, upgrade scripts, and the bundle of the console,
 * tables and fenced code, in Markdown and in comments of Rust,
 * lines that consist of one link,
 * psql's backslash commands, which cannot be continued,
@@ -18,7 +18,7 @@ import unicodedata
 
 LIMIT = 100
 SUFFIXES = (".rs", ".sql", ".sh", ".pl", ".pm", ".py", ".md", ".js", ".jsx", ".css")
-SKIPPED = ("tests/expected/", "tests/data/", "crates/gateway/console/dist/")
+SKIPPED = ("tests/expected/", "tests/data/", "sql/upgrade/rag--", "crates/gateway/console/dist/")
 COMMENT = re.compile(r"^\s*//[/!]? ?(.*)$")
 LITERAL = re.compile(r"""(["'])(?:(?!\1).){60,}\1|^\s*(?:[A-Z(]|"\"\")""")
 LINK = re.compile(r"^[\s>*#/!-]*(\[[^\]]*\]:\s*|\[[^\]]*\]\(|<)?https?://\S+$")

@@ -39,10 +39,11 @@ sub citus_is_missing
 	  : 'Citus is not installed: see scripts/citus.sh';
 }
 
-# Returns a coordinator with the extension, and a number of workers that it knows.
+# Returns a coordinator with the extension, and a number of workers that it knows. The extension has
+# the present version, or a released one.
 sub citus_nodes
 {
-	my ($name, $workers) = @_;
+	my ($name, $workers, $version) = @_;
 	my @nodes;
 	for my $number (0 .. $workers)
 	{
@@ -59,7 +60,8 @@ sub citus_nodes
 		"SELECT citus_set_coordinator_host('127.0.0.1', " . $coordinator->port . ')');
 	$coordinator->safe_psql('postgres', "SELECT citus_add_node('127.0.0.1', " . $_->port . ')')
 	  for @others;
-	$coordinator->safe_psql('postgres', 'CREATE EXTENSION rag');
+	$coordinator->safe_psql('postgres',
+		'CREATE EXTENSION rag' . (defined $version ? " VERSION '$version'" : ''));
 	return @nodes;
 }
 
