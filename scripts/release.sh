@@ -38,8 +38,10 @@ keep_release() {
         gzip --no-name -9 <"$scratch/data/$path" >"$kept/$index.gz"
     done
     gzip --no-name -9 <"$script" >"sql/releases/rag--$version.sql.gz"
-    sha256sum sql/releases/*.gz "$kept"/* $(ls sql/upgrade/rag--*.sql 2>/dev/null) |
-        sort -k 2 >sql/releases/new
+    {
+        sha256sum sql/releases/*.gz "$kept"/*
+        find sql/upgrade -name 'rag--*.sql' -exec sha256sum {} +
+    } | sort -k 2 >sql/releases/new
     # what was released before must not have changed
     if [ -f sql/releases/SHA256SUMS ]; then sha256sum --check --quiet sql/releases/SHA256SUMS; fi
     cat sql/releases/new sql/releases/SHA256SUMS 2>/dev/null | sort -u -k 2 >sql/releases/all
@@ -53,7 +55,10 @@ begin_next() { # version
     sed -i "s/^version = \"$version\"/version = \"$1\"/" Cargo.toml clients/python/pyproject.toml
     sed -i "s/^__version__ = \"$version\"/__version__ = \"$1\"/" \
         clients/python/src/rag_postgresql/__init__.py
-    sed -i "s/^  \"version\": \"$version\"/  \"version\": \"$1\"/" clients/js/package.json
+    for file in clients/js/package.json META.json packaging/rpm/rag.spec; do
+        [ ! -f "$file" ] || sed -i -e "s/\"version\": \"$version\"/\"version\": \"$1\"/" \
+            -e "s/^\(Version: *\)$version$/\1$1/" "$file"
+    done
     cargo update --workspace --quiet
     (cd fuzz && cargo update --workspace --quiet)
     cat >"sql/upgrade/rag--$version--$1.sql" <<END
