@@ -7,7 +7,7 @@
 PG_CONFIG ?= pg_config
 export PG_CONFIG DESTDIR WITH_OPENVINO
 
-.PHONY: help deps build install uninstall demo test docs check-long check-versions
+.PHONY: help deps build install uninstall deb rpm demo test docs check-long check-versions
 .PHONY: bench bench-hnsw bench-bm25 lint clean
 
 help: ## list these targets
@@ -25,6 +25,16 @@ install: ## build, and copy everything into PostgreSQL's folders (PG_CONFIG, DES
 
 uninstall: ## remove the installed files
 	@scripts/install.sh --remove
+
+deb: ## make Debian packages of the extension, the engine, the model and the gateway
+	@scripts/deps.sh
+	@scripts/build.sh
+	@scripts/deb.sh
+
+rpm: ## the same for the package manager of Fedora and Red Hat
+	@scripts/deps.sh
+	@scripts/build.sh
+	@scripts/rpm.sh
 
 demo: ## install, and show a tour in a throwaway cluster
 	@scripts/deps.sh
@@ -46,6 +56,7 @@ check-long: ## as test, with the tests that take minutes
 	@scripts/build.sh
 	@scripts/install.sh
 	@scripts/test.sh --long
+	@scripts/test-packages.sh
 
 check-versions: ## the tests of SQL and of clusters with PostgreSQL 16, 17 and 18
 	@scripts/deps.sh

@@ -4,6 +4,7 @@
 #   libonnxruntime.so.1.31.1   ONNX Runtime's shared library, for this machine's processor
 #   libpdfium.so.8149          PDFium's shared library, of that build
 #   all-MiniLM-L6-v2/          tokenizer.json, config.json, model.safetensors and more
+#   licences/                  the licences of ONNX Runtime, PDFium and their parts
 #
 # Or, as fetch.sh OUT_DIR openvino, what openvino.txt pins:
 #
@@ -49,7 +50,8 @@ else
     requirements=$here/requirements.txt
 fi
 if [ $# -eq 1 ] && [ -s "$out/$library" ] && [ -s "$out/$pdfium" ] &&
-    [ -s "$out/$model/tokenizer.json" ] && weights_are_whole "$out/$model/model.safetensors"; then
+    [ -s "$out/$model/tokenizer.json" ] && [ -d "$out/licences" ] &&
+    weights_are_whole "$out/$model/model.safetensors"; then
     exit 0
 fi
 
@@ -101,6 +103,16 @@ find "$fetched" -type f | while IFS= read -r file; do
     chmod 644 "$file"
     mv -f "$file" "$target"
 done
+rm -rf "$out/licences"
+mkdir -p "$work/licences/onnxruntime"
+mv "$work/files/onnxruntime/LICENSE" "$work/files/onnxruntime/ThirdPartyNotices.txt" \
+    "$work/licences/onnxruntime/"
+mv "$work"/files/pypdfium2-*.dist-info/licenses/BUILD_LICENSES "$work/licences/pdfium"
+# of builds for other systems, and of JavaScript, which this build does not have
+rm -rf "$work"/licences/pdfium/android "$work"/licences/pdfium/cibw_musl \
+    "$work"/licences/pdfium/pbin_musl "$work"/licences/pdfium/v8_xfa
+chmod -R a+rX "$work/licences"
+mv "$work/licences" "$out/licences"
 chmod 755 "$work/files/onnxruntime/capi/$library"
 mv -f "$work/files/onnxruntime/capi/$library" "$out/$library"
 chmod 755 "$raw/libpdfium.so"

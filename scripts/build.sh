@@ -12,6 +12,8 @@ set -eu
 . "$(dirname "$0")/common.sh"
 
 read_pg_config
+grep -q "^pg$pg_major = " Cargo.toml ||
+    fail "PostgreSQL $pg_major is not supported, but 15 to 18: set PG_CONFIG to another pg_config"
 pg_has_headers || fail "the headers of PostgreSQL $pg_major are missing: run 'make deps'"
 [ "$(cargo pgrx --version 2>/dev/null | cut -d ' ' -f 2)" = "$PGRX_VERSION" ] ||
     fail "cargo-pgrx $PGRX_VERSION is missing: run 'make deps'"

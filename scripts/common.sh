@@ -23,6 +23,18 @@ PATH=$build/tools/bin:$PATH
 have cargo || PATH=$PATH:$HOME/.cargo/bin
 export PATH
 
+workspace_version() { # prints the version of all that is built
+    sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml
+}
+
+install_tool() { # crate, version, options: compiles a program into build/tools if it is not there
+    grep -qs "\"$1 $2 " "$build/tools/.crates2.json" && return
+    say "cargo install $1 --version $2 (some minutes)"
+    # shellcheck disable=SC2086 # a list of words
+    cargo install --quiet "$1" --version "$2" --locked --root "$build/tools" ${3:-} ||
+        fail "could not install $1 (see above)"
+}
+
 # Sets pg_major and the folders of the PostgreSQL that PG_CONFIG belongs to.
 read_pg_config() {
     have "$PG_CONFIG" ||

@@ -2,8 +2,9 @@
 # Checks the rooms and their maps, the keys of documents, the size of files and the width of lines,
 # the style of comments, the features of dependencies, rustfmt and clippy of the whole workspace,
 # the licences and sources of dependencies with cargo-deny, the sentences and SQLSTATEs of the
-# documentation, the bundle of the console, and the install script with pgspot. Fails on any
-# warning, but not on two versions of a dependency.
+# documentation, the bundle of the console, the install script with pgspot, and what packages are
+# made by, with the licences and lists of their parts. Fails on any warning, but not on two versions
+# of a dependency.
 set -eu
 . "$(dirname "$0")/common.sh"
 
@@ -49,6 +50,8 @@ if ! [ -x "$build/cargo-deny/bin/cargo-deny" ]; then
 fi
 "$build/cargo-deny/bin/cargo-deny" --log-level error check bans licenses sources ||
     fail "dependencies do not keep to deny.toml"
+
+scripts/packaging.sh
 
 say "the sentences of the documentation"
 scripts/sentences.py

@@ -194,7 +194,7 @@ fn not_executable(path: &std::path::Path, error: &std::io::Error) -> Error {
     };
     Error::new(code, "could not start rag-engine")
         .detail(format!("{}: {error}", path.display()))
-        .hint("Run \"make install\" again, or set rag.engine_path.")
+        .hint("Install the package rag-engine, run \"make install\", or set rag.engine_path.")
 }
 
 fn nonblocking(result: std::io::Result<usize>) -> std::io::Result<Option<usize>> {

@@ -4,6 +4,9 @@
 //! $(pg_config --pkglibdir)/rag/            rag-engine, libonnxruntime.so, libpdfium.so
 //! $(pg_config --sharedir)/rag/models/      a folder per model
 //! ```
+//!
+//! In Debian's packages both folders `rag` are links to /usr/lib/rag and /usr/share/rag, which all
+//! versions of PostgreSQL share.
 
 use std::path::PathBuf;
 

@@ -12,8 +12,8 @@ use super::{
     provider::Provider,
 };
 
-const HINT: &str = "ONNX Runtime's shared library comes with the installation of rag; \
-    `make install` puts it in place.";
+const HINT: &str = "The package rag-engine, or `make install`, installs ONNX Runtime's library. \
+    Or set rag.onnxruntime_library.";
 
 /// The libraries, and how graphs use them.
 #[derive(Debug)]
