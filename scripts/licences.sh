@@ -19,8 +19,8 @@ out=$build/licences
 last=$out/rag-gateway.cdx.json
 if [ -f "$last" ]; then
     # shellcheck disable=SC2046 # a list of words
-    newer=$(find Cargo.lock packaging/about.* scripts/licences.sh scripts/sbom.py "$build"/model/lib* \
-        $(git ls-files '*Cargo.toml') -newer "$last")
+    newer=$(find Cargo.lock packaging/about.* scripts/licences.sh scripts/sbom.py \
+        "$build"/model/lib* $(git ls-files '*Cargo.toml') -newer "$last")
     [ -n "$newer" ] || exit 0
 fi
 say "the licences of all crates (some minutes)"

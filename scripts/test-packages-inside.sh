@@ -70,21 +70,22 @@ cp -R handbook scan.pdf /srv/docs
 chmod -R a+rX /srv/docs
 sql "SELECT rag_create_source('handbook', 'folder', '{\"path\": \"/srv/docs\"}')"
 sql "SELECT rag_sync('handbook')"
-check 'a folder is synced' \
-    sh -c "[ '$(sql "SELECT documents_added > 5 FROM rag.runs WHERE phase = 'Completed' LIMIT 1")' = t ]"
-sql "SELECT uri, to_jsonb(d) ->> 'warnings' FROM rag.documents AS d WHERE uri LIKE '%pdf'"
+check 'a folder is synced' [ t = "$(sql "SELECT documents_added > 5 FROM rag.runs
+    WHERE phase = 'Completed' LIMIT 1")" ]
+check 'a PDF is read by PDFium' [ pdfium = "$(sql "SELECT metadata ->> 'pdf_reader'
+    FROM rag.documents WHERE uri LIKE '%.pdf'")" ]
 check 'the log has no warning of the library or the sandbox' \
     sh -c "! grep -iE 'sandbox|could not load|PANIC' /var/log/postgresql/*.log"
 
 # --- The gateway, as its unit starts it.
-sql "SELECT rag_create_collection('web')" # gives rag_gateway something to read
 useradd --system rag_gateway # systemd does so for DynamicUser
 sed -i 's|^#database = "host=/var.*|database = "host=/var/run/postgresql dbname=docs"|' \
     /etc/rag-gateway.toml
 unit=$(find /usr/lib/systemd /lib/systemd -name rag-gateway.service | head -n 1)
 command=$(sed -n 's/^ExecStart=//p' "$unit")
 check 'the settings of the gateway are right' runuser -u rag_gateway -- $command --check
-key=$(sql "CREATE ROLE web IN ROLE rag_reader; SELECT rag_grant_collection('default', 'web', 'read');
+key=$(sql "CREATE ROLE web IN ROLE rag_reader;
+    SELECT rag_grant_collection('default', 'web', 'read');
     SELECT rag_create_api_key('test', 'web')" | tail -n 1)
 runuser -u rag_gateway -- $command 2>/tmp/gateway.log &
 gateway=$!

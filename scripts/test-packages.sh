@@ -45,17 +45,16 @@ make_root() { # suite
         { tail -n 5 "$roots/$1.log" >&2; fail "could not make a system of $1"; }
 }
 
-# Sets config to a pg_config of the version. If PG_CONFIG has another one, it is a script that prints
-# where the suite has headers, and else what the suite's own prints.
+# Sets config to a pg_config of the version. If PG_CONFIG has another one, it is a script that
+# prints where the suite has headers, and else what the suite's own prints.
 choose_pg_config() { # suite, version of PostgreSQL
     config=$PG_CONFIG
     case $("$PG_CONFIG" --version) in "PostgreSQL $2."*) return ;; esac
     config=$roots/$1-pg_config
     cat >"$config" <<EOF
 #!/bin/sh
-$roots/$1/lib64/ld-linux-*.so.* --library-path "\$(echo $roots/$1/usr/lib/*-linux-gnu)" \\
-    $roots/$1-headers/usr/lib/postgresql/$2/bin/pg_config "\$@" |
-    sed '/\/include/!s|$roots/$1-headers||'
+chroot $roots/$1 /usr/lib/postgresql/$2/bin/pg_config "\$@" |
+    sed 's|/usr/include|$roots/$1-headers/usr/include|'
 EOF
     chmod 755 "$config"
 }
