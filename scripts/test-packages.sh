@@ -76,7 +76,8 @@ for suite in "${@:-bookworm}"; do
     make_root "$suite"
     major=$(ls "$roots/$suite/etc/postgresql")
     debs=$roots/$suite-debs
-    if [ ! -d "$debs" ] || [ -n "$(find target/release/rag-engine -newer "$debs")" ]; then
+    if [ ! -d "$debs" ] ||
+        [ -n "$(find packaging src sql crates Cargo.lock scripts/deb.sh -newer "$debs")" ]; then
         choose_pg_config "$suite" "$major"
         PG_CONFIG=$config scripts/build.sh
         PG_CONFIG=$config scripts/deb.sh
