@@ -48,7 +48,8 @@ def component(pattern, package, licence):
 def main():
     program, tree, file, output = sys.argv[1:]
     sbom = json.loads(Path(file).read_text().replace(tree, "/rag"))
-    del sbom["serialNumber"], sbom["metadata"]["timestamp"]
+    sbom.pop("serialNumber", None)
+    sbom["metadata"].pop("timestamp", None)
     sbom["components"] += [component(*part) for part in FILES.get(program, [])]
     text = json.dumps(sbom, indent=1) + "\n"
     problem = JsonStrictValidator(SchemaVersion.V1_5).validate_str(text)
