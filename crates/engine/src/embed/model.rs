@@ -450,11 +450,10 @@ fn graph_hint(reference: &ModelRef) -> String {
 
 fn check_folder(dir: &Path) -> Result<(), EngineError> {
     let metadata = fs::metadata(dir).map_err(|e| {
-        unreadable(dir, &e)
-            .hint(
-                "A model is a folder with model.onnx, tokenizer.json and config.json. The package \
+        unreadable(dir, &e).hint(
+            "A model is a folder with model.onnx, tokenizer.json and config.json. The package \
                  rag-model-minilm, or `make install`, installs all-MiniLM-L6-v2.",
-            )
+        )
     })?;
     if metadata.is_dir() {
         Ok(())
