@@ -24,11 +24,12 @@ use super::{
     check::{self, ResolvedSpec, required},
     collection_state,
     table::definition::NewTableSource,
-    timing::{conditions_of_new, follows_table, tell_first_run, warn_of_idle},
+    timing::{conditions_of_new, follows_table, warn_of_idle},
 };
 use crate::{
     catalog::{
         name::Name,
+        runs::{self, Trigger},
         sources::{self, SourceDefinition},
     },
     cluster::{news, shared},
@@ -201,7 +202,8 @@ pub fn create(arguments: &SourceArguments<'_>, errors: &mut DefinitionErrors) ->
     report_collection(&name, &definition.collection)?;
     if definition.schedule.is_some() {
         if !warn_of_idle(&name, BY_SCHEDULE) && !definition.suspend {
-            tell_first_run(&name, next_run);
+            // the first time of the schedule may be far away
+            as_owner(|owner| runs::queue(owner, name.as_str(), Trigger::Create))?;
         }
     } else if follows && !shared::is_present() {
         warn_of_idle(&name, BY_TRIGGER);

@@ -2,10 +2,7 @@
 //! schedules are not active.
 
 use pgrx::{
-    PgSqlErrorCode,
-    datum::TimestampWithTimeZone,
-    pg_sys::panic::ErrorReport,
-    prelude::{PgLogLevel, ToIsoString},
+    PgSqlErrorCode, datum::TimestampWithTimeZone, pg_sys::panic::ErrorReport, prelude::PgLogLevel,
 };
 use rag_definition::{
     FieldProblem,
@@ -168,24 +165,6 @@ fn parse(source: &SourceRow) -> Result<Option<Schedule>, Error> {
 
 fn follows(source: &SourceRow) -> bool {
     follows_table(source.definition.parsed().as_ref())
-}
-
-/// Tells when a new source with a schedule is synced for the first time: nothing else would start a
-/// run before. `first_run` is None for a schedule of starts of the server.
-pub fn tell_first_run(source: &Name, first_run: Option<TimestampWithTimeZone>) {
-    let time = match first_run {
-        Some(time) => format!("at {}", time.to_iso_string()),
-        None => "at the next start of the server".into(),
-    };
-    let message = format!("source \"{source}\" is synced for the first time {time}");
-    let hint = format!("To sync it now, call rag_sync('{source}').");
-    ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        message,
-        "rag",
-    )
-    .set_hint(hint)
-    .report(PgLogLevel::NOTICE);
 }
 
 /// Warns if schedules or changes of tables do not start runs. `what` is what should start them.

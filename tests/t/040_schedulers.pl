@@ -90,12 +90,12 @@ subtest 'a new source is synced with and without a schedule' => sub {
 	create_source('first', 'often', $folder, ", schedule => '\@every 1s'");
 	await_run(
 		'first', 'often',
-		"phase = 'Completed' AND trigger = 'schedule' AND documents_added = 3",
-		'a source with a schedule is synced when it is due');
+		"phase = 'Completed' AND trigger = 'create' AND documents_added = 3",
+		'a source with a schedule is synced on creation');
 	await_run(
 		'first', 'often',
 		"phase = 'Completed' AND trigger = 'schedule' AND documents_unchanged = 3",
-		'a source with a schedule is synced again');
+		'a source with a schedule is synced when it is due');
 	run_in('first', "SELECT rag_drop_source('often')");
 };
 

@@ -20,7 +20,8 @@ sub restarted
 $node->safe_psql(
 	'postgres',
 	qq{SELECT rag_create_source('boot', 'folder', '{"path": "$small"}', 'aside',
-	schedule => '\@reboot')}
+	schedule => '\@reboot', suspend => true);
+	SELECT rag_resume('boot')}
 );
 for my $case ((map { [ 'runner', $_ ] } qw(fetching embedding storing)),
 	map { ([ 'scheduler', $_ ], [ 'launcher', $_ ]) } qw(queued fetching embedding storing))
@@ -50,7 +51,8 @@ subtest 'SIGKILL of the postmaster' => sub {
 	$node->safe_psql(
 		'postgres',
 		qq{SELECT rag_create_source('missed', 'folder', '{"path": "$small"}', 'aside',
-		schedule => '$minute * * * *')}
+		schedule => '$minute * * * *', suspend => true);
+		SELECT rag_resume('missed')}
 	);
 	my (undef, $frozen) = hold('storing');
 	$node->safe_psql('postgres', "ALTER SYSTEM SET rag.max_running_syncs = 1");

@@ -34,7 +34,8 @@ $primary->safe_psql(
 	qq{SELECT rag_create_source('often', 'folder', '{"path": "$small"}', 'aside',
 	schedule => '\@every 1s');
 	SELECT rag_create_source('boot', 'folder', '{"path": "$small"}', 'aside',
-	schedule => '\@reboot');
+	schedule => '\@reboot', suspend => true);
+	SELECT rag_resume('boot');
 	SELECT rag_create_source('waiting', 'folder', '{"path": "$small"}', 'aside',
 	schedule => '0 0 1 1 *')}
 );

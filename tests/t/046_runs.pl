@@ -61,15 +61,14 @@ subtest 'failed runs are retried' => sub {
 	source_becomes('recovers', 'phase', 'Completed');
 
 	create_folder('scheduled', $missing, ", schedule => '\@yearly'");
-	is(status('scheduled', "phase, next_scheduled_run > now() - interval '1 s'"),
-		'Pending|t', 'a source with a schedule waits for its time');
-	make_due('next_run', 'scheduled');
-	source_becomes('scheduled', 'phase, error_run_count', 'Retrying|1');
+	source_becomes(
+		'scheduled', 'phase, error_run_count',
+		'Retrying|1', 'a source with a schedule is synced on creation');
 	make_due('next_run', 'scheduled');
 	source_becomes(
 		'scheduled', 'phase, error_run_count',
 		'Retrying|2', 'a scheduled run can start before the retry');
-	is(attempts_of('scheduled'), 'schedule 1, schedule 1', 'a scheduled run replaces the retry');
+	is(attempts_of('scheduled'), 'create 1, schedule 1', 'a scheduled run replaces the retry');
 	retry_delay_is_valid('scheduled', 1);
 	is(status('scheduled', "next_scheduled_run > now()"),
 		't', 'the next scheduled run is in the future');
@@ -81,7 +80,7 @@ subtest 'failed runs are retried' => sub {
 	source_becomes('scheduled', 'phase, error_run_count', 'Retrying|3');
 	await_scheduler_pass();
 	is( attempts_of('scheduled'),
-		'schedule 1, schedule 1, schedule 1',
+		'create 1, schedule 1, schedule 1',
 		'one run starts when schedule and retry are due at once');
 };
 

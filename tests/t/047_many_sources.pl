@@ -25,7 +25,8 @@ my @holds = qw(hold-1 hold-2);
 $node->safe_psql(
 	'holding',
 	sprintf
-	  q{SELECT rag_create_source('%s', 'static', '{"endpoints": ["%s"]}', schedule => '@yearly')},
+	  q{SELECT rag_create_source('%1$s', 'static', '{"endpoints": ["%2$s"]}', schedule => '@yearly',
+		suspend => true); SELECT rag_resume('%1$s')},
 	$_,
 	RagHold::page($_)) for @holds;
 my $folder = temp_folder();
@@ -35,8 +36,10 @@ for my $database (@databases)
 	$node->safe_psql(
 		$database, "SELECT rag_embed('hello');
 		SELECT rag_create_source('source-' || i, 'folder',
-		format('{\"path\": \"$folder/source-%s\"}', i)::jsonb, schedule => '\@yearly')
-		FROM generate_series(1, $each) i");
+		format('{\"path\": \"$folder/source-%s\"}', i)::jsonb, schedule => '\@yearly',
+		suspend => true)
+		FROM generate_series(1, $each) i;
+		SELECT rag_resume('source-' || i) FROM generate_series(1, $each) i");
 }
 
 sub in_all

@@ -128,25 +128,25 @@ subtest 'a source is dropped with its documents in all collections' => sub {
 		'0', 'no document of the dropped source remains');
 };
 
-subtest 'the first run of a source with a schedule is told' => sub {
+subtest 'a source with a schedule is synced when it is created' => sub {
 	my $create = sub {
 		my ($name, $more) = @_;
-		return run_sql($node, qq{SET TimeZone = 'UTC';
-			SELECT rag_create_source('$name', 'folder', '{"path": "$first"}', $more)})->{err};
+		run_sql($node,
+			qq{SELECT rag_create_source('$name', 'folder', '{"path": "$first"}', $more)});
+		return sql(qq{SELECT coalesce(string_agg(trigger, ' '), 'none') FROM rag.runs
+			WHERE source = '$name'});
 	};
-	like(
-		$create->('told', q{schedule => '@yearly'}),
-		qr/NOTICE:.*"told" is synced for the first time at \d{4}-01-01T.*\nHINT:.*rag_sync/,
-		'a NOTICE names the time, and how to sync earlier');
-	like(
-		$create->('told-at-start', q{schedule => '@reboot'}),
-		qr/"told-at-start" is synced for the first time at the next start of the server/,
-		'a NOTICE names the start of the server');
-	unlike($create->('untold', q{schedule => '@yearly', suspend => true}),
-		qr/for the first time/, 'a suspended source has no first run');
-	unlike($create->('at-once', q{schedule => NULL}),
-		qr/for the first time/, 'a source without a schedule is synced at once');
-	sql("SELECT rag_drop_source('$_')") for qw(told told-at-start untold at-once);
+	is($create->('yearly', q{schedule => '@yearly'}), 'create', 'a run is queued at once');
+	is(sql(q{SELECT next_scheduled_run > now() + interval '1 hour' OR extract(year FROM now()) <
+		extract(year FROM next_scheduled_run) FROM rag.sources WHERE name = 'yearly'}),
+		't', '... and the next one at the time of the schedule');
+	is($create->('at-start', q{schedule => '@reboot'}), 'create',
+		'... also by a schedule of starts of the server');
+	is($create->('suspended', q{schedule => '@yearly', suspend => true}), 'none',
+		'a suspended source is not synced');
+	await('the runs have ended', sub { sql(q{SELECT count(*) FROM rag.runs
+		WHERE source IN ('yearly', 'at-start') AND phase = 'Completed'}) eq '2' });
+	sql("SELECT rag_drop_source('$_')") for qw(yearly at-start suspended);
 };
 
 subtest 'a source that was created while the scheduler was off' => sub {

@@ -83,8 +83,8 @@ subtest 'sessions that call rag_sync in a loop' => sub {
 	configure($node, 'rag.max_running_syncs', 1);
 	my $folder = write_documents(temp_folder(), 1, 1);
 	$node->safe_psql('postgres',
-		qq{SELECT rag_create_source('$_', 'folder', '{"path": "$folder"}', schedule => '\@yearly')})
-	  for qw(looped-1 looped-2 due);
+		qq{SELECT rag_create_source('$_', 'folder', '{"path": "$folder"}', schedule => '\@yearly',
+		suspend => true); SELECT rag_resume('$_')}) for qw(looped-1 looped-2 due);
 	my @loops = map {
 		my $n = $_;
 		start_sql($node, join "\n", map { "SELECT rag_sync('looped-$n');" } 1 .. 30)
