@@ -233,7 +233,7 @@ my $rows = $node->safe_psql('restored', "SELECT count(*) FROM items WHERE body ~
 is( $node->safe_psql(
 		'restored',
 		'SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgrelid = \'items\'::regclass'),
-	'4',
+	'5',
 	'the restored table has its triggers');
 is(run_sql($node, "SELECT rag_sync('noted')", database => 'restored')->{rc},
 	0, 'a sync of the restored source succeeds');

@@ -141,7 +141,7 @@ $holder->query('COMMIT');
 is( sql("SELECT string_agg(tgname, ' ' ORDER BY tgname) FROM pg_trigger
 	WHERE tgrelid = 'held'::regclass"
 	),
-	'rag_d_held rag_i_notes rag_t_held rag_u_held',
+	'rag_d_held rag_i_notes rag_r_held rag_t_held rag_u_held',
 	'the triggers of the other source remain');
 sql("SELECT rag_drop_source('held')");
 is(sql("SELECT count(*) FROM pg_trigger WHERE tgrelid = 'held'::regclass"),

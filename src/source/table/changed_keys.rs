@@ -1,4 +1,5 @@
-//! The keys of the rows that a statement has changed, read from its transition tables.
+//! The keys of the rows that a statement has changed, read from its transition tables, or of the
+//! row for which a trigger is called.
 //!
 //! Keys are a list of texts. Each text is its length (u32, little-endian) and its bytes, or
 //! [`NULL_LENGTH`] alone. A row has as many texts as there are id columns. The settings that decide
@@ -78,21 +79,33 @@ pub(super) fn changed_keys(
         .map(attribute)
         .collect::<Result<_, _>>()?;
 
+    let is_row = data.tg_event & pg_sys::TRIGGER_EVENT_ROW != 0;
     let mut old_table = data.tg_oldtable;
     if event == pg_sys::TRIGGER_EVENT_UPDATE && !ids.iter().any(|id| may_change(data, id)) {
         if !columns.iter().any(|column| may_change(data, column)) {
             return Ok(Some(vec![]));
         }
         // SAFETY: the statement's own transition table.
-        if !unsafe { pg_sys::tuplestore_in_memory(old_table) } {
+        if !is_row && !unsafe { pg_sys::tuplestore_in_memory(old_table) } {
             // reading it from disk costs more than a run that finds some rows unchanged
             old_table = null_mut();
         }
     }
-    let (mut old, mut new) = (
-        TransitionTable::of(old_table, descriptor),
-        TransitionTable::of(data.tg_newtable, descriptor),
-    );
+    let (mut old, mut new) = if is_row {
+        let (first, second) = (data.tg_trigslot, data.tg_newslot);
+        let (old, new) = match event {
+            pg_sys::TRIGGER_EVENT_INSERT => (null_mut(), first),
+            pg_sys::TRIGGER_EVENT_UPDATE => (first, second),
+            _ => (first, null_mut()),
+        };
+        (ChangedRows::of_row(old), ChangedRows::of_row(new))
+    } else {
+        (
+            ChangedRows::of_table(old_table, descriptor),
+            ChangedRows::of_table(data.tg_newtable, descriptor),
+        )
+    };
+    let (has_old, has_new) = (old.is_there(), new.is_there());
     let mut keys = KeyWriter::new(&ids);
     let mut collect = || {
         loop {
@@ -111,8 +124,8 @@ pub(super) fn changed_keys(
                         keys.push(&new);
                     }
                 }
-                (true, false) if data.tg_newtable.is_null() => keys.push(&old),
-                (false, true) if old_table.is_null() => keys.push(&new),
+                (true, false) if !has_new => keys.push(&old),
+                (false, true) if !has_old => keys.push(&new),
                 (false, false) => return Ok(Some(std::mem::take(&mut keys.bytes))),
                 // Postgres passes as many old rows as new ones; if it did not, the pairs would be
                 // unknown
@@ -187,20 +200,37 @@ impl ColumnValue {
     }
 }
 
-/// A transition table, read from beginning to end. A missing one counts as empty.
-struct TransitionTable {
+/// The old or the new rows: a transition table, read from beginning to end, or one row. A missing
+/// one counts as empty.
+struct ChangedRows {
     store: *mut pg_sys::Tuplestorestate,
     slot: *mut pg_sys::TupleTableSlot,
     columns: i32,
+    /// The slot is the trigger's, and its row was not read yet.
+    has_row: bool,
 }
 
-impl TransitionTable {
-    fn of(store: *mut pg_sys::Tuplestorestate, descriptor: pg_sys::TupleDesc) -> Self {
+impl ChangedRows {
+    fn of_row(slot: *mut pg_sys::TupleTableSlot) -> Self {
+        Self {
+            store: null_mut(),
+            slot,
+            columns: 0,
+            has_row: !slot.is_null(),
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        !self.slot.is_null()
+    }
+
+    fn of_table(store: *mut pg_sys::Tuplestorestate, descriptor: pg_sys::TupleDesc) -> Self {
         if store.is_null() {
             return Self {
                 store,
                 slot: null_mut(),
                 columns: 0,
+                has_row: false,
             };
         }
         // SAFETY: the store belongs to the statement. Each trigger reads it with a read pointer of
@@ -216,12 +246,21 @@ impl TransitionTable {
                 store,
                 slot,
                 columns: (*descriptor).natts,
+                has_row: false,
             }
         }
     }
 
     /// Moves to the next row. Returns false if there is none.
     fn next(&mut self) -> bool {
+        if std::mem::take(&mut self.has_row) {
+            // SAFETY: the trigger's slot has a row while the trigger runs.
+            unsafe {
+                let columns = (*(*self.slot).tts_tupleDescriptor).natts;
+                pg_sys::slot_getsomeattrs_int(self.slot, columns);
+            }
+            return true;
+        }
         if self.store.is_null() {
             return false;
         }
@@ -246,10 +285,10 @@ impl TransitionTable {
     }
 }
 
-impl Drop for TransitionTable {
+impl Drop for ChangedRows {
     fn drop(&mut self) {
-        if !self.slot.is_null() {
-            // SAFETY: created in `of`, and not used afterwards.
+        if !self.store.is_null() {
+            // SAFETY: created in `of_table`, and not used afterwards.
             unsafe { pg_sys::ExecDropSingleTupleTableSlot(self.slot) };
         }
     }
@@ -297,7 +336,7 @@ impl<'a> KeyWriter<'a> {
         }
     }
 
-    fn push(&mut self, row: &TransitionTable) {
+    fn push(&mut self, row: &ChangedRows) {
         for (id, output) in self.ids.iter().zip(&mut self.output) {
             let field = row.get(id);
             if field.is_null {

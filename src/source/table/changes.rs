@@ -16,18 +16,31 @@ use crate::{
     },
 };
 
-/// The prefix of a trigger's name, its event and its transition tables. An identifier has at most
-/// 63 bytes, and the short name of a source at most 56.
-const TRIGGER_EVENTS: [(&str, &str, &str); 4] = [
-    ("rag_i_", "INSERT", "REFERENCING NEW TABLE AS rag_new"),
+/// The prefix of a trigger's name, its events, its transition tables and its level. An identifier
+/// has at most 63 bytes, and the short name of a source at most 56.
+const TRIGGER_EVENTS: [(&str, &str, &str); 5] = [
+    (
+        "rag_i_",
+        "INSERT",
+        "REFERENCING NEW TABLE AS rag_new FOR EACH STATEMENT",
+    ),
     (
         "rag_u_",
         "UPDATE",
-        "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new",
+        "REFERENCING OLD TABLE AS rag_old NEW TABLE AS rag_new FOR EACH STATEMENT",
     ),
-    ("rag_d_", "DELETE", "REFERENCING OLD TABLE AS rag_old"),
-    ("rag_t_", "TRUNCATE", ""),
+    (
+        "rag_d_",
+        "DELETE",
+        "REFERENCING OLD TABLE AS rag_old FOR EACH STATEMENT",
+    ),
+    (TRUNCATE, "TRUNCATE", "FOR EACH STATEMENT"),
+    (REPLICA, "INSERT OR UPDATE OR DELETE", "FOR EACH ROW"),
 ];
+/// Fires for sessions and for what logical replication applies.
+const TRUNCATE: &str = "rag_t_";
+/// Fires for what logical replication applies, which has rows but no statements.
+pub(super) const REPLICA: &str = "rag_r_";
 
 /// The maximum size of queued keys. With more, a run reads the whole table.
 const MAX_PENDING_BYTES: i64 = 16 << 20;
@@ -67,13 +80,23 @@ pub fn create_triggers(
 ) -> Result<(), Error> {
     relation.identity().hold()?;
     as_owner(|owner| {
-        for (prefix, event, tables) in TRIGGER_EVENTS {
+        for (prefix, event, level) in TRIGGER_EVENTS {
             let name = pgrx::spi::quote_identifier(format!("{prefix}{}", source.short()));
             let statement = format!(
-                "CREATE TRIGGER {name} AFTER {event} ON {} {tables} FOR EACH STATEMENT \
+                "CREATE TRIGGER {name} AFTER {event} ON {} {level} \
                  EXECUTE FUNCTION rag_internal.table_changed({})",
                 relation.quoted(),
                 arguments.to_sql()
+            );
+            owner.execute(&statement, &[])?;
+            let when = match prefix {
+                TRUNCATE => "ALWAYS",
+                REPLICA => "REPLICA",
+                _ => continue,
+            };
+            let statement = format!(
+                "ALTER TABLE {} ENABLE {when} TRIGGER {name}",
+                relation.quoted()
             );
             owner.execute(&statement, &[])?;
         }
@@ -88,8 +111,9 @@ pub fn create_triggers(
     )))
 }
 
-/// Returns true if the relation has all triggers of the source and they see every change. Changes
-/// that logical replication applies fire none of them.
+/// Returns true if the relation has all triggers of the source and they see every change. ENABLE
+/// TRIGGER ALL has those for replication fire for sessions: they are then not there for a
+/// subscription.
 pub fn has_triggers(
     source: &Name,
     relation: &SourceRelation,
@@ -100,9 +124,19 @@ pub fn has_triggers(
         caller.query(
             "SELECT count(*) FROM pg_trigger
              WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure 
-               AND tgname = ANY ($2::name[]) AND tgargs = $3 AND tgenabled IN ('O', 'A')
-               AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1)",
-            &[relation.oid.into(), names.into(), arguments.stored().into()],
+               AND tgname = ANY ($2::name[]) AND tgargs = $3
+               AND (tgenabled = 'A' OR tgenabled = 'R' AND left(tgname, 6) = $4
+                    OR tgenabled = 'O'
+                       AND (left(tgname, 6) NOT IN ($4, $5)
+                            OR NOT EXISTS (SELECT FROM pg_subscription_rel
+                                           WHERE srrelid = $1)))",
+            &[
+                relation.oid.into(),
+                names.into(),
+                arguments.stored().into(),
+                REPLICA.into(),
+                TRUNCATE.into(),
+            ],
             |row| row.required("count"),
         )
     })?;

@@ -16,6 +16,8 @@
 //!   without being read: an unchanged value keeps its pointer.
 //! * All keys of a statement become one row of `rag_internal.table_change`. That table has no
 //!   index, and the row is inserted without a plan.
+//! * What logical replication applies has no statements. A trigger for each row records it, which
+//!   fires for nothing else.
 //! * All of this runs in a subtransaction. If it fails, the next run is told to read the whole
 //!   table instead. If even that cannot be recorded, the user gets a WARNING. Only the cancellation
 //!   of a statement is passed on.
@@ -24,13 +26,14 @@
 #![allow(unsafe_code)] // the trigger's call, the tuple stores, a heap insert without a plan
 
 use std::{
+    cell::RefCell,
     ffi::{CStr, CString},
     ptr::null_mut,
 };
 
 use pgrx::{FromDatum, PgSqlErrorCode, pg_guard, pg_sys};
 
-use super::changed_keys::changed_keys;
+use super::{changed_keys::changed_keys, changes::REPLICA};
 use crate::{
     cluster::news,
     error::Error,
@@ -80,8 +83,10 @@ impl<'a> TriggerCall<'a> {
     /// # Errors
     /// The trigger does not have the form of those that the extension creates.
     fn read(data: &'a pg_sys::TriggerData) -> Result<Self, Error> {
-        const WHEN: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
-        let has_tables = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+        let is_row = data.tg_event & pg_sys::TRIGGER_EVENT_ROW != 0;
+        let has_rows = match data.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+            // SAFETY: Postgres gives the trigger.
+            _ if is_row => unsafe { is_for_replicas(&*data.tg_trigger) },
             pg_sys::TRIGGER_EVENT_INSERT => !data.tg_newtable.is_null(),
             pg_sys::TRIGGER_EVENT_UPDATE => {
                 !data.tg_oldtable.is_null() && !data.tg_newtable.is_null()
@@ -97,8 +102,8 @@ impl<'a> TriggerCall<'a> {
                 .map(|i| CStr::from_ptr(*trigger.tgargs.add(i)))
                 .collect()
         };
-        if data.tg_event & WHEN == pg_sys::TRIGGER_EVENT_AFTER
-            && has_tables
+        if data.tg_event & pg_sys::TRIGGER_EVENT_TIMINGMASK == pg_sys::TRIGGER_EVENT_AFTER
+            && has_rows
             && let [source, count, columns @ ..] = arguments.as_slice()
             && let Some(count) = count
                 .to_str()
@@ -126,6 +131,15 @@ fn record(data: &pg_sys::TriggerData, call: &TriggerCall<'_>) {
     // SAFETY: the relation stays open while the trigger runs.
     let relation = unsafe { (*data.tg_relation).rd_id };
     let source = call.source.to_string_lossy();
+    // SAFETY: Postgres gives the trigger.
+    let fires_for_replicas = unsafe { fires_for_replicas(&*data.tg_trigger) };
+    if data.tg_event & pg_sys::TRIGGER_EVENT_ROW != 0 && !fires_for_replicas {
+        return; // the triggers of statements record the row
+    }
+    let how = REPLICATED.with_borrow_mut(|known| known.record(data));
+    if how == Recorded::Before {
+        return;
+    }
     let recorded = subtransaction(|| {
         if !reads(call.source, relation)? {
             pgrx::warning!(
@@ -134,7 +148,10 @@ fn record(data: &pg_sys::TriggerData, call: &TriggerCall<'_>) {
             );
             return Ok(());
         }
-        let keys = changed_keys(data, call)?;
+        let keys = match how {
+            Recorded::AllRows => None,
+            _ => changed_keys(data, call)?,
+        };
         if keys.as_ref().is_some_and(Vec::is_empty) {
             return Ok(()); // no column of a document has changed
         }
@@ -156,6 +173,87 @@ fn record(data: &pg_sys::TriggerData, call: &TriggerCall<'_>) {
         pgrx::warning!(
             "rag: source \"{source}\" may miss a change until its next full scan: {error}; {worse}"
         );
+    }
+}
+
+fn fires_for_replicas(trigger: &pg_sys::Trigger) -> bool {
+    [b'R', b'A'].contains(&(trigger.tgenabled as u8))
+}
+
+/// Returns true for a trigger of the extension, although ENABLE TRIGGER ALL may have set it to fire
+/// for sessions.
+fn is_for_replicas(trigger: &pg_sys::Trigger) -> bool {
+    // SAFETY: the name of a trigger is a C string.
+    let name = unsafe { CStr::from_ptr(trigger.tgname) };
+    fires_for_replicas(trigger) || name.to_bytes().starts_with(REPLICA.as_bytes())
+}
+
+/// The number of rows of one transaction that are recorded by themselves.
+const MAX_REPLICATED_ROWS: u32 = 10_000;
+
+/// What logical replication has applied to a table in the current transaction. It calls a trigger
+/// for each row. Of a transaction with many, such as the first copy of a table, the rest is
+/// recorded as one change of all rows.
+struct Replicated {
+    transaction: pg_sys::TransactionId,
+    /// The triggers that were called, and the number of rows of each.
+    rows: Vec<(pg_sys::Oid, u32)>,
+}
+
+thread_local! {
+    static REPLICATED: RefCell<Replicated> = const { RefCell::new(Replicated {
+        transaction: pg_sys::InvalidTransactionId,
+        rows: vec![],
+    }) };
+}
+
+#[derive(PartialEq, Eq)]
+enum Recorded {
+    /// By itself.
+    Row,
+    /// As a change of all rows.
+    AllRows,
+    /// By a change of all rows that is recorded already.
+    Before,
+}
+
+impl Replicated {
+    /// Returns how to record the row for which a trigger is called.
+    fn record(&mut self, data: &pg_sys::TriggerData) -> Recorded {
+        if data.tg_event & pg_sys::TRIGGER_EVENT_ROW == 0 {
+            return Recorded::Row;
+        }
+        // SAFETY: Postgres gives the trigger; the others are reads of this process's state.
+        let (trigger, transaction, level) = unsafe {
+            (
+                (*data.tg_trigger).tgoid,
+                pg_sys::GetTopTransactionIdIfAny(),
+                pg_sys::GetCurrentTransactionNestLevel(),
+            )
+        };
+        if self.transaction != transaction {
+            self.transaction = transaction;
+            self.rows.clear();
+        }
+        let place = self.rows.iter().position(|(known, _)| *known == trigger);
+        let place = place.unwrap_or_else(|| {
+            self.rows.push((trigger, 0));
+            self.rows.len() - 1
+        });
+        let rows = &mut self.rows[place].1;
+        match *rows {
+            MAX_REPLICATED_ROWS.. => Recorded::Before,
+            // what a subtransaction records may be rolled back
+            _ if level > 1 => Recorded::Row,
+            _ => {
+                *rows += 1;
+                if *rows == MAX_REPLICATED_ROWS {
+                    Recorded::AllRows
+                } else {
+                    Recorded::Row
+                }
+            }
+        }
     }
 }
 
