@@ -66,6 +66,16 @@ run this as root and make again:
         fail "$PG_CONFIG has no headers: install postgresql-server-dev-$pg_major or set PG_CONFIG"
 fi
 
+# Its package would start a server, so the programs are unpacked only. Tests that need them are
+# skipped without them.
+if ! have promtool && ! [ -x "$build/prometheus/usr/bin/promtool" ] &&
+    have apt-get && have dpkg; then
+    say "Prometheus, for tests of metrics"
+    mkdir -p "$build/prometheus"
+    (cd "$build/prometheus" && apt-get -qq download prometheus 2>/dev/null &&
+        dpkg -x prometheus_*.deb . && rm prometheus_*.deb) || say "Prometheus could not be fetched"
+fi
+
 have cargo || fail "Rust is missing: install it from https://rustup.rs and make again"
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 present_rust=$(rustc --version | cut -d ' ' -f 2)

@@ -111,7 +111,7 @@ copy_tests() {
     cp -R tests "$scratch/tests"
     cp crates/gateway/console/src/kinds.json "$scratch/tests/kinds.json"
     mkdir "$scratch/tests/pages"
-    for page in docs README.md CONTRIBUTING.md SECURITY.md; do
+    for page in docs monitoring README.md CONTRIBUTING.md SECURITY.md; do
         [ ! -e "$page" ] || cp -R "$page" "$scratch/tests/pages"
     done
     tar -c --exclude=node_modules --exclude=dist --exclude='.*_cache' clients examples |
@@ -215,6 +215,7 @@ test_clusters() { # what they are, number at a time, files
         TESTDATADIR="$scratch/output/tmp_check" TESTLOGDIR="$scratch/output/log" \
         top_builddir="$scratch/output" RAG_TEST_FILES="$scratch/tests/data" \
         RAG_TEST_DATA="${RAG_TEST_DATA:-}" RAG_TEST_PAGES="$scratch/tests/pages" \
+        RAG_TEST_PROMETHEUS="$build/prometheus/usr/bin" \
         RAG_TEST_TEMPLATE="$scratch/template" \
         ${RAG_TEST_SEED:+RAG_TEST_SEED="$RAG_TEST_SEED"} \
         ${RAG_TEST_CASES:+RAG_TEST_CASES="$RAG_TEST_CASES"} \

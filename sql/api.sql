@@ -372,7 +372,8 @@ END $$;
 CREATE FUNCTION rag_api.metrics(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT coalesce(jsonb_agg(to_jsonb(m) ORDER BY m.name), '[]') FROM rag.metrics m);
+    RETURN jsonb_build_object('text', @extschema@.rag_metrics_text(
+        coalesce((request ->> 'openmetrics')::boolean, false)));
 END $$;
 
 -- An event names its source. Only roles that can see the source get it. Nobody can see a source

@@ -85,7 +85,8 @@ COMMENT ON FUNCTION rag_api.mcp_search(jsonb) IS 'answers the tool search of MCP
 COMMENT ON FUNCTION rag_api.mcp_sources(jsonb) IS 'answers the tool list_sources of MCP';
 COMMENT ON FUNCTION rag_api.mcp_tools(jsonb) IS 'tells which tools of MCP the caller can use';
 COMMENT ON FUNCTION rag_api.metrics(jsonb) IS
-    'metrics in Prometheus'' text format; with a key also those of rag.metrics';
+    'metrics in Prometheus'' text format or OpenMetrics; with a key also those that '
+    'rag_metrics_text() returns';
 COMMENT ON FUNCTION rag_api.model_usage(jsonb) IS 'returns models, and their calls by day';
 COMMENT ON FUNCTION rag_api.overview(jsonb) IS 'counts sources, documents and calls of models';
 COMMENT ON FUNCTION rag_api.reload_instance(jsonb) IS 'does nothing: an index need not be loaded';

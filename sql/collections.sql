@@ -142,11 +142,21 @@ COMMENT ON COLUMN rag.damage.noticed_at IS 'time when a statement met it first';
 -- Sizes
 -- ----------------------------------------
 
+CREATE FUNCTION rag_internal.monitored_collection_status()
+    RETURNS TABLE (name text, document_count bigint, error_count bigint, chunk_count bigint,
+                   total_size_bytes bigint, text_bytes bigint, chunk_bytes bigint,
+                   embedding_bytes bigint, index_bytes bigint, state text, detail text,
+                   vector_index_bytes bigint, keyword_index_bytes bigint)
+    AS 'MODULE_PATHNAME', 'monitored_collection_status_wrapper' LANGUAGE c STABLE;
+COMMENT ON FUNCTION rag_internal.monitored_collection_status() IS
+    'content, size and state of collections that the caller may read or monitor, without details '
+    'of those that it may not read; use rag_collection_status instead';
+
 -- The function runs with the reader's rights; a query of the view would run with the owner's.
 CREATE VIEW rag.collection_sizes AS
     SELECT name AS collection, document_count AS documents, chunk_count AS chunks,
            text_bytes, chunk_bytes, embedding_bytes, index_bytes, total_size_bytes AS total_bytes
-    FROM @extschema@.rag_collection_status();
+    FROM rag_internal.monitored_collection_status();
 COMMENT ON VIEW rag.collection_sizes IS 'disk space used by collections';
 COMMENT ON COLUMN rag.collection_sizes.collection IS 'name of the collection';
 COMMENT ON COLUMN rag.collection_sizes.documents IS 'number of indexed documents';
@@ -156,7 +166,8 @@ COMMENT ON COLUMN rag.collection_sizes.text_bytes IS
 COMMENT ON COLUMN rag.collection_sizes.chunk_bytes IS 'size of the chunks without their embeddings';
 COMMENT ON COLUMN rag.collection_sizes.embedding_bytes IS 'size of the embeddings';
 COMMENT ON COLUMN rag.collection_sizes.index_bytes IS 'size of the indexes on the chunks';
-COMMENT ON COLUMN rag.collection_sizes.total_bytes IS 'total size';
+COMMENT ON COLUMN rag.collection_sizes.total_bytes IS
+    'sum of these sizes; rag.relation_sizes has what else the extension occupies';
 
 SELECT pg_catalog.pg_extension_config_dump('rag_internal.content_change', '');
 SELECT pg_catalog.pg_extension_config_dump('rag_internal.embedding_place', '');

@@ -162,7 +162,8 @@ CREATE FUNCTION rag_internal.embedding_cache_size()
     RETURNS TABLE (entries bigint, bytes bigint, max_bytes bigint)
     AS 'MODULE_PATHNAME', 'embedding_cache_size_wrapper' LANGUAGE c VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION rag_internal.embedding_cache_size() IS
-    'size of the cache of embeddings, for members of rag_admin; use rag.embedding_cache instead';
+    'size of the cache of embeddings, for members of rag_admin and pg_monitor; '
+    'use rag.embedding_cache instead';
 
 CREATE VIEW rag.embedding_cache AS
     SELECT entries, bytes, max_bytes FROM rag_internal.embedding_cache_size();

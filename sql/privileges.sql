@@ -155,6 +155,9 @@ BEGIN
             ('rag_status', true,
              'returns current problems of the server, sources, runs, collections and secrets '
              'with remedies; no row if there are none'),
+            ('rag_metrics_text', true,
+             'returns metrics as text in the format OpenMetrics, or in that of Prometheus; for '
+             'members of pg_monitor, those of all databases'),
             ('rag_split', true, 'shows how a text is split into chunks'),
             ('rag_extract', true, 'returns the text of a document, and tells what is left out'),
             ('rag_embed', true, 'returns the embedding of a text, or of each text of an array'),
@@ -251,20 +254,23 @@ DECLARE
 BEGIN
     FOREACH signature IN ARRAY ARRAY[
         'rag_internal.has_condition(jsonb, text)',
+        'rag_internal.error_kind(jsonb)',
         'rag_internal.has_not_ended(bigint)', 'rag_internal.has_scheduler()',
         'rag_internal.is_in_progress(text, text)', 'rag_internal.is_preloaded()',
-        'rag_internal.is_stalled(timestamptz)', 'rag_internal.is_syncing(text)',
-        'rag_internal.library_version()',
+        'rag_internal.is_monitor()', 'rag_internal.is_stalled(timestamptz)',
+        'rag_internal.is_syncing(text)', 'rag_internal.library_version()',
         'rag_internal.lock_purpose(text)', 'rag_internal.lost_run_error()',
         'rag_internal.current_model()', 'rag_internal.default_prompt_template()',
         'rag_internal.embedding_cache_size()',
-        'rag_internal.enabled_methods(jsonb)', 'rag_internal.model_counts()',
+        'rag_internal.enabled_methods(jsonb)', 'rag_internal.metric_limit(double precision)',
+        'rag_internal.model_counts()', 'rag_internal.monitored_collection_status()',
         'rag_internal.usable_models()', 'rag_internal.visible_models()',
         'rag_internal.chunk_matches(text, text, text, text, jsonb, rag_types.vector)',
         'rag_internal.chunk_snippet(text, text, text, text, jsonb, rag_types.vector)',
         'rag_internal.search_chunks(text, text[], integer, text, jsonb, text, jsonb, '
             'rag_types.vector)',
-        'rag_internal.run_phase(text, boolean)',
+        'rag_internal.run_duration_limits()', 'rag_internal.run_phase(text, boolean)',
+        'rag_internal.server_metrics()',
         'rag_internal.operation_statistics()', 'rag_internal.search_statistics()',
         'rag_internal.scheduler_lock_key()', 'rag_internal.source_hash(text)',
         'rag_internal.source_locks()',
@@ -306,4 +312,31 @@ GRANT SELECT ON rag.secrets, rag.api_keys TO rag_admin;
 GRANT SELECT ON rag.chunks, rag.documents, rag.collections, rag.retrievers, rag.run_errors,
     rag.knowledge, rag.collection_grants, rag.sources, rag.runs, rag.progress,
     rag.collection_sizes, rag.search_stats, rag.metrics, rag.models, rag.model_usage,
-    rag.embedding_cache, rag.damage, rag.queued_documents TO rag_reader;
+    rag.embedding_cache, rag.damage, rag.queued_documents, rag.relation_sizes,
+    rag_internal.monitored_sources, rag_internal.monitored_collection TO rag_reader;
+
+-- What a monitoring system reads: states, times, counts and sizes. The views show members of
+-- pg_monitor no text of documents or queries, no definition and no secret.
+GRANT SELECT ON rag.metrics, rag.runs, rag.progress, rag.search_stats, rag.collection_sizes,
+    rag.relation_sizes, rag.embedding_cache, rag.damage, rag_internal.monitored_sources,
+    rag_internal.monitored_collection TO pg_monitor;
+GRANT USAGE ON SCHEMA rag_api TO pg_monitor;
+GRANT EXECUTE ON FUNCTION @extschema@.rag_status(), @extschema@.rag_metrics_text(boolean),
+    rag_api.metrics(jsonb), rag.why_idle(), rag_internal.current_model(),
+    rag_internal.damaged_relations(), rag_internal.embedding_cache_size(),
+    rag_internal.error_kind(jsonb), rag_internal.explain_damage(text),
+    rag_internal.failed_removals(), rag_internal.has_condition(jsonb, text),
+    rag_internal.has_not_ended(bigint), rag_internal.has_scheduler(),
+    rag_internal.is_in_progress(text, text), rag_internal.is_monitor(),
+    rag_internal.is_preloaded(), rag_internal.is_stalled(timestamptz),
+    rag_internal.is_syncing(text), rag_internal.library_version(),
+    rag_internal.lock_purpose(text), rag_internal.lost_run_error(), rag_internal.metric_limit(double precision),
+    rag_internal.monitored_collection_status(), rag_internal.operation_statistics(),
+    rag_internal.overseen_collections(), rag_internal.readable_collections(),
+    rag_internal.run_duration_limits(), rag_internal.run_phase(text, boolean),
+    rag_internal.scheduler_lock_key(), rag_internal.search_statistics(),
+    rag_internal.sees_all_chunks(), rag_internal.sees_uri(text, text, text),
+    rag_internal.server_metrics(), rag_internal.source_hash(text), rag_internal.source_locks(),
+    rag_internal.source_phase(boolean, text, text, boolean, boolean, text),
+    rag_internal.why_waiting(), rag_internal.without_scheduler(jsonb, text),
+    rag_internal.writable_collections() TO pg_monitor;

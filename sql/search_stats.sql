@@ -2,14 +2,15 @@
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
--- It leaves out collections that the current role may not read.
+-- It leaves out collections that the current role may neither read nor monitor.
 CREATE FUNCTION rag_internal.search_statistics()
     RETURNS TABLE (collection text, mode text, calls bigint, errors bigint, rows bigint,
                    empty bigint, fewer bigint, degraded bigint,
-                   totals double precision[], maxima double precision[])
+                   totals double precision[], maxima double precision[],
+                   limits double precision[], counts bigint[])
     AS 'MODULE_PATHNAME', 'search_statistics_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION rag_internal.search_statistics() IS
-    'counts and times of searches in collections that the caller may read; '
+    'counts and times of searches in collections that the caller may read or monitor; '
     'use rag.search_stats instead';
 
 CREATE VIEW rag.search_stats AS

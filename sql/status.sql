@@ -47,10 +47,10 @@ COMMENT ON FUNCTION rag.delete_damaged_rows(regclass) IS
     'deletes the rows of a table that cannot be read, and returns their number';
 REVOKE ALL ON FUNCTION rag.delete_damaged_rows(regclass) FROM PUBLIC;
 
--- It reads views with the caller's rights, so it reports only what the caller can see. The order of
--- rows is damaged relations, server, sources, runs, collections, secrets. A block that meets a
--- damaged relation reports that, and the others go on. With many sources, its statements would be
--- compiled, which takes longer than to run them.
+-- It reports only what the caller can see or monitor. The order of rows is damaged relations,
+-- server, sources, runs, collections, secrets. A block that meets a damaged relation reports that,
+-- and the others go on. With many sources, its statements would be compiled, which takes longer
+-- than to run them.
 CREATE FUNCTION @extschema@.rag_status()
     RETURNS TABLE (severity text, object text, problem text, remedy text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
@@ -76,7 +76,8 @@ BEGIN
                          THEN 'ALTER EXTENSION rag UPDATE;'
                      ELSE format('Install version %s of rag and restart the server.', extension)
                      END;
-        ELSIF NOT is_scheduled AND EXISTS (SELECT FROM rag.sources s WHERE NOT s.suspend) THEN
+        ELSIF NOT is_scheduled AND EXISTS (
+            SELECT FROM rag_internal.monitored_sources s WHERE NOT s.suspend) THEN
             RETURN QUERY SELECT 'warning', 'server',
                 CASE WHEN NOT rag_internal.is_preloaded()
                     THEN 'rag is not in shared_preload_libraries'
@@ -104,33 +105,33 @@ BEGIN
                    || coalesce('; the next retry is at ' || date_trunc('second', s.next_retry), ''),
                    coalesce(r.errors -> 0 ->> 'hint',
                        format('Fix the reported problem, then SELECT rag_sync(%L);', s.name))
-            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            FROM rag_internal.monitored_sources s JOIN rag.runs r ON r.run_id = s.last_run_id
             WHERE s.error AND r.phase = 'Failed'
             UNION ALL
             SELECT 'warning', 'source ' || s.name,
-                   format('%s could not be indexed by the last run: %s',
-                       CASE r.documents_failed WHEN 1 THEN '1 document'
-                            ELSE r.documents_failed || ' documents' END,
-                       s.errors[1]),
+                   CASE r.documents_failed WHEN 1 THEN '1 document'
+                        ELSE r.documents_failed || ' documents' END
+                   || ' could not be indexed by the last run' || coalesce(': ' || s.errors[1], ''),
                    format('SELECT uri, message, hint FROM rag.run_errors WHERE run_id = %s;',
                        r.run_id)
-            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            FROM rag_internal.monitored_sources s JOIN rag.runs r ON r.run_id = s.last_run_id
             WHERE r.phase = 'Completed' AND r.documents_failed > 0
             UNION ALL
             SELECT CASE c.type WHEN 'AutoIndexerDriftDetected' THEN 'warning' ELSE 'error' END,
                    'source ' || s.name,
                    CASE c.type
                        WHEN 'ResourceReady'
-                           THEN 'a resource of the definition is unavailable: ' || c.message
-                       WHEN 'AutoIndexerScheduled' THEN 'the schedule is invalid: ' || c.message
-                       ELSE 'stored documents differ from what was indexed: ' || c.message END,
+                           THEN 'a resource of the definition is unavailable'
+                       WHEN 'AutoIndexerScheduled' THEN 'the schedule is invalid'
+                       ELSE 'stored documents differ from what was indexed' END
+                   || coalesce(': ' || c.message, ''),
                    CASE c.type
                        WHEN 'ResourceReady'
                            THEN format('Restore it, or SELECT rag_alter_source(%L, ...);', s.name)
                        WHEN 'AutoIndexerScheduled'
                            THEN format('SELECT rag_alter_source(%L, schedule => ...);', s.name)
                        ELSE format('SELECT rag_sync(%L);', s.name) END
-            FROM rag.sources s,
+            FROM rag_internal.monitored_sources s,
                  jsonb_to_recordset(s.conditions)
                      AS c (type text, status text, reason text, message text)
             WHERE c.type = 'ResourceReady' AND c.status = 'False' AND NOT s.error
@@ -140,7 +141,7 @@ BEGIN
             SELECT 'notice', 'source ' || s.name,
                    'the source is suspended: it is synced only by rag_sync',
                    format('SELECT rag_resume(%L);', s.name)
-            FROM rag.sources s WHERE s.suspend
+            FROM rag_internal.monitored_sources s WHERE s.suspend
             UNION ALL
             SELECT 'warning', 'source ' || s.name,
                    CASE WHEN s.next_scheduled_run < now() - max_delay
@@ -151,7 +152,7 @@ BEGIN
                         ELSE 'the definition has changed since the last run, and no run is'
                              ' scheduled' END,
                    format('SELECT rag_sync(%L);', s.name)
-            FROM rag.sources s
+            FROM rag_internal.monitored_sources s
             WHERE NOT s.suspend AND s.current_run_id IS NULL AND s.next_retry IS NULL
               AND (s.next_scheduled_run < now() - max_delay
                    OR (s.next_scheduled_run IS NULL OR NOT is_scheduled)
@@ -169,14 +170,14 @@ BEGIN
                        CASE r.documents_with_warnings WHEN 1 THEN '1 document was'
                             ELSE r.documents_with_warnings || ' documents were' END),
                    format('SELECT uri, message FROM rag.run_errors WHERE run_id = %s;', r.run_id)
-            FROM rag.sources s JOIN rag.runs r ON r.run_id = s.last_run_id
+            FROM rag_internal.monitored_sources s JOIN rag.runs r ON r.run_id = s.last_run_id
             WHERE r.phase = 'Completed' AND r.documents_with_warnings > 0
             UNION ALL
             SELECT 'notice', 'source ' || s.name,
                    format('the source has never been synced; the first run is at %s',
                        date_trunc('second', s.next_scheduled_run)),
                    format('SELECT rag_sync(%L);', s.name)
-            FROM rag.sources s
+            FROM rag_internal.monitored_sources s
             WHERE s.schedule IS NOT NULL AND s.last_run_id IS NULL AND s.current_run_id IS NULL
               AND NOT s.suspend AND s.next_scheduled_run >= now() AND is_scheduled
             UNION ALL
@@ -216,7 +217,7 @@ BEGIN
                    CASE WHEN r.waiting LIKE '%max_worker_processes%'
                             THEN 'Increase max_worker_processes and restart the server.'
                         ELSE 'Wait, or increase rag.max_running_syncs.' END
-            FROM rag.runs r JOIN rag.sources s ON s.name = r.source
+            FROM rag.runs r JOIN rag_internal.monitored_sources s ON s.name = r.source
             WHERE r.phase = 'Pending' AND r.waiting IS NOT NULL AND is_scheduled
               AND (r.trigger = 'manual' OR NOT s.suspend)
             ORDER BY r.run_id;
@@ -240,7 +241,7 @@ BEGIN
                            THEN format('SELECT uri, error FROM rag.documents'
                                        ' WHERE collection = %L AND status = ''error'';', s.name)
                        ELSE format('CALL rag_rebuild_collection(%L);', s.name) END
-            FROM @extschema@.rag_collection_status() s
+            FROM rag_internal.monitored_collection_status() s
             WHERE s.state NOT IN ('ready', 'empty')
             UNION ALL
             SELECT 'error', 'collection ' || c.name,
@@ -249,17 +250,16 @@ BEGIN
                               rag_internal.current_model()),
                    format('Restore rag.model_dir, or embed it with the current model:'
                           ' CALL rag_rebuild_collection(%L);', c.name)
-            FROM rag.collections c LEFT JOIN rag.retrievers t ON t.name = c.retriever
-            WHERE c.model <> rag_internal.current_model()
-              AND coalesce(c.embedding_model, t.model) IS NULL
+            FROM rag_internal.monitored_collection c
+            WHERE c.model <> rag_internal.current_model() AND c.named_model IS NULL
             UNION ALL
             SELECT 'warning', 'collection ' || c.name,
                    format('the retriever %s does not exist any more: default settings are used',
                           c.retriever),
                    format('Create it again: SELECT rag_create_retriever(%L, SETTINGS);',
                           c.retriever)
-            FROM rag.collections c
-            WHERE NOT EXISTS (SELECT FROM rag.retrievers t WHERE t.name = c.retriever)
+            FROM rag_internal.monitored_collection c
+            WHERE NOT c.has_retriever
             UNION ALL
             SELECT 'error', 'index ' || i.indexrelid::regclass,
                    'the index is invalid and is not used',

@@ -1,27 +1,6 @@
--- The views on sources, their runs, and work in progress.
+-- The views on sources, their runs, and work in progress. monitored.sql says which rows they have.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
-
--- Everybody sees the sources that their roles own, and the runs of these. Members of rag_admin also
--- see those of the collections that they can read. Counts and messages of a source cover all of its
--- documents. If added policies hide chunks, only roles that can write to the collection see them.
-CREATE VIEW rag_internal.visible_source WITH (security_barrier) AS
-    SELECT * FROM rag_internal.source
-    WHERE owner_id IN (SELECT oid FROM pg_catalog.pg_roles
-                       WHERE pg_catalog.pg_has_role(oid, 'USAGE'))
-       OR EXISTS (SELECT FROM pg_catalog.pg_roles
-                  WHERE rolname = 'rag_admin' AND pg_catalog.pg_has_role(oid, 'USAGE'))
-          AND collection = ANY ((SELECT rag_internal.overseen_collections())::text[]);
-COMMENT ON VIEW rag_internal.visible_source
-    IS 'sources that the caller can see; use rag.sources instead';
-
--- Earlier runs of a source may belong to another collection. Only roles that can see that
--- collection see these runs.
-CREATE VIEW rag_internal.visible_run WITH (security_barrier) AS
-    SELECT r.* FROM rag_internal.run r JOIN rag_internal.visible_source s ON s.name = r.source
-    WHERE r.collection = s.collection
-       OR r.collection = ANY ((SELECT rag_internal.overseen_collections())::text[]);
-COMMENT ON VIEW rag_internal.visible_run IS 'runs that the caller can see; use rag.runs instead';
 
 CREATE VIEW rag.runs WITH (security_barrier) AS
     SELECT run_id, source, collection, trigger, attempt,
@@ -35,17 +14,19 @@ CREATE VIEW rag.runs WITH (security_barrier) AS
            queued_at, started_at, finished_at,
            documents_added, documents_updated, documents_deleted, documents_unchanged,
            documents_failed, documents_with_warnings, files_skipped,
-           chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit, note,
+           chunks_written, chunks_embedded, chunks_reused, bytes_fetched, commit,
+           CASE WHEN is_visible THEN note END AS note,
            CASE WHEN started_at IS NOT NULL AND NOT is_lost
                     THEN coalesce(finished_at, clock_timestamp()) - started_at END AS duration,
            fetch_seconds, extract_seconds, embed_seconds, store_seconds, model_tokens, model_cost,
-           CASE WHEN error IS NOT NULL THEN jsonb_build_array(error)
+           CASE WHEN error IS NOT NULL AND is_visible THEN jsonb_build_array(error)
+                WHEN error IS NOT NULL THEN jsonb_build_array(rag_internal.error_kind(error))
                 WHEN is_lost THEN jsonb_build_array(rag_internal.lost_run_error())
                 ELSE '[]'::jsonb END AS errors,
            generation, updated_at
     FROM (SELECT *, phase = 'Running' AND NOT rag_internal.is_syncing(source)
                     AND rag_internal.has_not_ended(run_id) AS is_lost
-          FROM rag_internal.visible_run) AS run;
+          FROM rag_internal.monitored_run) AS run;
 COMMENT ON VIEW rag.runs IS 'runs of sources: what each run did and how it ended';
 COMMENT ON COLUMN rag.runs.run_id IS 'identifier of the run, ascending; rag_sync returns it';
 COMMENT ON COLUMN rag.runs.source IS 'source that is synced';
@@ -96,15 +77,16 @@ COMMENT ON COLUMN rag.runs.model_cost IS
     'what these calls cost by the prices of the model; NULL if it has none';
 COMMENT ON COLUMN rag.runs.errors IS
     'why the run failed: {sqlstate, message, detail, hint, throttled, retry_after_seconds}; '
-    'errors of single documents are in rag.run_errors';
+    'without texts for members of pg_monitor that may not see the source; errors of single '
+    'documents are in rag.run_errors';
 COMMENT ON COLUMN rag.runs.generation IS 'generation of the source''s definition that the run used';
 
 CREATE VIEW rag.run_errors WITH (security_barrier) AS
     SELECT run_id, source, uri, stage, severity, message, hint, occurred_at
     FROM rag_internal.run_error e
     WHERE EXISTS (
-        SELECT FROM rag_internal.visible_run r
-        WHERE r.run_id = e.run_id
+        SELECT FROM rag_internal.monitored_run r
+        WHERE r.run_id = e.run_id AND r.is_visible
           AND ((SELECT rag_internal.sees_all_chunks())
               OR rag_internal.sees_uri(r.collection, e.source, e.uri)));
 COMMENT ON VIEW rag.run_errors IS
@@ -142,8 +124,9 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
            CASE WHEN done > 0
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END AS eta,
-           CASE WHEN (SELECT rag_internal.sees_all_chunks())
-               OR rag_internal.sees_uri(collection, source, current_uri)
+           CASE WHEN NOT is_visible THEN NULL
+                WHEN (SELECT rag_internal.sees_all_chunks())
+                    OR rag_internal.sees_uri(collection, source, current_uri)
                     THEN current_uri END AS current_uri,
            collection, documents_listed, addresses_waiting, files_skipped
     FROM (SELECT *,
@@ -151,7 +134,7 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                      AS done,
                  greatest(extract(epoch FROM clock_timestamp() - started_at), 0.001)
                      ::double precision AS seconds
-          FROM rag_internal.visible_run
+          FROM rag_internal.monitored_run
           WHERE phase = 'Running' AND rag_internal.is_syncing(source)) AS running
     UNION ALL
     SELECT NULL, NULL, stage, done, documents_total, chunks_written, NULL,
@@ -159,17 +142,18 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
            CASE WHEN done > 0
                     THEN make_interval(secs => round((documents_total - done) * seconds / done))
                END,
-           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection,
+           CASE WHEN is_readable AND (SELECT rag_internal.sees_all_chunks())
+               THEN current_uri END, collection,
            NULL, NULL, NULL
-    FROM (SELECT b.*,
+    FROM (SELECT b.*, c.is_readable,
                  (SELECT count(*) FROM rag_internal.rebuilt_document d
                      WHERE d.collection = b.collection)
                      AS done,
                  greatest(extract(epoch FROM clock_timestamp() - b.started_at), 0.001)
                      ::double precision AS seconds
           FROM rag_internal.rebuild b
-          WHERE b.collection = ANY ((SELECT rag_internal.readable_collections())::text[])
-            AND rag_internal.is_in_progress(b.collection, 'rebuild')) AS rebuilding
+               JOIN rag_internal.monitored_collection c ON c.name = b.collection
+          WHERE rag_internal.is_in_progress(b.collection, 'rebuild')) AS rebuilding
     UNION ALL
     SELECT NULL, run_id, 'knowledge', items_done, items_total, chunks_written, NULL,
            round((items_done / seconds)::numeric, 1),
@@ -177,14 +161,15 @@ CREATE VIEW rag.progress WITH (security_barrier) AS
                     THEN make_interval(
                         secs => round((items_total - items_done) * seconds / items_done))
                END,
-           CASE WHEN (SELECT rag_internal.sees_all_chunks()) THEN current_uri END, collection,
+           CASE WHEN is_readable AND (SELECT rag_internal.sees_all_chunks())
+               THEN current_uri END, collection,
            NULL, NULL, NULL
-    FROM (SELECT k.*,
+    FROM (SELECT k.*, c.is_readable,
                  greatest(extract(epoch FROM clock_timestamp() - k.started_at), 0.001)
                      ::double precision AS seconds
           FROM rag_internal.knowledge_run k
-          WHERE k.collection = ANY ((SELECT rag_internal.readable_collections())::text[])
-            AND k.summary IS NULL AND k.error IS NULL
+               JOIN rag_internal.monitored_collection c ON c.name = k.collection
+          WHERE k.summary IS NULL AND k.error IS NULL
             AND rag_internal.is_in_progress(k.collection, 'knowledge')) AS indexing;
 COMMENT ON VIEW rag.progress IS 'progress of current runs and rebuilds';
 COMMENT ON COLUMN rag.progress.source IS
@@ -213,7 +198,7 @@ COMMENT ON COLUMN rag.progress.rate IS 'documents per second since the start';
 COMMENT ON COLUMN rag.progress.eta IS 'estimated time left at that rate';
 COMMENT ON COLUMN rag.progress.current_uri IS 'document that is being processed';
 
-CREATE VIEW rag.sources WITH (security_barrier) AS
+CREATE VIEW rag_internal.monitored_sources WITH (security_barrier) AS
     WITH locks AS MATERIALIZED (SELECT source_hash, purpose FROM rag_internal.source_locks())
     SELECT s.name, s.kind, s.collection, s.schedule, s.suspend,
            rag_internal.source_phase(
@@ -240,11 +225,13 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
            r.run_id AS last_run_id,
            extract(epoch FROM r.finished_at - r.started_at)::double precision
                AS last_run_duration_seconds,
-           CASE WHEN r.error IS NOT NULL
+           CASE WHEN r.error IS NOT NULL AND NOT s.is_visible
+                    THEN ARRAY['SQLSTATE ' || (r.error ->> 'sqlstate')]
+                WHEN r.error IS NOT NULL
                     THEN ARRAY[concat_ws(': ', r.error ->> 'message', r.error ->> 'detail')]
                 WHEN c.is_lost THEN ARRAY[rag_internal.lost_run_error() ->> 'message']
                 ELSE '{}' END
-           || CASE WHEN r.documents_failed > 0 THEN
+           || CASE WHEN r.documents_failed > 0 AND s.is_visible THEN
                   ARRAY(SELECT e.uri || ': ' || e.message FROM rag_internal.run_error e
                         WHERE e.run_id = r.run_id AND e.severity = 'error'
                           AND ((SELECT rag_internal.sees_all_chunks())
@@ -259,23 +246,32 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
                            '%s documents could not be indexed; rag.run_errors has all',
                            r.documents_failed)]
               ELSE '{}' END AS errors,
-           CASE WHEN (SELECT rag_internal.has_scheduler()) THEN s.conditions
+           CASE WHEN NOT s.is_visible
+                    THEN (SELECT jsonb_agg(c.condition - 'message')
+                          FROM jsonb_array_elements(s.conditions) AS c (condition))
+                WHEN (SELECT rag_internal.has_scheduler()) THEN s.conditions
                 ELSE rag_internal.without_scheduler(s.conditions, (SELECT rag.why_idle()))
                     END AS conditions,
            s.created_at, now() - s.created_at AS age,
-           s.spec,
+           CASE WHEN s.is_visible THEN s.spec END AS spec,
            (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner_id) AS owner,
-           CASE WHEN s.namespace = 'default' THEN s.credentials
+           CASE WHEN NOT s.is_visible THEN NULL
+                WHEN s.namespace = 'default' THEN s.credentials
                 ELSE split_part(s.credentials, '/', 2) END
            || coalesce('/' || s.credentials_key, '') AS credentials,
            s.max_retries, s.timeout, s.drift_policy, s.drift_checked_at, s.uid,
-           s.namespace, s.display_name, s.labels, s.annotations, s.max_documents, s.max_bytes
+           s.namespace,
+           CASE WHEN s.is_visible THEN s.display_name END AS display_name,
+           CASE WHEN s.is_visible THEN s.labels END AS labels,
+           CASE WHEN s.is_visible THEN s.annotations END AS annotations,
+           s.max_documents, s.max_bytes,
+           s.is_visible
     FROM (SELECT v.*, l.hash,
                  pg_is_in_recovery() OR EXISTS (
                      SELECT FROM locks
                      WHERE purpose = rag_internal.lock_purpose('sync') AND source_hash = l.hash)
                          AS is_busy
-          FROM rag_internal.visible_source v, LATERAL (SELECT rag_internal.source_hash(v.name))
+          FROM rag_internal.monitored_source v, LATERAL (SELECT rag_internal.source_hash(v.name))
               AS l (hash)) s
     LEFT JOIN LATERAL (
         SELECT a.run_id, a.trigger, a.is_lost,
@@ -289,6 +285,18 @@ CREATE VIEW rag.sources WITH (security_barrier) AS
     -- a run whose process was lost counts as finished, although its row does not say so yet
     LEFT JOIN rag_internal.run AS r ON r.run_id = CASE WHEN c.is_lost THEN c.run_id
         ELSE s.last_run_id END;
+COMMENT ON VIEW rag_internal.monitored_sources IS
+    'sources that the caller can see or monitor, with their status; use rag.sources instead';
+
+CREATE VIEW rag.sources WITH (security_barrier) AS
+    SELECT name, kind, collection, schedule, suspend, phase, resource_ready, scheduled, indexing,
+           error, last_indexed, last_commit, successful_run_count, error_run_count,
+           documents_processed, documents_with_warnings, next_scheduled_run, next_retry,
+           observed_generation, generation, current_run_id, last_run_id,
+           last_run_duration_seconds, errors, conditions, created_at, age, spec, owner,
+           credentials, max_retries, timeout, drift_policy, drift_checked_at, uid, namespace,
+           display_name, labels, annotations, max_documents, max_bytes
+    FROM rag_internal.monitored_sources WHERE is_visible;
 COMMENT ON VIEW rag.sources IS 'sources with their status';
 COMMENT ON COLUMN rag.sources.name IS
     'name of the source; namespace/name if the namespace is not default';

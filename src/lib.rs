@@ -76,7 +76,12 @@ extension_sql_file!(
     name = "sources",
     requires = ["catalog"]
 );
-extension_sql_file!("../sql/views.sql", name = "views", requires = ["sources"]);
+extension_sql_file!(
+    "../sql/monitored.sql",
+    name = "monitored",
+    requires = ["sources"]
+);
+extension_sql_file!("../sql/views.sql", name = "views", requires = ["monitored"]);
 extension_sql_file!("../sql/table.sql", name = "table", requires = ["views"]);
 extension_sql_file!("../sql/search.sql", name = "search", requires = ["views"]);
 extension_sql_file!("../sql/shards.sql", name = "shards", requires = ["views"]);
@@ -138,7 +143,7 @@ extension_sql_file!(
 extension_sql_file!(
     "../sql/status.sql",
     name = "status",
-    requires = ["references", "drift"]
+    requires = ["references", "drift", "collections"]
 );
 extension_sql_file!(
     "../sql/collections.sql",

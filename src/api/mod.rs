@@ -22,7 +22,7 @@
 //! | [`manifest`] | manifests |
 //! | [`language`] | languages of texts |
 //! | [`query`] | the query language |
-//! | [`status`], [`operation_stats`] | `rag_status()`, `rag.metrics` |
+//! | [`status`], [`metrics`], [`operation_stats`] | `rag_status()`, `rag.metrics` and its text |
 //! | [`version`] | the version of the library |
 
 mod access;
@@ -46,6 +46,7 @@ mod index;
 mod knowledge;
 mod language;
 mod manifest;
+mod metrics;
 mod model;
 mod models;
 mod operation_stats;

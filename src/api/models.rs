@@ -132,7 +132,7 @@ fn embedding_cache_size() -> Result<
     >,
     ErrorReport,
 > {
-    if !roles::is_admin() {
+    if !roles::is_admin() && !roles::is_monitor(roles::current()) {
         return Ok(TableIterator::empty());
     }
     let size = cache::size()?;

@@ -4,8 +4,8 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{catalog::access, cluster::operation_stats, pg::roles};
 
-/// Returns the statistics of the collections that the caller may read, and of operations without a
-/// collection.
+/// Returns the statistics of the collections that the caller may read or monitor, and of operations
+/// without a collection.
 #[pg_extern(sql = false, stable)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn operation_statistics() -> Result<
@@ -23,12 +23,12 @@ fn operation_statistics() -> Result<
 > {
     let all = operation_stats::of_database();
     let names = all.iter().filter_map(|stats| stats.collection.clone());
-    let readable = access::readable_among(roles::current(), names.collect())?;
-    let readable = all.into_iter().filter(move |stats| {
+    let monitored = access::monitored_among(roles::current(), names.collect())?;
+    let monitored = all.into_iter().filter(move |stats| {
         let name = stats.collection.as_ref();
-        name.is_none_or(|name| readable.contains(name))
+        name.is_none_or(|name| monitored.contains(name))
     });
-    Ok(TableIterator::new(readable.map(|stats| {
+    Ok(TableIterator::new(monitored.map(|stats| {
         (
             stats.operation.name().to_owned(),
             stats.collection,

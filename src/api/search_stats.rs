@@ -4,12 +4,13 @@ use pgrx::{iter::TableIterator, name, pg_extern, pg_sys::panic::ErrorReport};
 
 use crate::{
     catalog::access,
-    cluster::search_stats::{self, SearchStats, TimeSum},
+    cluster::search_stats::{self, LIMITS, SearchStats, TimeSum},
     pg::roles,
 };
 
-/// Returns the statistics of the collections that the caller may read. Times are in milliseconds:
-/// of the whole search, of embedding, vector search, keyword search and fusion.
+/// Returns the statistics of the collections that the caller may read or monitor. Times are in
+/// milliseconds: of the whole search, of embedding, vector search, keyword search and fusion. The
+/// limits of the histogram are in seconds.
 #[pg_extern(sql = false, stable)]
 #[allow(clippy::type_complexity)] // the columns of the result
 fn search_statistics() -> Result<
@@ -26,16 +27,18 @@ fn search_statistics() -> Result<
             name!(degraded, i64),
             name!(totals, Vec<f64>),
             name!(maxima, Vec<f64>),
+            name!(limits, Vec<f64>),
+            name!(counts, Vec<i64>),
         ),
     >,
     ErrorReport,
 > {
     let all = search_stats::of_database();
     let names = all.iter().map(|stats| stats.collection.clone()).collect();
-    let readable = access::readable_among(roles::current(), names)?;
-    let readable = all
+    let monitored = access::monitored_among(roles::current(), names)?;
+    let monitored = all
         .into_iter()
-        .filter(move |stats| readable.contains(&stats.collection));
+        .filter(move |stats| monitored.contains(&stats.collection));
     let row = |SearchStats {
                    collection,
                    mode,
@@ -56,9 +59,11 @@ fn search_statistics() -> Result<
             counts.degraded as i64,
             milliseconds(|time| time.total),
             milliseconds(|time| time.max),
+            LIMITS.to_vec(),
+            counts.within.iter().map(|count| *count as i64).collect(),
         )
     };
-    Ok(TableIterator::new(readable.map(row)))
+    Ok(TableIterator::new(monitored.map(row)))
 }
 
 /// Works on a standby, too: the statistics are those of the server.

@@ -20,7 +20,7 @@
 //! | [`digests`], [`drift`] | `rag_internal.document_digest`, and the documents that drifted |
 //! | [`sources`], [`conditions`], [`notes`] | `rag_internal.source`, its status, and metadata of manifests |
 //! | [`runs`], [`run_phases`] | `rag_internal.run`, `rag_internal.run_error`, and what a run changes when it begins and ends |
-//! | [`stalls`] | runs without progress |
+//! | [`stalls`], [`metrics`] | runs without progress; the view `rag.metrics` |
 //! | [`due`] | what schedulers look for |
 //! | [`document_queue`] | `rag_internal.queued_document` |
 //! | [`knowledge`], [`knowledge_runs`] | `rag_internal.knowledge_item` and `rag_internal.knowledge_run` |
@@ -48,6 +48,7 @@ pub mod kept_documents;
 pub mod knowledge;
 pub mod knowledge_runs;
 pub mod labels;
+pub mod metrics;
 pub mod models;
 pub mod name;
 pub mod notes;

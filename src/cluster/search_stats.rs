@@ -12,6 +12,10 @@ use super::count_table::{self, CountKey, CountTable, Counts};
 
 /// Number of measured times.
 pub const TIMES: usize = 5;
+/// Upper limits of the histogram of whole searches, in seconds.
+pub const LIMITS: [f64; 12] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+];
 
 /// The sum and the maximum of times, in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,6 +48,8 @@ pub struct SearchCounts {
     /// The whole search, then the embedding, the list of vector search, that of keyword search, and
     /// fusion.
     pub times: [TimeSum; TIMES],
+    /// Searches without error that took at most the time of the same place in [`LIMITS`].
+    pub within: [u64; LIMITS.len()],
 }
 
 impl Counts for SearchCounts {
@@ -115,6 +121,10 @@ fn add(counts: &mut SearchCounts, record: Option<&SearchRecord>) {
     counts.degraded += u64::from(record.is_degraded);
     for (sum, time) in counts.times.iter_mut().zip(record.times) {
         sum.add(time);
+    }
+    let seconds = record.times[0].as_secs_f64();
+    for (count, limit) in counts.within.iter_mut().zip(LIMITS) {
+        *count += u64::from(seconds <= limit);
     }
 }
 

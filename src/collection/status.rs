@@ -13,7 +13,10 @@ use super::{
 use crate::{
     catalog::{access, collections::Collection},
     error::{Cause, Error},
-    pg::spi::{Rights, as_caller, as_owner},
+    pg::{
+        roles,
+        spi::{Rights, as_caller, as_owner},
+    },
 };
 
 /// The number of bytes of an embedding before its elements.
@@ -189,14 +192,15 @@ fn documents(number: i64) -> &'static str {
 /// # Errors
 /// A statement fails.
 pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
-    let name = collection.name.as_str();
-    let count = |rights: &Rights| figures::counts(rights, Some(name));
     // a check for each document would take longer with each collection
-    let as_counter = || match access::sees_every_document(collection) {
-        true => as_owner(|owner| count(owner)),
-        false => as_caller(count),
-    };
-    let (counted, problem) = match explained(as_counter) {
+    of_one(collection, access::sees_every_document(collection))
+}
+
+/// `as_owner`: all documents are counted, not only those that the caller sees.
+fn of_one(collection: &Collection, as_owner: bool) -> Result<Option<CollectionStatus>, Error> {
+    let name = collection.name.as_str();
+    let count = || with_rights(as_owner, |rights| figures::counts(rights, Some(name)));
+    let (counted, problem) = match explained(count) {
         Err(error) if error.is(Cause::Corrupt) => {
             let problem = match &error.hint {
                 Some(hint) => format!("{error}: {hint}"),
@@ -217,13 +221,34 @@ pub fn of(collection: &Collection) -> Result<Option<CollectionStatus>, Error> {
 /// # Errors
 /// A statement fails.
 pub fn of_all() -> Result<Vec<CollectionStatus>, Error> {
-    match explained(|| as_caller(|caller| figures::counts(caller, None))) {
+    of_each(false)
+}
+
+/// Returns the status of all collections that the caller may read or monitor, as [`of_all`] does.
+///
+/// # Errors
+/// A statement fails.
+pub fn of_all_monitored() -> Result<Vec<CollectionStatus>, Error> {
+    of_each(roles::is_monitor(roles::current()))
+}
+
+fn with_rights<R>(of_owner: bool, f: impl FnOnce(&Rights) -> R) -> R {
+    if of_owner {
+        as_owner(|owner| f(owner))
+    } else {
+        as_caller(f)
+    }
+}
+
+fn of_each(as_owner: bool) -> Result<Vec<CollectionStatus>, Error> {
+    match explained(|| with_rights(as_owner, |rights| figures::counts(rights, None))) {
         Err(error) if error.is(Cause::Corrupt) => {
             let mut all = vec![];
-            for name in as_caller(figures::names)? {
+            for name in with_rights(as_owner, figures::names)? {
                 // it may have been dropped
                 if let Some(collection) = Collection::find(&name)? {
-                    all.extend(of(&collection)?);
+                    let as_owner = as_owner || access::sees_every_document(&collection);
+                    all.extend(of_one(&collection, as_owner)?);
                 }
             }
             Ok(all)

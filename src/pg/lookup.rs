@@ -136,6 +136,12 @@ pub fn database(name: &CStr) -> Option<pg_sys::Oid> {
     valid(unsafe { pg_sys::get_database_oid(name.as_ptr(), true) })
 }
 
+/// Returns the name of a database.
+pub fn database_name(database: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a look-up; the name is null or copied.
+    copied(unsafe { pg_sys::get_database_name(database) })
+}
+
 /// Returns the databases that a worker can connect to and that are no templates.
 pub fn connectable_databases() -> Vec<u32> {
     let mut found = vec![];

@@ -13,6 +13,7 @@ pub use super::{
 };
 
 pub const ADMIN: &CStr = c"rag_admin";
+const MONITOR: &CStr = c"pg_monitor";
 const READ_SERVER_FILES: &CStr = c"pg_read_server_files";
 const WRITE_SERVER_FILES: &CStr = c"pg_write_server_files";
 
@@ -161,6 +162,11 @@ pub fn require_superuser(role: pg_sys::Oid, to_do: &str) -> Result<(), Error> {
         Error::permission_denied(format!("permission denied to {to_do}"))
             .hint("Must be superuser."),
     )
+}
+
+/// Returns true if `role` has the privileges of `pg_monitor`.
+pub fn is_monitor(role: pg_sys::Oid) -> bool {
+    has_privileges_of(role, MONITOR)
 }
 
 /// Returns true if the role `other` exists and `role` has its privileges.

@@ -273,7 +273,7 @@ impl Launcher {
 
 /// Returns when a scheduler is needed in a database.
 fn due_time(known: &Database) -> i64 {
-    if known.news {
+    if known.news || known.wants_metrics {
         0
     } else {
         known.due.min(known.changes)

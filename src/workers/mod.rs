@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`due_source`], [`queue`] | a scheduler queues the runs of sources that are due, and starts queued runs |
 //! | [`drift`], [`replication`], [`stalls`] | what else a scheduler does: drift checks, changes of servers that search vectors, lines of the log |
+//! | [`metric_files`] | metrics, for sessions in other databases |
 //! | [`hooks`], [`drop_extension`] | commands that the workers must know of |
 //!
 //! [`hooks`] and [`shared`] tell them what happens, [`slots`](crate::cluster::slots) share the
@@ -27,6 +28,7 @@ mod due_source;
 pub mod hooks;
 mod indexer;
 pub mod launcher;
+pub mod metric_files;
 mod queue;
 mod replication;
 pub mod runner;

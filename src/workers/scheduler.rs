@@ -27,7 +27,7 @@ use pgrx::{
 };
 
 use super::{
-    document_queue::QueueStarter, drift::Checks, due_source, queue::Queue,
+    document_queue::QueueStarter, drift::Checks, due_source, metric_files, queue::Queue,
     reload_settings_if_asked, replication::Replicator, stalls,
 };
 use crate::{
@@ -323,6 +323,9 @@ impl Scheduler {
                 "old runs could not be deleted",
                 owner_transaction(runs::prune_all),
             );
+        }
+        if news.metrics {
+            log_failure("metrics could not be written", metric_files::write());
         }
         if news.news {
             self.active = Some(Instant::now());

@@ -14,7 +14,7 @@ use pgrx::bgworkers::{BackgroundWorker, SignalWakeFlags};
 
 use super::reload_settings_if_asked;
 use crate::{
-    cluster::backoff::Backoff,
+    cluster::{backoff::Backoff, shared},
     engine::{
         self,
         process::{self, EngineProcess},
@@ -60,7 +60,9 @@ fn main() {
     let mut delay = ENGINE_RESTARTS.first;
     while !is_stopping() {
         let started = Instant::now();
-        match run_engine() {
+        let ended = run_engine();
+        shared::engine_ended();
+        match ended {
             Ok(EngineEnd::Stopped) => break,
             Ok(EngineEnd::Reconfigured | EngineEnd::Replaced) => continue,
             Ok(EngineEnd::Died(how)) => {
@@ -151,6 +153,7 @@ fn run_engine() -> Result<EngineEnd, Error> {
         .collect();
     let mut engine = EngineProcess::spawn(&args)?;
     pgrx::debug1!("rag: started rag-engine, process {}", engine.id());
+    shared::engine_started(engine.id());
     loop {
         let mut descriptors = vec![(engine.stdout_fd(), Until::Readable)];
         descriptors.extend(engine.stderr_fd().map(|fd| (fd, Until::Readable)));

@@ -12,7 +12,8 @@ CREATE VIEW measured AS
 SELECT name, labels - 'collection' AS labels, value FROM measured
 WHERE name !~ '_(seconds|bytes)' ORDER BY name, labels::text;
 SELECT name, labels - 'collection' AS labels, value > 0 AS value FROM measured
-WHERE name ~ '_(seconds|bytes)' AND labels ->> 'stage' IS DISTINCT FROM 'extract'
+WHERE name ~ '_(seconds|bytes)' AND NOT labels ? 'le'
+  AND labels ->> 'stage' IS DISTINCT FROM 'extract'
   AND labels ->> 'stage' IS DISTINCT FROM 'fetch'
 ORDER BY name, labels::text;
 -- Each name with its labels is there once.

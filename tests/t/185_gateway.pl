@@ -291,7 +291,8 @@ like($metrics, qr/^rag_gateway_requests_total\{method="POST",route="\/v1\/search
 	'requests are counted');
 unlike($metrics, qr/rag_documents/, 'without a key metrics have nothing of the database');
 like($gateway->ok($key{staff}, GET => '/metrics'),
-	qr/^rag_documents\{collection="secret"\} 1$/m, 'with a key they have what its role can read');
+	qr/^rag_documents\{database="postgres",collection="secret"\} 1$/m,
+	'with a key they have what its role can read');
 unlike($gateway->ok($key{web}, GET => '/metrics'), qr/secret/, '... and no more');
 my $log = $gateway->log;
 unlike($log, qr/[0-9a-f]{64}|canteen open/, 'the log has no secrets and no bodies');

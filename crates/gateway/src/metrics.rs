@@ -1,8 +1,7 @@
-//! Metrics of the program, in Prometheus' text format, and numbers of requests of keys.
+//! Metrics of the program, and numbers of requests of keys.
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::Write,
     sync::{
         Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -10,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::{Value, json};
+use rag_metrics::{Family, Format, Sample};
 
 use crate::identity::Identity;
 
@@ -84,92 +83,91 @@ impl Metrics {
         }
     }
 
-    /// Returns the text of the program's own metrics.
-    pub fn text(&self, connections: (usize, usize)) -> String {
-        let mut text = String::new();
-        metric(&mut text, "rag_gateway_requests_total", "counter");
+    /// Returns the text of the program's own metrics, without an end.
+    pub fn text(&self, connections: (usize, usize), format: Format) -> String {
+        let mut samples = vec![];
         for ((method, path, status), number) in &*lock(&self.requests) {
-            let _ = writeln!(
-                text,
-                "rag_gateway_requests_total{{method=\"{method}\",route=\"{path}\",\
-                 status=\"{status}\"}} {number}"
-            );
+            let status = status.to_string();
+            samples.push(sample(
+                "rag_gateway_requests_total",
+                &[("method", method), ("route", path), ("status", &status)],
+                *number as f64,
+            ));
         }
-        metric(&mut text, "rag_gateway_request_seconds", "histogram");
         for (path, times) in &*lock(&self.times) {
-            for (limit, number) in BUCKETS.iter().zip(times.buckets) {
-                let _ = writeln!(
-                    text,
-                    "rag_gateway_request_seconds_bucket{{route=\"{path}\",le=\"{limit}\"}} {number}"
-                );
+            let limits = BUCKETS.iter().map(|limit| format!("{limit:?}"));
+            let limits = limits
+                .zip(times.buckets)
+                .chain([("+Inf".into(), times.count)]);
+            for (limit, number) in limits {
+                samples.push(sample(
+                    "rag_gateway_request_seconds_bucket",
+                    &[("route", path), ("le", &limit)],
+                    number as f64,
+                ));
             }
-            let _ = writeln!(
-                text,
-                "rag_gateway_request_seconds_bucket{{route=\"{path}\",le=\"+Inf\"}} {}\n\
-                 rag_gateway_request_seconds_sum{{route=\"{path}\"}} {}\n\
-                 rag_gateway_request_seconds_count{{route=\"{path}\"}} {}",
-                times.count, times.sum, times.count
-            );
+            let route = [("route", *path)];
+            let count = times.count as f64;
+            samples.push(sample("rag_gateway_request_seconds_sum", &route, times.sum));
+            samples.push(sample("rag_gateway_request_seconds_count", &route, count));
         }
         let singles = [
-            ("requests_in_flight", "gauge", self.in_flight.load(Relaxed)),
-            ("event_streams", "gauge", self.streams.load(Relaxed)),
             (
-                "wrong_keys_total",
-                "counter",
-                self.wrong_keys.load(Relaxed) as usize,
+                "rag_gateway_requests_in_flight",
+                self.in_flight.load(Relaxed) as f64,
             ),
             (
-                "limited_requests_total",
-                "counter",
-                self.limited.load(Relaxed) as usize,
+                "rag_gateway_event_streams",
+                self.streams.load(Relaxed) as f64,
             ),
-            ("connections", "gauge", connections.0),
-            ("connections_in_use", "gauge", connections.1),
+            (
+                "rag_gateway_wrong_keys_total",
+                self.wrong_keys.load(Relaxed) as f64,
+            ),
+            (
+                "rag_gateway_limited_requests_total",
+                self.limited.load(Relaxed) as f64,
+            ),
+            ("rag_gateway_connections", connections.0 as f64),
+            ("rag_gateway_connections_in_use", connections.1 as f64),
         ];
-        for (name, kind, value) in singles {
-            let name = format!("rag_gateway_{name}");
-            metric(&mut text, &name, kind);
-            let _ = writeln!(text, "{name} {value}");
-        }
-        text
+        samples.extend(singles.map(|(name, value)| sample(name, &[], value)));
+        rag_metrics::text(FAMILIES, &samples, format)
     }
 }
 
-fn metric(text: &mut String, name: &str, kind: &str) {
-    let _ = writeln!(text, "# TYPE {name} {kind}");
+const FAMILIES: &[Family] = &[
+    Family::counter("rag_gateway_requests_total", "Requests that have ended."),
+    Family::histogram("rag_gateway_request_seconds", "Time of a request."),
+    Family::gauge("rag_gateway_requests_in_flight", "Requests in progress."),
+    Family::gauge("rag_gateway_event_streams", "Open streams of events."),
+    Family::counter(
+        "rag_gateway_wrong_keys_total",
+        "Requests with a key or token that is not valid.",
+    ),
+    Family::counter(
+        "rag_gateway_limited_requests_total",
+        "Requests that were refused by the limit of their key.",
+    ),
+    Family::gauge("rag_gateway_connections", "Connections to the database."),
+    Family::gauge("rag_gateway_connections_in_use", "Connections that work."),
+];
+
+fn sample(name: &str, labels: &[(&str, &str)], value: f64) -> Sample {
+    let own = |(label, value): &(&str, &str)| ((*label).to_owned(), (*value).to_owned());
+    Sample {
+        name: name.to_owned(),
+        labels: labels.iter().map(own).collect(),
+        value,
+    }
 }
 
-/// Returns the rows of `rag.metrics` as text.
-pub fn of_database(rows: &Value) -> String {
-    let mut text = String::new();
-    let mut last = "";
-    for row in rows.as_array().into_iter().flatten() {
-        let (Some(name), Some(value)) = (row["name"].as_str(), row["value"].as_f64()) else {
-            continue;
-        };
-        if name != last {
-            let is_counter = name.ends_with("_total");
-            metric(
-                &mut text,
-                name,
-                if is_counter { "counter" } else { "gauge" },
-            );
-            last = name;
-        }
-        let labels: Vec<_> = row["labels"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(label, value)| format!("{label}={}", json!(value.as_str().unwrap_or_default())))
-            .collect();
-        let labels = match labels.as_slice() {
-            [] => String::new(),
-            labels => format!("{{{}}}", labels.join(",")),
-        };
-        let _ = writeln!(text, "{name}{labels} {value}");
+/// Returns the format that a client asks for by `Accept`.
+pub fn format_for(accept: Option<&str>) -> Format {
+    match accept {
+        Some(accept) if accept.contains("application/openmetrics-text") => Format::OpenMetrics,
+        _ => Format::Prometheus,
     }
-    text
 }
 
 /// Limits of requests a minute: a bucket of tokens for each key.
@@ -224,14 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_the_database_are_lines() {
-        let rows = json!([
-            {"name": "a_total", "labels": {"of": "x\"y"}, "value": 2},
-            {"name": "b", "labels": {}, "value": 0.5},
-        ]);
-        assert_eq!(
-            of_database(&rows),
-            "# TYPE a_total counter\na_total{of=\"x\\\"y\"} 2\n# TYPE b gauge\nb 0.5\n"
-        );
+    fn requests_are_a_histogram() {
+        let metrics = Metrics::default();
+        metrics.request("GET", "/health", 200, Instant::now());
+        let text = metrics.text((2, 1), Format::OpenMetrics);
+        for line in [
+            "# TYPE rag_gateway_requests counter",
+            "rag_gateway_requests_total{method=\"GET\",route=\"/health\",status=\"200\"} 1",
+            "rag_gateway_request_seconds_bucket{route=\"/health\",le=\"1.0\"} 1",
+            "rag_gateway_request_seconds_bucket{route=\"/health\",le=\"+Inf\"} 1",
+            "rag_gateway_connections 2",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
     }
 }

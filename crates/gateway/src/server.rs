@@ -14,6 +14,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{MethodFilter, any, on},
 };
+use rag_metrics::Format;
 use serde_json::{Value, json};
 
 use crate::{
@@ -345,14 +346,22 @@ fn json_response(value: &Value) -> Response {
 
 /// Without a key, the metrics of the program. With one, also those that its role can read.
 async fn metrics_text(app: &App, headers: &HeaderMap) -> Result<Response, Problem> {
-    let mut text = app.metrics.text(app.database.connections());
+    let accept = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok());
+    let format = metrics::format_for(accept);
+    let mut text = app.metrics.text(app.database.connections(), format);
     if headers.contains_key(header::AUTHORIZATION) || app.authentication.anonymous.is_some() {
         let identity = app.authentication.identify(headers)?;
-        let answer = app.database.call(&identity, "metrics", "{}", false).await?;
-        let rows: Value =
-            serde_json::from_str(answer.body.as_deref().unwrap_or("[]")).unwrap_or_default();
-        text.push_str(&metrics::of_database(&rows));
+        let request = json!({"openmetrics": format == Format::OpenMetrics}).to_string();
+        let answer = app
+            .database
+            .call(&identity, "metrics", &request, false)
+            .await?;
+        let of_database: Value =
+            serde_json::from_str(answer.body.as_deref().unwrap_or("{}")).unwrap_or_default();
+        text.push_str(of_database["text"].as_str().unwrap_or_default());
+    } else {
+        text.push_str(rag_metrics::end(format));
     }
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    let kind = [(header::CONTENT_TYPE, format.media_type())];
     Ok((kind, HttpBody::from(text)).into_response())
 }

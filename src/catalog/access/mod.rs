@@ -327,3 +327,13 @@ pub fn readable_among(role: pg_sys::Oid, names: Vec<String>) -> Result<Vec<Strin
         .filter(|name| readable.contains(name))
         .collect())
 }
+
+/// Returns those of the collections whose counts a role may see: all of them if it has the
+/// privileges of `pg_monitor`, else those that it may read.
+pub fn monitored_among(role: pg_sys::Oid, names: Vec<String>) -> Result<Vec<String>, Error> {
+    if roles::is_monitor(role) {
+        Ok(names)
+    } else {
+        readable_among(role, names)
+    }
+}

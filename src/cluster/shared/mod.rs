@@ -15,11 +15,14 @@
 //! which sets the latch.
 //!
 //! [`scheduler`], [`launcher`] and [`evictions`] hold the functions that schedulers, the launcher
-//! and sessions which need a database for themselves call.
+//! and sessions which need a database for themselves call. [`metrics`] and [`engine`] are for those
+//! that monitor the server.
 #![allow(unsafe_code)] // the declaration of the shared memory
 
+mod engine;
 mod evictions;
 mod launcher;
+mod metrics;
 mod scheduler;
 
 use std::{
@@ -42,11 +45,13 @@ use crate::{
     settings,
 };
 
+pub use engine::{engine, engine_ended, engine_started};
 pub use evictions::{end_evictions, evict_workers, is_being_evicted};
 pub use launcher::{
     View, delay_scheduler, end_scheduler, enter_launcher, forget, set_crowded, settings_reloaded,
     take_absent, view,
 };
+pub use metrics::want_metrics;
 pub use scheduler::{
     DatabaseNews, is_crowded, leave_until, may_log_shortage, note_versions, report_extension,
     set_changes, set_no_worker, take_news,
@@ -115,6 +120,10 @@ pub struct Database {
     pub served_session: bool,
     /// The log has told that the extension in it has another version than the library.
     versions_differ: bool,
+    /// A session has asked for the metrics of the database.
+    pub wants_metrics: bool,
+    /// When a scheduler last wrote them, or 0.
+    metrics_written: i64,
 }
 
 impl Database {
@@ -132,6 +141,8 @@ impl Database {
             served: 0,
             served_session: false,
             versions_differ: false,
+            wants_metrics: false,
+            metrics_written: 0,
         }
     }
 }
@@ -157,6 +168,9 @@ pub struct Shared {
     settings: u32,
     /// The server's time zone, up to the first 0.
     zone: [u8; ZONE],
+    /// The process id of `rag-engine`, or 0.
+    engine: i32,
+    engine_starts: u64,
     pub slots: Slots,
 }
 
@@ -173,6 +187,8 @@ impl Shared {
         shortage_logged: 0,
         settings: 1,
         zone: [0; ZONE],
+        engine: 0,
+        engine_starts: 0,
         slots: Slots::EMPTY,
     };
 

@@ -14,6 +14,8 @@ pub struct DatabaseNews {
     pub changes: i64,
     /// The settings have changed since old runs were last deleted.
     pub settings: bool,
+    /// A session wants the metrics of the database.
+    pub metrics: bool,
 }
 
 /// Takes the news of the current database, which is remembered from then on.
@@ -22,6 +24,7 @@ pub fn take_news() -> DatabaseNews {
         news: false,
         changes: NEVER,
         settings: false,
+        metrics: false,
     };
     if !is_present() {
         return news;
@@ -36,7 +39,11 @@ pub fn take_news() -> DatabaseNews {
         news: database.news,
         changes: database.changes,
         settings: database.settings != settings,
+        metrics: std::mem::take(&mut database.wants_metrics),
     };
+    if news.metrics {
+        database.metrics_written = now();
+    }
     database.news = false;
     database.lacks_worker = false;
     database.settings = settings;
@@ -108,7 +115,7 @@ pub fn leave_until(time: i64) -> bool {
     }
     let mut shared = SHARED.exclusive();
     match shared.remember(database().to_u32()) {
-        Some(database) if database.news => return false,
+        Some(database) if database.news || database.wants_metrics => return false,
         Some(database) => {
             (database.due, database.looked, database.failures) = (time, now(), 0);
         }

@@ -370,6 +370,11 @@ pub fn are_all_taken() -> bool {
     }
 }
 
+/// Returns the number of slots that are taken. The shared memory exists.
+pub fn number_taken() -> usize {
+    shared::exclusively(|shared| shared.slots.taken().count())
+}
+
 // -- for runners
 
 /// A slot that a runner holds.

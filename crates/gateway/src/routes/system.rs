@@ -54,7 +54,8 @@ pub const ROUTES: &[Route] = &[
     route(
         &["/metrics"],
         Output::Metrics,
-        "Metrics in Prometheus' text format; with a key also those of `rag.metrics`",
+        "Metrics in Prometheus' text format or OpenMetrics; with a key also those of \
+         `rag_metrics_text()`",
         "text",
     ),
     route(
