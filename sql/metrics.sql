@@ -272,13 +272,13 @@ CREATE VIEW rag.metrics AS
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(
                'collection', s.collection, 'mode', s.mode, 'le', m.le)),
            m.value::double precision
-    FROM rag_internal.search_statistics() s, LATERAL (
+    FROM rag_internal.search_durations() s, LATERAL (
         SELECT 'rag_search_duration_seconds_bucket', rag_internal.metric_limit(b.le), b.counted
         FROM unnest(s.limits, s.counts) AS b (le, counted)
         UNION ALL VALUES
-            ('rag_search_duration_seconds_bucket', '+Inf', s.calls - s.errors),
-            ('rag_search_duration_seconds_sum', NULL, s.totals[1] / 1000),
-            ('rag_search_duration_seconds_count', NULL, s.calls - s.errors))
+            ('rag_search_duration_seconds_bucket', '+Inf', s.count),
+            ('rag_search_duration_seconds_sum', NULL, s.sum),
+            ('rag_search_duration_seconds_count', NULL, s.count))
         AS m (name, le, value)
     UNION ALL
     SELECT m.name, jsonb_strip_nulls(jsonb_build_object(

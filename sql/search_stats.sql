@@ -6,12 +6,18 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 CREATE FUNCTION rag_internal.search_statistics()
     RETURNS TABLE (collection text, mode text, calls bigint, errors bigint, rows bigint,
                    empty bigint, fewer bigint, degraded bigint,
-                   totals double precision[], maxima double precision[],
-                   limits double precision[], counts bigint[])
+                   totals double precision[], maxima double precision[])
     AS 'MODULE_PATHNAME', 'search_statistics_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION rag_internal.search_statistics() IS
     'counts and times of searches in collections that the caller may read or monitor; '
     'use rag.search_stats instead';
+CREATE FUNCTION rag_internal.search_durations()
+    RETURNS TABLE (collection text, mode text, limits double precision[], counts bigint[],
+                   count bigint, sum double precision)
+    AS 'MODULE_PATHNAME', 'search_durations_wrapper' LANGUAGE c STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag_internal.search_durations() IS
+    'histogram of the times of searches in collections that the caller may read or monitor, in '
+    'seconds; use rag.metrics instead';
 
 CREATE VIEW rag.search_stats AS
     SELECT collection, mode, calls, errors, rows, empty, fewer, degraded,
