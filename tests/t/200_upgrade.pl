@@ -61,6 +61,10 @@ sub contents_stay
 	my $count = () = slurp_file($node->logfile, $offset) =~ /$told/g;
 	is($count, 1, "$release: the log has not repeated that the extension was not updated");
 	works_on($node, 'filled', $release);
+	is( sql('filled', q{SELECT documents_added, documents_unchanged FROM rag.runs
+			ORDER BY run_id DESC LIMIT 1}),
+		'1|0',
+		"$release: sources with triggers have those of this version: a run reads what changed");
 	same_catalog(catalog_of($node, 'filled'),
 		$fresh, "$release: a database with contents has the catalog of a new one");
 	return;

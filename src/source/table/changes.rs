@@ -123,7 +123,7 @@ pub fn has_triggers(
     let found: Vec<i64> = as_caller(|caller| {
         caller.query(
             "SELECT count(*) FROM pg_trigger
-             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure 
+             WHERE tgrelid = $1 AND tgfoid = 'rag_internal.table_changed()'::regprocedure
                AND tgname = ANY ($2::name[]) AND tgargs = $3
                AND (tgenabled = 'A' OR tgenabled = 'R' AND left(tgname, 6) = $4
                     OR tgenabled = 'O'
