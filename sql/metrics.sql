@@ -238,8 +238,9 @@ CREATE VIEW rag.relation_sizes AS
                          WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid
                            AND d.refclassid = 'pg_catalog.pg_extension'::regclass
                            AND d.deptype = 'e' AND e.extname = 'rag')
+                 -- a view of an extension that depends on the table would keep it distributed
                  OR EXISTS (SELECT FROM pg_catalog.pg_inherits i
-                            WHERE i.inhrelid = c.oid AND i.inhparent = 'rag.chunks'::regclass))
+                            WHERE i.inhrelid = c.oid AND i.inhparent = to_regclass('rag.chunks')))
          ) AS r JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace;
 COMMENT ON VIEW rag.relation_sizes IS
     'disk space of each table and sequence of the extension in this database';

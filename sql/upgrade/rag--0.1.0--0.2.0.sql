@@ -1242,7 +1242,7 @@ CREATE OR REPLACE VIEW rag.relation_sizes AS
                      JOIN pg_extension e ON ((e.oid = d.refobjid)))
                   WHERE ((d.classid = ('pg_class'::regclass)::oid) AND (d.objid = c.oid) AND (d.refclassid = ('pg_extension'::regclass)::oid) AND (d.deptype = 'e'::"char") AND (e.extname = 'rag'::name)))) OR (EXISTS ( SELECT
                    FROM pg_inherits i
-                  WHERE ((i.inhrelid = c.oid) AND (i.inhparent = ('rag.chunks'::regclass)::oid))))))) r
+                  WHERE ((i.inhrelid = c.oid) AND (i.inhparent = to_regclass('rag.chunks'::text)))))))) r
      JOIN pg_namespace n ON ((n.oid = r.relnamespace)));
 CREATE OR REPLACE VIEW rag.metrics AS
  SELECT m.name,

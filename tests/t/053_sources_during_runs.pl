@@ -292,6 +292,7 @@ subtest 'a run whose process cannot start' => sub {
 
 subtest 'a failing source does not disturb others' => sub {
 	create_folder('failing', $missing, ", schedule => '\@yearly'");
+	source_becomes('failing', 'phase, error_run_count', 'Retrying|1', 'the first run fails');
 	for my $round (1 .. 3)
 	{
 		my ($good, $bad) =
