@@ -51,7 +51,7 @@ fn texts() -> impl Strategy<Value = String> {
 /// Returns true if a character is normalized to several letters, and the word begins or ends among
 /// these, as "II" does in "Ⅲa", which is normalized to "IIIa".
 fn is_within_character(written: &str, word: &str) -> bool {
-    let whole = normalized(written).unwrap().to_lowercase();
+    let whole = normalized(written).unwrap_or_default().to_lowercase();
     let several = |c: char| c.nfkc().filter(|c| c.is_alphanumeric()).count() > 1;
     let is_at_edge = [written.chars().next(), written.chars().next_back()]
         .into_iter()
