@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     code::Metric,
-    memory::{self, OutOfMemory, push},
+    memory::{OutOfMemory, push},
     visited::Visited,
 };
 use confirm::Suspicion;
@@ -333,17 +333,11 @@ impl<S: ReadPages> Check<'_, S> {
         if self.body.quantizer.metric() == Metric::InnerProduct {
             return Ok(());
         }
-        let mut missing = memory::collect(self.alive.iter()).map_err(IndexError::of_memory)?;
-        for pause in [0].into_iter().chain(PAUSES) {
-            thread::sleep(Duration::from_millis(pause));
-            if let Err(error) = self.leave_out_reached(&mut missing) {
-                return self.report_error(0, error);
-            }
-            if missing.len() < 2 || missing.len() as f64 <= OUT_OF_REACH * nodes as f64 {
-                return Ok(());
-            }
-        }
-        let missing = missing.len();
+        let missing = match self.count_unreached(nodes) {
+            Ok(0) => return Ok(()),
+            Ok(missing) => missing,
+            Err(error) => return self.report_error(0, error),
+        };
         (self.report)(IndexProblem {
             level: 0,
             block: 0,
@@ -353,23 +347,37 @@ impl<S: ReadPages> Check<'_, S> {
         Ok(())
     }
 
-    /// Leaves out the nodes that can be reached, or that are gone. A tombstone that led to them may
-    /// have been freed between a look at a node that linked to it and a look at its own links.
-    fn leave_out_reached(&self, nodes: &mut Vec<u32>) -> Result<(), IndexError> {
-        let Some(reached) = reach::reachable(self.body, self.store, self.store)? else {
-            nodes.clear();
-            return Ok(());
+    /// Returns the number of nodes that cannot be reached, or 0 if these are no problem.
+    fn count_unreached(&self, nodes: u64) -> Result<usize, IndexError> {
+        let are_few = |missing: &[u32]| {
+            missing.len() < 2 || missing.len() as f64 <= OUT_OF_REACH * nodes as f64
         };
-        nodes.retain(|id| !reached.contains(*id));
-        let mut still = vec![];
-        for &id in nodes.iter() {
+        let mut missing = self.unreached(self.alive.iter())?;
+        for pause in PAUSES {
+            if are_few(&missing) {
+                return Ok(0);
+            }
+            thread::sleep(Duration::from_millis(pause));
+            missing = self.unreached(missing.into_iter())?;
+        }
+        Ok(if are_few(&missing) { 0 } else { missing.len() })
+    }
+
+    /// Returns those of the nodes that are still there and that cannot be reached. A tombstone that
+    /// led to one may have been freed between a look at a node that linked to it and a look at its
+    /// own links.
+    fn unreached(&self, nodes: impl Iterator<Item = u32>) -> Result<Vec<u32>, IndexError> {
+        let mut unreached = vec![];
+        let Some(reached) = reach::reachable(self.body, self.store, self.store)? else {
+            return Ok(unreached);
+        };
+        for id in nodes.filter(|id| !reached.contains(*id)) {
             self.store.check_interrupts();
             if self.state(0, id)? == Some(SlotState::Node) {
-                push(&mut still, id).map_err(IndexError::of_memory)?;
+                push(&mut unreached, id).map_err(IndexError::of_memory)?;
             }
         }
-        *nodes = still;
-        Ok(())
+        Ok(unreached)
     }
 }
 
