@@ -261,6 +261,19 @@ BEGIN
             FROM rag_internal.monitored_collection c
             WHERE NOT c.has_retriever
             UNION ALL
+            -- the condition of src/catalog/due.rs
+            SELECT 'error', 'table ' || h.inhrelid::regclass,
+                   format('it has no index on %s, as while a dump is restored: nothing is synced in'
+                          ' this database', k.key),
+                   format('If no dump is being restored: ' || k.remedy, h.inhrelid::regclass)
+            FROM pg_inherits h, (VALUES
+                ('document_id', 'ALTER TABLE %s ADD PRIMARY KEY (document_id, chunk_id);'),
+                ('embedding_key', 'CREATE INDEX ON %s (embedding_key);')) AS k (key, remedy)
+            WHERE h.inhparent = 'rag.chunks'::regclass AND NOT EXISTS (
+                SELECT FROM pg_index i JOIN pg_attribute a
+                    ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                WHERE i.indrelid = h.inhrelid AND a.attname = k.key)
+            UNION ALL
             SELECT 'error', 'index ' || i.indexrelid::regclass,
                    'the index is invalid and is not used',
                    -- what an interrupted REINDEX CONCURRENTLY has left has another one beside it

@@ -117,3 +117,15 @@ SELECT rag_create_retriever('lost');
 SELECT count(*) FROM rag_status() WHERE object = 'collection bowl';
 SELECT rag_drop_collection('bowl');
 SELECT rag_drop_retriever('lost');
+
+-- an index of a partition that somebody has dropped
+SELECT rag_create_collection('plate', dimensions => 2);
+SELECT rag_upsert_chunks('[{"chunk_id": "a", "document_id": "d", "text": "x", "chunk_index": 0,
+    "embedding": [1, 2]}]', 'plate');
+DROP INDEX rag_internal.rag_kb_plate_embedding_key_idx;
+ALTER TABLE rag_internal.rag_kb_plate DROP CONSTRAINT rag_kb_plate_pkey;
+SELECT * FROM rag_status() WHERE object LIKE 'table%';
+CREATE INDEX ON rag_internal.rag_kb_plate (embedding_key);
+ALTER TABLE rag_internal.rag_kb_plate ADD PRIMARY KEY (document_id, chunk_id);
+SELECT count(*) FROM rag_status() WHERE object LIKE 'table%';
+SELECT rag_drop_collection('plate');
