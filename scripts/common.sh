@@ -27,6 +27,15 @@ workspace_version() { # prints the version of all that is built
     sed -n '/^\[workspace.package\]/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml
 }
 
+begin_upgrade_script() { # FROM, TO: writes the script in sql/upgrade/ that does nothing yet
+    cat >"sql/upgrade/rag--$1--$2.sql" <<END
+-- $1 to $2.
+\\echo Use "ALTER EXTENSION rag UPDATE TO '$2'" to load this file. \\quit
+SET LOCAL search_path = pg_catalog, pg_temp;
+SELECT rag_internal.require_library();
+END
+}
+
 install_tool() { # crate, version, options: compiles a program into build/tools if it is not there
     grep -qs "\"$1 $2 " "$build/tools/.crates2.json" && return
     say "cargo install $1 --version $2 (some minutes)"

@@ -9,7 +9,7 @@ set -eu
 . "$(dirname "$0")/common.sh"
 . scripts/server.sh
 
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(workspace_version)
 
 keep_release() {
     script=$(find "$build/package" -name "rag--$version.sql")
@@ -61,12 +61,7 @@ begin_next() { # version
     done
     cargo update --workspace --quiet
     (cd fuzz && cargo update --workspace --quiet)
-    cat >"sql/upgrade/rag--$version--$1.sql" <<END
--- $version to $1.
-\\echo Use "ALTER EXTENSION rag UPDATE TO '$1'" to load this file. \\quit
-SET LOCAL search_path = pg_catalog, pg_temp;
-SELECT rag_internal.require_library();
-END
+    begin_upgrade_script "$version" "$1"
     say "$1 begins: build, then scripts/test.sh --accept and scripts/docs.sh for what prints it"
 }
 

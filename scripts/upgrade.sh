@@ -16,21 +16,13 @@ case "${1:-}" in
     *) fail "unknown option $1" ;;
 esac
 
-version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+version=$(workspace_version)
 releases=$(find sql/releases -name 'rag--*.sql.gz' | sed 's/.*rag--\(.*\)\.sql\.gz/\1/' | sort -V)
 last=$(echo "$releases" | tail -n 1)
 script=sql/upgrade/rag--$last--$version.sql
 
-begin_script() {
-    cat >"$script" <<END
--- $last to $version.
-\\echo Use "ALTER EXTENSION rag UPDATE TO '$version'" to load this file. \\quit
-SET LOCAL search_path = pg_catalog, pg_temp;
-SELECT rag_internal.require_library();
-END
-}
 if [ "${1:-}" = --write ] && [ ! -f "$script" ]; then
-    begin_script
+    begin_upgrade_script "$last" "$version"
 fi
 
 run_sql() { # database, arguments of psql
