@@ -1,8 +1,9 @@
 //! Blocks of a document, and how they are written as Markdown.
 //!
 //! Words are written as they are. Markdown would read some of them as markup that changes where
-//! the text is cut: a paragraph that begins with `#`, a line of `---`, a fence of code. Such a
-//! line gets a backslash before the sign.
+//! the text is cut: a paragraph that begins with `#`, a line of `---`, a fence of code. A line
+//! that begins with `[1]:` would define what `[1]` means in a heading. Such a line gets a
+//! backslash before the sign. Notes (`[^1]:`) are written by the readers of documents.
 
 use std::borrow::Cow;
 
@@ -160,50 +161,56 @@ fn is_heading(line: &str, expected: &str) -> bool {
 
 /// Returns the words with a backslash where a line would be more than text.
 pub fn escaped(words: &str) -> Cow<'_, str> {
-    let mut lines = words.split('\n').enumerate();
-    if lines.all(|(i, line)| markup_in(line, i > 0).is_none()) {
+    // The name that a definition begins with may go over lines.
+    let last_definition = words.rfind("]:");
+    let mut text = String::new();
+    // The end of what has been written to `text`.
+    let mut written = 0;
+    let mut begin = 0;
+    for line in words.split_inclusive('\n') {
+        let is_before_definition = last_definition.is_some_and(|at| begin < at);
+        if let Some(at) = markup_in(line, begin > 0, is_before_definition) {
+            text.push_str(&words[written..begin + at]);
+            text.push('\\');
+            written = begin + at;
+        }
+        begin += line.len();
+    }
+    if text.is_empty() {
         return words.into();
     }
-    let mut text = String::with_capacity(words.len() + 8);
-    for (i, line) in words.split('\n').enumerate() {
-        if i > 0 {
-            text.push('\n');
-        }
-        match markup_in(line, i > 0) {
-            Some(at) => {
-                text.push_str(&line[..at]);
-                text.push('\\');
-                text.push_str(&line[at..]);
-            }
-            None => text.push_str(line),
-        }
-    }
+    text.push_str(&words[written..]);
     text.into()
 }
 
-/// Returns the place of a sign that would make a line a heading, the line below one, or the
-/// beginning of a block that does not end at an empty line.
-fn markup_in(line: &str, is_continued: bool) -> Option<usize> {
-    let mut rest = line.trim_start();
-    let at = |rest: &str| Some(line.len() - rest.len());
-    if is_continued {
-        let underline = rest.trim_end();
-        for sign in ["=", "-"] {
-            if !underline.is_empty() && underline.trim_start_matches(sign).is_empty() {
-                return at(rest);
-            }
-        }
+/// Returns the place of a sign that would make a line a heading, the line below one, a
+/// definition, or the beginning of a block that does not end at an empty line.
+fn markup_in(line: &str, is_continued: bool, is_before_definition: bool) -> Option<usize> {
+    // A line below another one may be in the same quotation.
+    let quoted = line.trim_start_matches(['>', ' ', '\t']);
+    if is_continued && is_underline(quoted.trim_end()) {
+        return Some(line.len() - quoted.len());
     }
     // Quotations and items may hold blocks.
+    let mut rest = line.trim_start();
     while let Some(inner) = inside_marker(rest) {
         rest = inner;
     }
     let after_signs = rest.trim_start_matches('#');
     let signs = rest.len() - after_signs.len();
     let is_heading = (1..=6).contains(&signs)
-        && (after_signs.is_empty() || after_signs.starts_with([' ', '\t', '\r']));
+        && (after_signs.is_empty() || after_signs.starts_with([' ', '\t', '\r', '\n']));
     let is_fence = rest.starts_with("```") || rest.starts_with("~~~");
-    (is_heading || is_fence || begins_raw_html(rest)).then(|| line.len() - rest.len())
+    let is_definition = is_before_definition && rest.starts_with('[') && !rest.starts_with("[^");
+    (is_heading || is_fence || is_definition || begins_raw_html(rest))
+        .then(|| line.len() - rest.len())
+}
+
+/// Returns true for the line that makes the line above it a heading.
+fn is_underline(line: &str) -> bool {
+    ["=", "-"]
+        .iter()
+        .any(|sign| !line.is_empty() && line.trim_start_matches(sign).is_empty())
 }
 
 /// Returns what follows after the sign of a quotation or an item.
@@ -299,6 +306,7 @@ mod tests {
             ("#hashtag #1", "#hashtag #1"),
             ("Title\n---", "Title\n\\---"),
             ("Title\n=", "Title\n\\="),
+            (">Title\n> =", ">Title\n> \\="),
             ("---", "---"),
             ("1. # x", "1. \\# x"),
             ("> ## x", "> \\## x"),
@@ -307,6 +315,9 @@ mod tests {
             ("<Script>", "\\<Script>"),
             ("<premium>", "<premium>"),
             ("-5 # below", "-5 # below"),
+            ("[1]: see below", "\\[1]: see below"),
+            ("- [a\nb]: x", "- \\[a\nb]: x"),
+            ("[draft] of [1]", "[draft] of [1]"),
         ] {
             assert_eq!(markdown(&[Block::Text(words.into())]), expected);
         }
@@ -379,7 +390,7 @@ mod tests {
         #[test]
         fn only_headings_are_headings(
             words in prop::collection::vec(
-                "(([#>*+=`~<!-]|-- |1\\. |# |\n|<pre>|<!--|x|é| ){0,12}|[ -~\n]{0,30})", 1..6),
+                "(([#>*+=`~<!-]|-- |1\\. |# |\n|<pre>|<!--|\\[|\\]:|x|é| ){0,12}|[ -~\n]{0,30})", 1..6),
             level in 1usize..7,
         ) {
             let mut blocks = vec![];
