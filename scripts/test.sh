@@ -2,7 +2,7 @@
 # Runs all tests against the installed extension. Goes on after a kind of tests has failed.
 #
 #   crates        cargo test: everything that is not part of PostgreSQL. Property tests try the same
-#                 256 inputs each time (--long: 20,000 others)
+#                 256 inputs each time (--long: 2,000 others)
 #   tests/sql     pg_regress: statements, whose output must equal that in tests/expected
 #   tests/t       prove: whole clusters that are started, stopped and broken (--long: tests/t/long)
 #
@@ -69,7 +69,7 @@ start_crates() {
     openvino=$build/model/openvino/libopenvino_c.so
     [ -f "$openvino" ] || openvino=
     inputs=PROPTEST_RNG_SEED=1
-    [ -z "$long" ] || inputs=PROPTEST_CASES=20000
+    [ -z "$long" ] || inputs=PROPTEST_CASES=2000
     nice -n 10 env "$inputs" PATH="$pg_bindir:$PATH" \
         PGHOST="$scratch" PGUSER=postgres PGDATABASE=postgres RAG_MODEL_DIR="$build/model/$MODEL" \
         RAG_ONNXRUNTIME="$(echo "$build"/model/libonnxruntime.so.*)" \

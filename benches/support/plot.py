@@ -1,4 +1,4 @@
-"""Line charts as SVG."""
+"""Line charts as SVG, for light and dark pages."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from html import escape
 
 WIDTH, HEIGHT = 760, 480
 LEFT, RIGHT, TOP, BOTTOM = 76, 140, 48, 60
-COLOURS = ["#0b63ce", "#d1550f", "#5b9bf0", "#f0a06c"]
+# Colours of the lines on light pages, and on dark ones.
+COLOURS = [
+    ("#0b63ce", "#6cb0ff"), ("#d1550f", "#ff9a5c"), ("#5b9bf0", "#3f7fd6"), ("#f0a06c", "#c9703a")]
 RECALLS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999]
 
 
@@ -50,34 +52,47 @@ def plot(path, title, x, y, series):
     across = lambda value: f"{LEFT + x.part(value) * (right - LEFT):.1f}"
     up = lambda value: f"{bottom - y.part(value) * (bottom - TOP):.1f}"
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13" fill="#333">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13" class="text">',
+        f"<style>{style()}</style>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" class="page"/>',
         f'<text x="{LEFT}" y="28" font-size="15" font-weight="bold">{escape(title)}</text>',
         f'<text x="{(LEFT + right) / 2}" y="{HEIGHT - 16}" text-anchor="middle">{escape(x.label)}</text>',
         f'<text transform="translate(20 {(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">{escape(y.label)}</text>',
     ]
     for value in x.ticks():
-        out.append(f'<path d="M{across(value)} {TOP}V{bottom}" stroke="#e4e4e4"/>')
+        out.append(f'<path d="M{across(value)} {TOP}V{bottom}" class="grid"/>')
         out.append(
             f'<text x="{across(value)}" y="{bottom + 20}" text-anchor="middle">{value:g}</text>')
     for value in y.ticks():
-        out.append(f'<path d="M{LEFT} {up(value)}H{right}" stroke="#e4e4e4"/>')
+        out.append(f'<path d="M{LEFT} {up(value)}H{right}" class="grid"/>')
         out.append(
             f'<text x="{LEFT - 8}" y="{float(up(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
     labels = place_labels({label: float(up(points[-1][1])) for label, points in series.items()})
     for number, (label, points) in enumerate(series.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = f"c{number % len(COLOURS)}"
         line = " ".join(f"{across(a)},{up(b)}" for a, b, _ in points)
-        out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out.append(f'<polyline points="{line}" class="line {colour}"/>')
         for a, b, says in points:
             says = escape(f"{label}, {says}: {a:.4g}, {b:.4g}")
             out.append(
-                f'<circle cx="{across(a)}" cy="{up(b)}" r="4" fill="{colour}"><title>{says}</title></circle>')
+                f'<circle cx="{across(a)}" cy="{up(b)}" r="4" class="{colour}"><title>{says}</title></circle>')
         last = min(float(across(points[-1][0])) + 10, right + 6)
         out.append(
-            f'<text x="{last:.1f}" y="{labels[label] + 4:.1f}" fill="{colour}" font-weight="bold">{escape(label)}</text>')
+            f'<text x="{last:.1f}" y="{labels[label] + 4:.1f}" class="{colour}" font-weight="bold">{escape(label)}</text>')
     with open(path, "w") as file:
         file.write("\n".join([*out, "</svg>", ""]))
+
+
+def style():
+    """Returns rules in CSS. A dark page, or a reader who prefers one, gets the second colours."""
+    rules = lambda page, text, grid, which: "".join([
+        f".page{{fill:{page}}}.text{{fill:{text}}}.grid{{stroke:{grid}}}",
+        *(f".c{n}{{fill:{both[which]}}}.line.c{n}{{fill:none;stroke:{both[which]}}}"
+          for n, both in enumerate(COLOURS)),
+    ])
+    light = rules("#fff", "#333", "#e4e4e4", 0)
+    dark = rules("#0d1117", "#c9d1d9", "#30363d", 1)
+    return f".line{{stroke-width:2}}{light}@media(prefers-color-scheme:dark){{{dark}}}"
 
 
 def place_labels(heights, apart=17):
