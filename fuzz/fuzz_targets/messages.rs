@@ -35,7 +35,7 @@ fuzz_target!(|bytes: &[u8]| {
             let shape = rows.shape();
             for _ in 0..shape.rows.min(1000) {
                 match rows.next_row() {
-                    Ok(row) => assert_eq!(row.len(), shape.columns),
+                    Ok(row) => assert_eq!(row.len(), shape.dimensions),
                     Err(_) => return,
                 }
             }
@@ -43,7 +43,10 @@ fuzz_target!(|bytes: &[u8]| {
         }
         _ => {
             let keys = KeyRing::new(Key::new([7; 32]));
-            let place = sealed::Place { name: "token", key: "value" };
+            let place = sealed::Place {
+                name: "token",
+                key: "value",
+            };
             // Nobody who lacks the key can write one.
             assert!(sealed::open(&keys, place, rest).is_err());
         }

@@ -64,17 +64,22 @@ fuzz_target!(|bytes: &[u8]| {
     let how = usize::from(*how) % (TYPES.len() + 1);
     *ANSWER.lock().unwrap() = match TYPES.get(how) {
         Some(name) => {
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: {name}\r\nConnection: close\r\n\r\n"
-            );
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Type: {name}\r\nConnection: close\r\n\r\n");
             [head.as_bytes(), body].concat()
         }
         None => body.to_vec(),
     };
     let address = server();
     match who % 10 {
-        0 => source("website", &json!({"startUrl": address, "depth": 1, "maxPages": 5})),
-        1 => source("website", &json!({"startUrl": format!("{address}/feed.xml"), "maxPages": 5})),
+        0 => source(
+            "website",
+            &json!({"url": address, "depth": 1, "maxPages": 5}),
+        ),
+        1 => source(
+            "website",
+            &json!({"url": format!("{address}/feed.xml"), "maxPages": 5}),
+        ),
         2 => source("static", &json!({"endpoints": [format!("{address}/a.md")]})),
         3 => source(
             "s3",

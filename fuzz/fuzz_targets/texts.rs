@@ -5,9 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rag_definition::{
-    name::QualifiedName, retriever::RetrieverDefinition, source::SourceSpec,
-};
+use rag_definition::{name::QualifiedName, retriever::RetrieverDefinition, source::SourceSpec};
 use rag_filter::Filter;
 use rag_retrieval::{
     fusion::written_words,
@@ -50,7 +48,12 @@ fn filter(text: &str) {
     };
     let write = |filter: Filter| {
         let sql = filter.to_sql(7);
-        assert_eq!(sql.text.contains("$7"), !sql.params.is_empty(), "{}", sql.text);
+        assert_eq!(
+            sql.text.contains("$7"),
+            !sql.params.is_empty(),
+            "{}",
+            sql.text
+        );
         assert!(!sql.text.contains('\0'));
     };
     let _ = rag_filter::parse(&value).map(write);

@@ -395,4 +395,28 @@ await('a request runs', sub { ask($node, $sleeping) == 1 });
 is($gateway->stop, 0, 'SIGTERM ends the program');
 like(do { local $/; <$socket> }, qr/^HTTP\/1.1 200/, '... after its requests have ended');
 
+# -- the password file
+# ----------------------------------------
+
+$node->safe_psql('postgres', "ALTER ROLE rag_gateway PASSWORD 'a:b'");
+my $hba = $node->data_dir . '/pg_hba.conf';
+my $rules = PostgreSQL::Test::Utils::slurp_file($hba);
+PostgreSQL::Test::Utils::append_to_file("$hba.new",
+	"local all rag_gateway scram-sha-256\n$rules");
+rename "$hba.new", $hba or die $!;
+$node->reload;
+my $passfile = RagCluster::temp_folder() . '/pgpass';
+my $hostname = $node->host =~ s/([:\\])/\\$1/gr;
+PostgreSQL::Test::Utils::append_to_file($passfile,
+	"$hostname:1:*:*:wrong\n$hostname:" . $node->port . ":postgres:rag_gateway:a\\:b\n");
+chmod 0600, $passfile;
+my $with_password = RagGateway->start($node, passfile => $passfile);
+is($with_password->status(undef, GET => '/readyz'), 200, 'the password is that of the file');
+$with_password->stop;
+chmod 0644, $passfile;
+my $without = RagGateway->start($node, passfile => $passfile);
+is($without->status(undef, GET => '/readyz'), 503, 'a file that others may read is not used');
+like($without->log, qr/WARNING: password file .* others may read it/, '... which a warning tells');
+$without->stop;
+
 done_testing();

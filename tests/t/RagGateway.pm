@@ -11,7 +11,8 @@ use RagProcesses;
 
 my $json = JSON::PP->new->utf8->canonical->allow_nonref;
 
-# Starts the program. Options: database, and settings of the program, as in max_body => 1024.
+# Starts the program. Options: database, passfile, and settings of the program, as in
+# max_body => 1024.
 sub start
 {
 	my ($class, $node, %setting) = @_;
@@ -21,10 +22,12 @@ sub start
 		http => HTTP::Tiny->new(timeout => 60, keep_alive => 1)
 	}, $class;
 	my $database = delete $setting{database} // 'postgres';
+	my $passfile = delete $setting{passfile} // '';
 	my %environment = (
 		PGHOST => $node->host,
 		PGPORT => $node->port,
 		PGDATABASE => $database,
+		PGPASSFILE => $passfile,
 		map { ("RAG_GATEWAY_\U$_" => $setting{$_}) } keys %setting);
 	$environment{RAG_GATEWAY_LISTEN} //= '127.0.0.1:0';
 	my $program = program($node);

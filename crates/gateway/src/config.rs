@@ -6,6 +6,7 @@ use clap::ArgMatches;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::{
+    password_file,
     settings::Values,
     token::{TokenKeys, TokenSettings},
 };
@@ -205,8 +206,14 @@ fn database_config(
         let user = config.get_user().unwrap_or_default().to_string();
         config.dbname(variable("PGDATABASE").unwrap_or(&user));
     }
-    if let (None, Some(password)) = (config.get_password(), variable("PGPASSWORD")) {
-        config.password(password);
+    if config.get_password().is_none() {
+        let password = match variable("PGPASSWORD") {
+            Some(password) => Some(password.clone()),
+            None => password_file::password(&config, environment),
+        };
+        if let Some(password) = password {
+            config.password(password);
+        }
     }
     if !text.contains("sslmode") {
         let is_near = config.get_hosts().iter().all(|host| match host {

@@ -31,6 +31,7 @@ mod mcp_tools;
 mod metrics;
 mod openapi;
 mod output;
+mod password_file;
 mod problem;
 mod reference;
 mod routes;

@@ -49,7 +49,7 @@ pub const SETTINGS: &[Setting] = &[
         "CONNECTION",
         None,
         "connection string or URL of the database; what it lacks comes from PGHOST, PGPORT, \
-         PGDATABASE, PGUSER, PGPASSWORD and PGSSLMODE",
+         PGDATABASE, PGUSER, PGPASSWORD or the password file, and PGSSLMODE",
     ),
     setting(
         "database-ca",
