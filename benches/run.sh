@@ -14,7 +14,7 @@ set -eu
 usual_steps="reading embedding query memory unchanged git exact scifact scheduler collections"
 named_steps="planner store rerank remote answers hybrid strategies lifecycle table-trigger"
 named_steps="$named_steps hnsw hnsw-growth bm25 languages words weights formats gateway"
-named_steps="$named_steps citus office"
+named_steps="$named_steps citus office sizing"
 all_steps="$usual_steps $named_steps"
 steps=${*:-$usual_steps}
 for step in $steps; do
@@ -102,7 +102,7 @@ run_step() ( # in a subshell: the cluster ends with it
         embedding | query | scifact | store | rerank | remote | answers | words | weights)
             needs=$data/ir/scifact/corpus.jsonl
             ;;
-        exact | hnsw* | hybrid | lifecycle | citus) needs=$data/ann/minilm-100k.json ;;
+        exact | hnsw* | hybrid | lifecycle | citus | sizing) needs=$data/ann/minilm-100k.json ;;
         *) needs=benches ;;
     esac
     if [ ! -e "$needs" ]; then
