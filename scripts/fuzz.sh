@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a fuzz target of fuzz/fuzz_targets:  scripts/fuzz.sh [TARGET [SECONDS [FOLDER...]]]
 #
-# It begins with the inputs of the folders, and with those that earlier runs found.
+# It begins with the inputs of the folders, of fuzz/seeds, and with those that earlier runs found.
 # Uses the instrumentation of cargo-fuzz without a sanitizer, which the stable compiler can build.
 set -eu
 . "$(dirname "$0")/common.sh"
@@ -13,6 +13,7 @@ seconds=${2:-60}
 host=$(rustc -vV | sed -n 's/^host: //p')
 corpus=$build/fuzz/$target
 mkdir -p "$corpus"
+[ ! -d "fuzz/seeds/$target" ] || set -- "$@" "fuzz/seeds/$target"
 flags="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module"
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     flags="$flags -Cllvm-args=-sanitizer-coverage-$option"

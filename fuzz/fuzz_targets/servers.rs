@@ -87,7 +87,7 @@ fuzz_target!(|bytes: &[u8]| {
         ),
         4 => source(
             "azblob",
-            &json!({"account": "a", "container": "docs", "endpoint": address}),
+            &json!({"account": "docsaccount", "container": "docs", "endpoint": address}),
         ),
         5 => source("gcs", &json!({"bucket": "docs", "endpoint": address})),
         6 => call(address, Provider::OpenAi, chat()),
@@ -136,7 +136,7 @@ fn call(address: &str, provider: Provider, request: Value) {
             allowed_private_hosts: vec!["127.0.0.1".into()],
             ..Network::default()
         },
-        timeout_ms: 300,
+        timeout_ms: 60,
         request: serde_json::from_value::<CallRequest>(request).unwrap(),
     };
     let mut last = None;
