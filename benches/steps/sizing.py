@@ -67,7 +67,8 @@ def main():
             f"{total:,.0f}, {table / size:,.0f} / {toast / size:,.0f} / {indexes / size:,.0f}")
         for method, (seconds, index_size) in figures.items():
             builds.setdefault(method, []).append((size, seconds, f"{seconds:.1f} s"))
-            row(f"{what}: {method}, seconds to build / MB", f"{seconds:.1f} / {index_size / 1e6:.0f}")
+            row(f"{what}: {method}, seconds to build / MB",
+                f"{seconds:.1f} / {index_size / 1e6:.0f}")
         row(f"{what}: processor time of a search in mode hybrid, p50, ms", f"{median(times):.2f}")
         connection.close()
     if len(SIZES) > 1:
