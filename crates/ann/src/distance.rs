@@ -1,4 +1,4 @@
-//! Distances between two `f32` vectors.
+//! Distances between two vectors of `f32`, or of [`Half`](crate::half::Half).
 //!
 //! | function | value | pgvector's operator |
 //! |---|---|---|
@@ -7,11 +7,12 @@
 //! | [`cosine_distance`] | 1 − Σ aᵢ bᵢ / (‖a‖ ‖b‖) | `<=>` |
 //! | [`l1`] | Σ \|aᵢ − bᵢ\| | `<+>` |
 //!
-//! **Paths.** The sums use the widest instructions of the CPU: AVX-512F, AVX2 with FMA, NEON, or
-//! portable Rust. The choice is made once a process, at the first call. No lock is held and no file
-//! is read, so that a forked child may inherit the choice or make it again. A loop over many
-//! vectors can keep [`Kernels::best`] and save even reading the stored choice. The paths add in
-//! different orders, so their last digits differ.
+//! **Paths.** The sums use the widest instructions of the CPU: AVX-512F, AVX2 with FMA and
+//! F16C, NEON, or portable Rust. The choice is made once a process, at the first call. No lock is
+//! held and no file is read, so that a forked child may inherit the choice or make it again. A loop
+//! over many vectors can keep [`Kernels::best`] and save even reading the stored choice. The paths
+//! add in different orders, so their last digits differ. Halves are widened as they are loaded: a
+//! path gives the same bits for them as for the same numbers in `f32`.
 //!
 //! **Precision.** Sums are kept in `f32` lanes: about six digits, relative to the sum of the terms'
 //! magnitudes. If a sum leaves the range in which `f32` is that exact (an overflow, or squares so
@@ -22,6 +23,7 @@
 //! **Lengths.** Both slices must have the same length, which the caller must check. A debug build
 //! panics. A release build compares the elements that both have, and never reads beyond either.
 
+mod element;
 mod kernels;
 mod portable;
 mod wide;
@@ -35,41 +37,42 @@ mod neon;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod sums;
 
+pub use element::Element;
 pub use kernels::Kernels;
 
 /// Returns the squared Euclidean distance. Smaller is nearer.
 #[inline]
-pub fn l2_squared(a: &[f32], b: &[f32]) -> f64 {
+pub fn l2_squared<E: Element>(a: &[E], b: &[E]) -> f64 {
     Kernels::best().l2_squared(a, b)
 }
 
 /// Returns the inner product. Larger is nearer.
 #[inline]
-pub fn inner_product(a: &[f32], b: &[f32]) -> f64 {
+pub fn inner_product<E: Element>(a: &[E], b: &[E]) -> f64 {
     Kernels::best().inner_product(a, b)
 }
 
 /// Returns the negative inner product. Smaller is nearer.
 #[inline]
-pub fn negative_inner_product(a: &[f32], b: &[f32]) -> f64 {
+pub fn negative_inner_product<E: Element>(a: &[E], b: &[E]) -> f64 {
     -inner_product(a, b)
 }
 
 /// Returns the cosine distance, in `0.0..=2.0` despite rounding. Returns NaN if either vector is
 /// all zeros, as pgvector does: such a vector has no direction.
 #[inline]
-pub fn cosine_distance(a: &[f32], b: &[f32]) -> f64 {
+pub fn cosine_distance<E: Element>(a: &[E], b: &[E]) -> f64 {
     Kernels::best().cosine_distance(a, b)
 }
 
 /// Returns the sum of absolute differences (taxicab distance). Smaller is nearer.
 #[inline]
-pub fn l1(a: &[f32], b: &[f32]) -> f64 {
+pub fn l1<E: Element>(a: &[E], b: &[E]) -> f64 {
     Kernels::best().l1(a, b)
 }
 
 /// Returns the Euclidean length, summed in `f64`.
-pub fn norm(a: &[f32]) -> f64 {
+pub fn norm<E: Element>(a: &[E]) -> f64 {
     wide::norm_squared(a).sqrt()
 }
 

@@ -1,7 +1,8 @@
 //! Nearest-neighbour search over vectors, without Postgres.
 //!
 //! * [`code`]: vectors in an eighth of their size, and distances to them
-//! * [`distance`]: distances between two `f32` vectors
+//! * [`distance`]: distances between two vectors
+//! * [`half`](mod@half): floats of 16 bits
 //! * [`graph`]: building a graph of neighbours in memory
 //! * [`hnsw`]: the index on pages
 //! * [`progress`]: when a scan with a filter is given up for ranking all rows that pass
@@ -12,6 +13,7 @@
 pub mod code;
 pub mod distance;
 pub mod graph;
+pub mod half;
 pub mod hnsw;
 pub mod near;
 pub mod pool;

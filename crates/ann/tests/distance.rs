@@ -1,7 +1,10 @@
 //! Every path this CPU can run, against the formulas in `f64`.
 
 use proptest::prelude::*;
-use rag_ann::distance::{self, Kernels, Metric};
+use rag_ann::{
+    distance::{self, Kernels, Metric},
+    half::Half,
+};
 
 /// Relative to the sum of the terms' magnitudes, which is what rounding in `f32` scales with.
 const TOLERANCE: f64 = 1e-5;
@@ -260,4 +263,47 @@ proptest! {
         let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
         check(&a, &b);
     }
+}
+
+/// Halves give the same bits as the same numbers in `f32`, by the same path.
+fn check_halves(a: &[f32], b: &[f32]) {
+    let halves =
+        |vector: &[f32]| -> Vec<Half> { vector.iter().map(|&x| Half::from_f32(x)).collect() };
+    let (a, b) = (halves(a), halves(b));
+    let widen = |vector: &[Half]| -> Vec<f32> { vector.iter().map(|x| x.to_f32()).collect() };
+    let (x, y) = (widen(&a), widen(&b));
+    for kernels in Kernels::available() {
+        let what = |metric| format!("{} {metric} of {} halves", kernels.name(), a.len());
+        let same = |found: f64, expected: f64, metric| {
+            assert_eq!(found.to_bits(), expected.to_bits(), "{}", what(metric));
+        };
+        same(
+            kernels.l2_squared(&a, &b),
+            kernels.l2_squared(&x, &y),
+            "l2_squared",
+        );
+        same(
+            kernels.inner_product(&a, &b),
+            kernels.inner_product(&x, &y),
+            "inner_product",
+        );
+        same(kernels.l1(&a, &b), kernels.l1(&x, &y), "l1");
+        same(
+            kernels.cosine_distance(&a, &b),
+            kernels.cosine_distance(&x, &y),
+            "cosine_distance",
+        );
+    }
+    assert_eq!(distance::norm(&a).to_bits(), distance::norm(&x).to_bits());
+}
+
+#[test]
+fn halves_give_the_bits_of_the_same_numbers() {
+    for length in 0..150 {
+        check_halves(&vector(length, 1), &vector(length, 2));
+    }
+    check_halves(&vector(16_000, 1), &vector(16_000, 2));
+    check_halves(&[65504.0, -65504.0, 6e-8], &[-65504.0, 65504.0, -6e-8]);
+    check_halves(&[1.0, 1.0], &[1.0, -1.0]); // a sum of 0 is computed again
+    check_halves(&[0.0; 40], &[0.0; 40]);
 }

@@ -3,11 +3,12 @@
 
 use std::sync::OnceLock;
 
-use super::{portable, wide};
+use super::{element::Element, portable, wide};
+use crate::half::Half;
 
 /// A raw sum over two slices. Calling it on a CPU without the instructions it was compiled for is
 /// undefined behaviour. With slices of different lengths the result is wrong, nothing worse.
-type Sum<T> = unsafe fn(&[f32], &[f32]) -> T;
+type Sum<E, T> = unsafe fn(&[E], &[E]) -> T;
 
 /// The sums for the cosine, computed in one pass.
 pub(super) struct CosineSums<T> {
@@ -26,49 +27,58 @@ impl CosineSums<f64> {
     }
 }
 
+/// The sums over vectors of an element type.
+pub struct Sums<E> {
+    l2_squared: Sum<E, f32>,
+    inner_product: Sum<E, f32>,
+    l1: Sum<E, f32>,
+    cosine_sums: Sum<E, CosineSums<f32>>,
+}
+
 /// One implementation of the distances. A value exists outside this module only if the CPU can run
 /// it.
 pub struct Kernels {
     name: &'static str,
-    l2_squared: Sum<f32>,
-    inner_product: Sum<f32>,
-    l1: Sum<f32>,
-    cosine_sums: Sum<CosineSums<f32>>,
+    pub(super) single: Sums<f32>,
+    pub(super) half: Sums<Half>,
+}
+
+macro_rules! sums_of {
+    ($($module:ident)::+) => {
+        Sums {
+            l2_squared: $($module)::+::l2_squared,
+            inner_product: $($module)::+::inner_product,
+            l1: $($module)::+::l1,
+            cosine_sums: $($module)::+::cosine_sums,
+        }
+    };
 }
 
 const PORTABLE: Kernels = Kernels {
     name: "portable",
-    l2_squared: portable::l2_squared,
-    inner_product: portable::inner_product,
-    l1: portable::l1,
-    cosine_sums: portable::cosine_sums,
+    single: sums_of!(portable),
+    half: sums_of!(portable),
 };
 
 #[cfg(target_arch = "x86_64")]
 const AVX2: Kernels = Kernels {
     name: "avx2",
-    l2_squared: super::avx2::l2_squared,
-    inner_product: super::avx2::inner_product,
-    l1: super::avx2::l1,
-    cosine_sums: super::avx2::cosine_sums,
+    single: sums_of!(super::avx2::single),
+    half: sums_of!(super::avx2::half),
 };
 
 #[cfg(target_arch = "x86_64")]
 const AVX512: Kernels = Kernels {
     name: "avx512",
-    l2_squared: super::avx512::l2_squared,
-    inner_product: super::avx512::inner_product,
-    l1: super::avx512::l1,
-    cosine_sums: super::avx512::cosine_sums,
+    single: sums_of!(super::avx512::single),
+    half: sums_of!(super::avx512::half),
 };
 
 #[cfg(target_arch = "aarch64")]
 const NEON: Kernels = Kernels {
     name: "neon",
-    l2_squared: super::neon::l2_squared,
-    inner_product: super::neon::inner_product,
-    l1: super::neon::l1,
-    cosine_sums: super::neon::cosine_sums,
+    single: sums_of!(super::neon::single),
+    half: sums_of!(super::neon::half),
 };
 
 impl Kernels {
@@ -86,7 +96,10 @@ impl Kernels {
         #[cfg(target_arch = "x86_64")]
         let native = [
             is_x86_feature_detected!("avx512f").then_some(&AVX512),
-            (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(&AVX2),
+            (is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("fma")
+                && is_x86_feature_detected!("f16c"))
+            .then_some(&AVX2),
         ];
         #[cfg(target_arch = "aarch64")]
         let native = [std::arch::is_aarch64_feature_detected!("neon").then_some(&NEON)];
@@ -102,10 +115,10 @@ impl Kernels {
 
     /// See [`l2_squared`](super::l2_squared).
     #[inline]
-    pub fn l2_squared(&self, a: &[f32], b: &[f32]) -> f64 {
+    pub fn l2_squared<E: Element>(&self, a: &[E], b: &[E]) -> f64 {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
-        let sum = unsafe { (self.l2_squared)(a, b) };
+        let sum = unsafe { (E::sums(self).l2_squared)(a, b) };
         if is_exact(sum) {
             f64::from(sum)
         } else {
@@ -115,10 +128,10 @@ impl Kernels {
 
     /// See [`inner_product`](super::inner_product).
     #[inline]
-    pub fn inner_product(&self, a: &[f32], b: &[f32]) -> f64 {
+    pub fn inner_product<E: Element>(&self, a: &[E], b: &[E]) -> f64 {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
-        let sum = unsafe { (self.inner_product)(a, b) };
+        let sum = unsafe { (E::sums(self).inner_product)(a, b) };
         if is_exact(sum.abs()) {
             f64::from(sum)
         } else {
@@ -128,10 +141,10 @@ impl Kernels {
 
     /// See [`l1`](super::l1).
     #[inline]
-    pub fn l1(&self, a: &[f32], b: &[f32]) -> f64 {
+    pub fn l1<E: Element>(&self, a: &[E], b: &[E]) -> f64 {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
-        let sum = unsafe { (self.l1)(a, b) };
+        let sum = unsafe { (E::sums(self).l1)(a, b) };
         // Differences are not squared: the smallest are as exact as the others.
         if sum.is_finite() {
             f64::from(sum)
@@ -142,10 +155,10 @@ impl Kernels {
 
     /// See [`cosine_distance`](super::cosine_distance).
     #[inline]
-    pub fn cosine_distance(&self, a: &[f32], b: &[f32]) -> f64 {
+    pub fn cosine_distance<E: Element>(&self, a: &[E], b: &[E]) -> f64 {
         let (a, b) = same_length(a, b);
         // SAFETY: `available` hands out only what the CPU can run.
-        let sums = unsafe { (self.cosine_sums)(a, b) };
+        let sums = unsafe { (E::sums(self).cosine_sums)(a, b) };
         // With both norms in range the dot product is: it is at most their product, and loses less
         // than they do.
         if is_exact(sums.a) && is_exact(sums.b) {
@@ -163,7 +176,7 @@ impl Kernels {
 
 /// Returns the parts that both have. These are both slices unless the caller is wrong.
 #[inline]
-fn same_length<'a>(a: &'a [f32], b: &'a [f32]) -> (&'a [f32], &'a [f32]) {
+fn same_length<'a, E>(a: &'a [E], b: &'a [E]) -> (&'a [E], &'a [E]) {
     debug_assert_eq!(a.len(), b.len(), "vectors of different lengths");
     let length = a.len().min(b.len());
     (&a[..length], &b[..length])

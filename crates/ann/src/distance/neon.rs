@@ -3,29 +3,9 @@
 
 use std::arch::aarch64::{vaddq_f32 as add, vaddvq_f32 as reduce_add, *};
 
-use super::{kernels::CosineSums, sums::define_sums};
+use super::{kernels::CosineSums, sums::padded};
 
 const LANES: usize = 4;
-
-#[target_feature(enable = "neon")]
-pub(super) fn l2_squared(a: &[f32], b: &[f32]) -> f32 {
-    sum(a, b, |acc, x, y| {
-        let difference = vsubq_f32(x, y);
-        vfmaq_f32(acc, difference, difference)
-    })
-}
-
-#[target_feature(enable = "neon")]
-pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f32 {
-    sum(a, b, |acc, x, y| vfmaq_f32(acc, x, y))
-}
-
-#[target_feature(enable = "neon")]
-pub(super) fn l1(a: &[f32], b: &[f32]) -> f32 {
-    sum(a, b, |acc, x, y| vaddq_f32(acc, vabdq_f32(x, y)))
-}
-
-define_sums!("neon", float32x4_t);
 
 #[inline]
 #[target_feature(enable = "neon")]
@@ -39,22 +19,64 @@ fn multiply_add(x: float32x4_t, y: float32x4_t, sum: float32x4_t) -> float32x4_t
     vfmaq_f32(sum, x, y)
 }
 
-/// Loads the `i`th four elements of a block.
 #[inline]
 #[target_feature(enable = "neon")]
-fn load<const N: usize>(block: &[f32; N], i: usize) -> float32x4_t {
-    let lanes = &block[i * LANES..(i + 1) * LANES];
-    // SAFETY: the slice is four readable floats; the load asks for no alignment.
+fn add_squared_difference(acc: float32x4_t, x: float32x4_t, y: float32x4_t) -> float32x4_t {
+    let difference = vsubq_f32(x, y);
+    vfmaq_f32(acc, difference, difference)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn add_absolute_difference(acc: float32x4_t, x: float32x4_t, y: float32x4_t) -> float32x4_t {
+    vaddq_f32(acc, vabdq_f32(x, y))
+}
+
+/// Loads four elements.
+#[inline]
+#[target_feature(enable = "neon")]
+fn load_four(lanes: &[f32; LANES]) -> float32x4_t {
+    // SAFETY: the array is four readable floats; the load asks for no alignment.
     unsafe { vld1q_f32(lanes.as_ptr()) }
 }
 
-/// Loads up to four elements, followed by zeros.
-#[inline]
-#[target_feature(enable = "neon")]
-fn load_partial(tail: &[f32]) -> float32x4_t {
-    let mut lanes = [0f32; LANES];
-    for (lane, &x) in lanes.iter_mut().zip(tail) {
-        *lane = x;
+pub(super) mod single {
+    use super::{super::sums::define_sums, *};
+
+    define_sums!("neon", float32x4_t, f32);
+
+    /// Loads the `i`th four elements of a block.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn load<const N: usize>(block: &[f32; N], i: usize) -> float32x4_t {
+        load_four(&padded(&block[i * LANES..(i + 1) * LANES]))
     }
-    load(&lanes, 0)
+
+    /// Loads up to four elements, followed by zeros.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn load_partial(tail: &[f32]) -> float32x4_t {
+        load_four(&padded(tail))
+    }
+}
+
+pub(super) mod half {
+    use super::{super::sums::define_sums, *};
+    use crate::half::Half;
+
+    define_sums!("neon", float32x4_t, Half);
+
+    /// Loads the `i`th four elements of a block.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn load<const N: usize>(block: &[Half; N], i: usize) -> float32x4_t {
+        load_partial(&block[i * LANES..(i + 1) * LANES])
+    }
+
+    /// Loads up to four elements, followed by zeros.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn load_partial(tail: &[Half]) -> float32x4_t {
+        load_four(&padded::<Half, LANES>(tail).map(Half::to_f32))
+    }
 }

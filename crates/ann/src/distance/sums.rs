@@ -1,11 +1,30 @@
 //! The loops that the kernels of all vector units share.
 
-/// Defines `cosine_sums` and `sum` for vectors of a type. The file has `LANES`, `zero`, `add`,
-/// `multiply_add` (x y + sum), `reduce_add`, `load` and `load_partial` for it.
+/// Defines the sums over vectors of an element type, in vectors of a unit. What they need is in
+/// scope: `LANES`, `zero`, `add`, `multiply_add` (x y + sum), `add_squared_difference`,
+/// `add_absolute_difference`, `reduce_add`, `load` and `load_partial`.
+///
+/// Those of two element types add in the same order. So the sum of halves is, bit for bit, that of
+/// the same numbers in f32.
 macro_rules! define_sums {
-    ($features:literal, $vector:ty) => {
+    ($features:literal, $vector:ty, $element:ty) => {
         #[target_feature(enable = $features)]
-        pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f32> {
+        pub(in super::super) fn l2_squared(a: &[$element], b: &[$element]) -> f32 {
+            sum(a, b, |acc, x, y| add_squared_difference(acc, x, y))
+        }
+
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn inner_product(a: &[$element], b: &[$element]) -> f32 {
+            sum(a, b, |acc, x, y| multiply_add(x, y, acc))
+        }
+
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn l1(a: &[$element], b: &[$element]) -> f32 {
+            sum(a, b, |acc, x, y| add_absolute_difference(acc, x, y))
+        }
+
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn cosine_sums(a: &[$element], b: &[$element]) -> CosineSums<f32> {
             let (mut dot, mut a_squared, mut b_squared) = ([zero(); 2], [zero(); 2], [zero(); 2]);
             let mut add_products = |i: usize, x: $vector, y: $vector| {
                 dot[i] = multiply_add(x, y, dot[i]);
@@ -33,7 +52,11 @@ macro_rules! define_sums {
         /// zero.
         #[inline]
         #[target_feature(enable = $features)]
-        fn sum(a: &[f32], b: &[f32], step: impl Fn($vector, $vector, $vector) -> $vector) -> f32 {
+        fn sum(
+            a: &[$element],
+            b: &[$element],
+            step: impl Fn($vector, $vector, $vector) -> $vector,
+        ) -> f32 {
             let mut sums = [zero(); 4];
             let (a_blocks, a_tail) = a.as_chunks::<{ 4 * LANES }>();
             let (b_blocks, b_tail) = b.as_chunks::<{ 4 * LANES }>();
@@ -52,3 +75,13 @@ macro_rules! define_sums {
 }
 
 pub(super) use define_sums;
+
+/// Returns the first `N` elements, or all, followed by zeros.
+#[inline]
+pub(super) fn padded<E: Copy + Default, const N: usize>(tail: &[E]) -> [E; N] {
+    let mut lanes = [E::default(); N];
+    for (lane, &x) in lanes.iter_mut().zip(tail) {
+        *lane = x;
+    }
+    lanes
+}

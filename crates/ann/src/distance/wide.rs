@@ -1,21 +1,21 @@
 //! The same sums in `f64`. They are slower, and right if the elements themselves are finite: no
 //! product of two `f32` overflows or vanishes in `f64`.
 
-use super::kernels::CosineSums;
+use super::{element::Element, kernels::CosineSums};
 
-pub(super) fn l2_squared(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn l2_squared<E: Element>(a: &[E], b: &[E]) -> f64 {
     pairs(a, b).map(|(x, y)| (x - y) * (x - y)).sum()
 }
 
-pub(super) fn inner_product(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn inner_product<E: Element>(a: &[E], b: &[E]) -> f64 {
     pairs(a, b).map(|(x, y)| x * y).sum()
 }
 
-pub(super) fn l1(a: &[f32], b: &[f32]) -> f64 {
+pub(super) fn l1<E: Element>(a: &[E], b: &[E]) -> f64 {
     pairs(a, b).map(|(x, y)| (x - y).abs()).sum()
 }
 
-pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f64> {
+pub(super) fn cosine_sums<E: Element>(a: &[E], b: &[E]) -> CosineSums<f64> {
     pairs(a, b).fold(
         CosineSums {
             dot: 0.0,
@@ -30,22 +30,18 @@ pub(super) fn cosine_sums(a: &[f32], b: &[f32]) -> CosineSums<f64> {
     )
 }
 
-pub(super) fn norm_squared(a: &[f32]) -> f64 {
+pub(super) fn norm_squared<E: Element>(a: &[E]) -> f64 {
     const LANES: usize = 8;
     let (blocks, tail) = a.as_chunks::<LANES>();
     let mut lanes = [0f64; LANES];
     for block in blocks {
         for (lane, &x) in lanes.iter_mut().zip(block) {
-            *lane += f64::from(x) * f64::from(x);
+            *lane += x.to_f64() * x.to_f64();
         }
     }
-    lanes.iter().sum::<f64>()
-        + tail
-            .iter()
-            .map(|&x| f64::from(x) * f64::from(x))
-            .sum::<f64>()
+    lanes.iter().sum::<f64>() + tail.iter().map(|&x| x.to_f64() * x.to_f64()).sum::<f64>()
 }
 
-fn pairs(a: &[f32], b: &[f32]) -> impl Iterator<Item = (f64, f64)> {
-    a.iter().zip(b).map(|(&x, &y)| (f64::from(x), f64::from(y)))
+fn pairs<E: Element>(a: &[E], b: &[E]) -> impl Iterator<Item = (f64, f64)> {
+    a.iter().zip(b).map(|(&x, &y)| (x.to_f64(), y.to_f64()))
 }
