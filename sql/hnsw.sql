@@ -20,6 +20,14 @@ CREATE FUNCTION rag_internal.hnsw_metric_cosine() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_cosine_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION rag_internal.hnsw_metric_l1() RETURNS integer
     AS 'MODULE_PATHNAME', 'hnsw_metric_l1_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.hnsw_metric_hamming() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_hamming_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.hnsw_metric_jaccard() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_jaccard_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag_internal.hnsw_metric_hamming() IS
+    'identifies operator classes of rag_hnsw that order by Hamming distance';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_jaccard() IS
+    'identifies operator classes of rag_hnsw that order by Jaccard distance';
 COMMENT ON FUNCTION rag_internal.hnsw_metric_l1() IS
     'identifies operator classes of rag_hnsw that order by taxicab distance';
 COMMENT ON FUNCTION rag_internal.hnsw_metric_l2() IS
@@ -49,6 +57,38 @@ COMMENT ON OPERATOR CLASS @extschema@.vector_ip_ops USING rag_hnsw IS
     'ORDER BY a <#> b, negative inner product';
 COMMENT ON OPERATOR CLASS @extschema@.vector_cosine_ops USING rag_hnsw IS
     'ORDER BY a <=> b, cosine distance';
+
+CREATE OPERATOR CLASS @extschema@.halfvec_l2_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<-> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_l2();
+CREATE OPERATOR CLASS @extschema@.halfvec_ip_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<#> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_inner_product();
+CREATE OPERATOR CLASS @extschema@.halfvec_cosine_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<=> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_cosine();
+CREATE OPERATOR CLASS @extschema@.halfvec_l1_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<+> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_l1();
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_l1_ops USING rag_hnsw IS
+    'ORDER BY a <+> b, taxicab distance';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_l2_ops USING rag_hnsw IS
+    'ORDER BY a <-> b, Euclidean distance';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_ip_ops USING rag_hnsw IS
+    'ORDER BY a <#> b, negative inner product';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_cosine_ops USING rag_hnsw IS
+    'ORDER BY a <=> b, cosine distance';
+
+CREATE OPERATOR CLASS @extschema@.bit_hamming_ops FOR TYPE bit USING rag_hnsw AS
+    OPERATOR 1 rag_functions.<~> (bit, bit) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_hamming();
+COMMENT ON OPERATOR CLASS @extschema@.bit_hamming_ops USING rag_hnsw IS
+    'ORDER BY a <~> b, Hamming distance';
+CREATE OPERATOR CLASS @extschema@.bit_jaccard_ops FOR TYPE bit USING rag_hnsw AS
+    OPERATOR 1 rag_functions.<%> (bit, bit) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_jaccard();
+COMMENT ON OPERATOR CLASS @extschema@.bit_jaccard_ops USING rag_hnsw IS
+    'ORDER BY a <%> b, Jaccard distance';
 
 -- pgvector may be there already.
 DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;

@@ -220,8 +220,8 @@ BEGIN
             ('rag_list_api_keys', false,
              'returns the API keys of rag-gateway that the caller owns'),
             ('rag_pgvector_casts', false,
-             'creates the casts between rag_types.vector and pgvector''s vector, and lets rag_hnsw '
-             'index pgvector''s vector; returns false if pgvector is not installed')
+             'creates the casts between the types of rag_types and pgvector''s, and lets rag_hnsw '
+             'index pgvector''s types; returns false if pgvector is not installed')
         ) AS c (name, readers, comment)
         JOIN pg_catalog.pg_proc p
             ON p.proname = c.name AND p.pronamespace = '@extschema@'::regnamespace

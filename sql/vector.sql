@@ -36,14 +36,14 @@ COMMENT ON FUNCTION rag_internal.require_library() IS
 REVOKE ALL ON FUNCTION rag_internal.require_library() FROM PUBLIC;
 SELECT rag_internal.require_library();
 
--- Two schemas without tables that users can add to search_path. The schema of the type contains no
+-- Two schemas without tables that users can add to search_path. The schema of the types contains no
 -- functions, so that calls remain unambiguous if pgvector is installed as well.
 CREATE SCHEMA rag_types;
-COMMENT ON SCHEMA rag_types IS 'the type vector of the extension rag';
+COMMENT ON SCHEMA rag_types IS 'the types of vectors of the extension rag';
 GRANT USAGE ON SCHEMA rag_types TO PUBLIC;
 CREATE SCHEMA rag_functions;
 COMMENT ON SCHEMA rag_functions IS
-    'functions of the extension rag that have the same names as functions of pgvector';
+    'functions and operators of the extension rag that have the names of those of pgvector';
 GRANT USAGE ON SCHEMA rag_functions TO PUBLIC;
 
 -- type
@@ -68,7 +68,9 @@ CREATE TYPE rag_types.vector (
     RECEIVE = rag_internal.vector_recv,
     SEND = rag_internal.vector_send,
     TYPMOD_IN = rag_internal.vector_typmod_in,
-    STORAGE = external
+    STORAGE = external,
+    -- A literal without a type is of this type if a function takes several types of vectors.
+    PREFERRED = true
 );
 COMMENT ON TYPE rag_types.vector IS
     'array of 32-bit floats with a fixed number of dimensions (1 to 16000); text form [1,2,3]';
@@ -296,7 +298,7 @@ COMMENT ON AGGREGATE @extschema@.sum(rag_types.vector) IS 'element-wise sum';
 -- pgvector
 -- ----------------------------------------
 
--- Casts to and from pgvector's type. The layouts are equal, so the casts copy nothing. They are
+-- Casts to and from pgvector's types. The layouts are equal, so the casts copy nothing. They are
 -- dropped with either extension.
 --
 -- Operators of pgvector in the operator families of rag_hnsw. A class accepts columns of a type
@@ -308,31 +310,37 @@ REVOKE ALL ON FUNCTION rag_internal.cast_goes_with(oid, oid) FROM PUBLIC;
 COMMENT ON FUNCTION rag_internal.cast_goes_with(oid, oid) IS
     'makes a cast depend on an extension, so that it is dropped with the extension';
 
--- Returns the type of pgvector, or NULL if pgvector is not installed.
-CREATE FUNCTION rag_internal.pgvector_type() RETURNS oid
+-- Returns the types of pgvector that this extension has, too, each with the own type. Returns no
+-- rows if pgvector is not installed.
+CREATE FUNCTION rag_internal.pgvector_types() RETURNS TABLE (theirs oid, ours oid)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT t.oid
+    SELECT t.oid, o.oid
     FROM pg_catalog.pg_extension e
     JOIN pg_catalog.pg_depend d
         ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.refobjid = e.oid
        AND d.classid = 'pg_catalog.pg_type'::regclass AND d.deptype = 'e'
-    JOIN pg_catalog.pg_type t ON t.oid = d.objid AND t.typname = 'vector'
+    JOIN pg_catalog.pg_type t ON t.oid = d.objid AND t.typname IN ('vector', 'halfvec')
+    JOIN pg_catalog.pg_type o ON o.typname = t.typname
+    JOIN pg_catalog.pg_namespace n ON n.oid = o.typnamespace AND n.nspname = 'rag_types'
     WHERE e.extname = 'vector'
 $$;
-COMMENT ON FUNCTION rag_internal.pgvector_type() IS 'returns the type vector of pgvector, or NULL';
+COMMENT ON FUNCTION rag_internal.pgvector_types() IS
+    'returns the types vector and halfvec of pgvector, with the own ones';
 
 CREATE FUNCTION rag_internal.create_pgvector_cast(source oid, target oid) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- pgvector's vectors are accepted as rag_types.vector, but not the other way round. So an
+    -- pgvector's vectors are accepted as those of rag_types, but not the other way round. So an
     -- operator between both types has one meaning.
     EXECUTE pg_catalog.format('CREATE CAST (%s AS %s) WITHOUT FUNCTION AS %s',
         source::regtype, target::regtype,
-        CASE WHEN target = 'rag_types.vector'::regtype THEN 'IMPLICIT' ELSE 'ASSIGNMENT' END);
+        CASE WHEN (SELECT n.nspname FROM pg_catalog.pg_type t
+                   JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+                   WHERE t.oid = target) = 'rag_types' THEN 'IMPLICIT' ELSE 'ASSIGNMENT' END);
 END $$;
 REVOKE ALL ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) FROM PUBLIC;
 COMMENT ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) IS
-    'creates a cast between rag_types.vector and the type of pgvector';
+    'creates a cast between a type of rag_types and that of pgvector';
 
 CREATE FUNCTION rag_internal.keep_pgvector_cast(source oid, target oid) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -366,26 +374,33 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) FROM PUBLIC;
 COMMENT ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) IS
-    'makes a cast between rag_types.vector and the type of pgvector depend on both extensions';
+    'makes a cast between a type of rag_types and that of pgvector depend on both extensions';
 
-CREATE FUNCTION rag_internal.add_pgvector_operators(pgvector oid) RETURNS void
+-- An operator on PostgreSQL's type bit has another strategy than the own one on that type.
+CREATE FUNCTION rag_internal.add_pgvector_operators() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     statement text;
 BEGIN
     FOR statement IN
-        SELECT pg_catalog.format('ALTER OPERATOR FAMILY %I.%I USING rag_hnsw ADD OPERATOR 1 '
+        SELECT pg_catalog.format('ALTER OPERATOR FAMILY %I.%I USING rag_hnsw ADD OPERATOR %s '
                    '%I.%s (%s, %s) FOR ORDER BY pg_catalog.float_ops',
-                   fn.nspname, f.opfname, n.nspname, o.oprname,
-                   pgvector::regtype, pgvector::regtype)
-        FROM (VALUES ('vector_l2_ops', '<->'), ('vector_ip_ops', '<#>'),
-                     ('vector_cosine_ops', '<=>'), ('vector_l1_ops', '<+>')) AS m (family, name)
+                   fn.nspname, f.opfname, m.strategy, n.nspname, o.oprname,
+                   o.oprleft::regtype, o.oprright::regtype)
+        FROM (SELECT t.typname || c.family AS family, c.name, t.oid AS type, 1 AS strategy
+              FROM rag_internal.pgvector_types() p
+              JOIN pg_catalog.pg_type t ON t.oid = p.theirs,
+                  (VALUES ('_l2_ops', '<->'), ('_ip_ops', '<#>'), ('_cosine_ops', '<=>'),
+                          ('_l1_ops', '<+>')) AS c (family, name)
+              UNION ALL
+              VALUES ('bit_hamming_ops', '<~>', 'bit'::regtype::oid, 2),
+                     ('bit_jaccard_ops', '<%>', 'bit'::regtype::oid, 2)) AS m
         JOIN pg_catalog.pg_am a ON a.amname = 'rag_hnsw'
         JOIN pg_catalog.pg_opfamily f ON f.opfmethod = a.oid AND f.opfname = m.family
         JOIN pg_catalog.pg_namespace fn
             ON fn.oid = f.opfnamespace AND fn.oid = '@extschema@'::regnamespace
         JOIN pg_catalog.pg_operator o
-            ON o.oprname = m.name AND o.oprleft = pgvector AND o.oprright = pgvector
+            ON o.oprname = m.name AND o.oprleft = m.type AND o.oprright = m.type
         JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
         JOIN pg_catalog.pg_depend d
             ON d.classid = 'pg_catalog.pg_operator'::regclass AND d.objid = o.oid
@@ -397,61 +412,59 @@ BEGIN
         EXECUTE statement;
     END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION rag_internal.add_pgvector_operators(oid) FROM PUBLIC;
-COMMENT ON FUNCTION rag_internal.add_pgvector_operators(oid) IS
+REVOKE ALL ON FUNCTION rag_internal.add_pgvector_operators() FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.add_pgvector_operators() IS
     'adds the operators of pgvector to the operator families of rag_hnsw';
 
 CREATE FUNCTION @extschema@.rag_pgvector_casts() RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    pgvector CONSTANT oid := rag_internal.pgvector_type();
-    ours CONSTANT oid := 'rag_types.vector'::pg_catalog.regtype;
     types oid[];
+    is_installed boolean := false;
 BEGIN
-    IF pgvector IS NULL THEN
-        RETURN false;
-    END IF;
-    IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) THEN
-        RAISE EXCEPTION 'permission denied to create casts for the type of pgvector'
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Must be superuser.';
-    END IF;
-    FOREACH types SLICE 1 IN ARRAY ARRAY[[pgvector, ours], [ours, pgvector]] LOOP
+    FOR types IN
+        SELECT ARRAY[p.theirs, p.ours] FROM rag_internal.pgvector_types() p
+        UNION ALL SELECT ARRAY[p.ours, p.theirs] FROM rag_internal.pgvector_types() p
+    LOOP
+        is_installed := true;
+        IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) THEN
+            RAISE EXCEPTION 'permission denied to create casts for the type of pgvector'
+                USING ERRCODE = 'insufficient_privilege', HINT = 'Must be superuser.';
+        END IF;
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_cast
                        WHERE castsource = types[1] AND casttarget = types[2]) THEN
             PERFORM rag_internal.create_pgvector_cast(types[1], types[2]);
         END IF;
         PERFORM rag_internal.keep_pgvector_cast(types[1], types[2]);
     END LOOP;
-    PERFORM rag_internal.add_pgvector_operators(pgvector);
-    RETURN true;
+    IF is_installed THEN
+        PERFORM rag_internal.add_pgvector_operators();
+    END IF;
+    RETURN is_installed;
 END $$;
 COMMENT ON FUNCTION @extschema@.rag_pgvector_casts() IS
-    'creates the casts between rag_types.vector and pgvector''s vector, and lets rag_hnsw index '
-    'pgvector''s vector; returns false if pgvector is not installed';
+    'creates the casts between the types of rag_types and pgvector''s, and lets rag_hnsw index '
+    'pgvector''s types; returns false if pgvector is not installed';
 
 -- Does the same after CREATE EXTENSION vector. A restore creates the casts itself, then or later.
 -- pg_dump and pg_restore switch check_function_bodies off for all that they restore.
 CREATE FUNCTION rag_internal.after_create() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    pgvector CONSTANT oid := rag_internal.pgvector_type();
-    ours CONSTANT oid := 'rag_types.vector'::pg_catalog.regtype;
     is_restored CONSTANT boolean :=
         NOT pg_catalog.current_setting('check_function_bodies')::boolean;
 BEGIN
-    IF pgvector IS NULL THEN
-        RETURN;
-    END IF;
     IF tg_tag = 'CREATE CAST' THEN
         IF is_restored THEN
-            PERFORM rag_internal.keep_pgvector_cast(pgvector, ours);
-            PERFORM rag_internal.keep_pgvector_cast(ours, pgvector);
+            PERFORM rag_internal.keep_pgvector_cast(p.theirs, p.ours),
+                rag_internal.keep_pgvector_cast(p.ours, p.theirs)
+            FROM rag_internal.pgvector_types() p;
         END IF;
     ELSIF EXISTS (SELECT FROM pg_catalog.pg_event_trigger_ddl_commands() c
                   JOIN pg_catalog.pg_extension e ON e.oid = c.objid AND e.extname = 'vector'
                   WHERE c.classid = 'pg_catalog.pg_extension'::regclass) THEN
         IF is_restored THEN
-            PERFORM rag_internal.add_pgvector_operators(pgvector);
+            PERFORM rag_internal.add_pgvector_operators();
         ELSE
             PERFORM @extschema@.rag_pgvector_casts();
         END IF;
@@ -459,12 +472,12 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION rag_internal.after_create() FROM PUBLIC;
 COMMENT ON FUNCTION rag_internal.after_create() IS
-    'lets rag_hnsw index the type of pgvector after CREATE EXTENSION vector';
+    'lets rag_hnsw index the types of pgvector after CREATE EXTENSION vector';
 CREATE EVENT TRIGGER rag_after_create
     ON ddl_command_end WHEN TAG IN ('CREATE EXTENSION', 'CREATE CAST')
     EXECUTE FUNCTION rag_internal.after_create();
 COMMENT ON EVENT TRIGGER rag_after_create IS
-    'lets rag_hnsw index the type of pgvector after CREATE EXTENSION vector';
+    'lets rag_hnsw index the types of pgvector after CREATE EXTENSION vector';
 
 -- the schema of the functions that follow
 SET LOCAL search_path = @extschema@, pg_temp;

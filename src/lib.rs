@@ -57,7 +57,17 @@ use pgrx::{extension_sql_file, pg_guard};
 ::pgrx::pg_module_magic!(name, version);
 
 extension_sql_file!("../sql/vector.sql", name = "vector", bootstrap);
-extension_sql_file!("../sql/hnsw.sql", name = "hnsw", requires = ["vector"]);
+extension_sql_file!(
+    "../sql/halfvec.sql",
+    name = "halfvec",
+    requires = ["vector"]
+);
+extension_sql_file!("../sql/bits.sql", name = "bits", requires = ["vector"]);
+extension_sql_file!(
+    "../sql/hnsw.sql",
+    name = "hnsw",
+    requires = ["halfvec", "bits"]
+);
 extension_sql_file!("../sql/bm25.sql", name = "bm25", requires = ["vector"]);
 extension_sql_file!(
     "../sql/secrets.sql",

@@ -1590,3 +1590,518 @@ BEGIN
         END;
     END LOOP;
 END $$;
+
+-- A literal without a type remains a vector, now that functions also take halfvec. ALTER TYPE cannot
+-- say so.
+UPDATE pg_catalog.pg_type SET typispreferred = true
+WHERE oid = 'rag_types.vector'::pg_catalog.regtype;
+COMMENT ON SCHEMA rag_types IS 'the types of vectors of the extension rag';
+COMMENT ON SCHEMA rag_functions IS
+    'functions and operators of the extension rag that have the names of those of pgvector';
+
+-- The type halfvec: vectors of 16-bit floats, with its functions, operators, casts and aggregates.
+-- Names, signatures and behaviour are those of pgvector; only the schema of the type differs.
+
+-- type
+-- ----------------------------------------
+
+CREATE TYPE rag_types.halfvec;
+
+CREATE FUNCTION rag_internal.halfvec_in(cstring, oid, integer) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_in_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_out(rag_types.halfvec) RETURNS cstring
+    AS 'MODULE_PATHNAME', 'halfvec_out_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_recv(internal, oid, integer) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_recv_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_send(rag_types.halfvec) RETURNS bytea
+    AS 'MODULE_PATHNAME', 'halfvec_send_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_typmod_in(cstring[]) RETURNS integer
+    AS 'MODULE_PATHNAME', 'halfvec_typmod_in_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE TYPE rag_types.halfvec (
+    INPUT = rag_internal.halfvec_in,
+    OUTPUT = rag_internal.halfvec_out,
+    RECEIVE = rag_internal.halfvec_recv,
+    SEND = rag_internal.halfvec_send,
+    TYPMOD_IN = rag_internal.halfvec_typmod_in,
+    STORAGE = external
+);
+COMMENT ON TYPE rag_types.halfvec IS
+    'array of 16-bit floats with a fixed number of dimensions (1 to 16000); text form [1,2,3]';
+
+-- functions
+-- ----------------------------------------
+
+CREATE FUNCTION rag_functions.l2_distance(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_l2_distance_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_l2_squared_distance(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_l2_squared_distance_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.inner_product(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_inner_product_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_negative_inner_product(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_negative_inner_product_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.cosine_distance(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_cosine_distance_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.l1_distance(rag_types.halfvec, rag_types.halfvec)
+    RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_l1_distance_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.vector_dims(rag_types.halfvec) RETURNS integer
+    AS 'MODULE_PATHNAME', 'halfvec_dims_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.l2_norm(rag_types.halfvec) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'halfvec_l2_norm_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.l2_normalize(rag_types.halfvec) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_l2_normalize_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.subvector(rag_types.halfvec, integer, integer)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_subvector_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.binary_quantize(rag_types.halfvec) RETURNS bit
+    AS 'MODULE_PATHNAME', 'halfvec_binary_quantize_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_add(rag_types.halfvec, rag_types.halfvec)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_add_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_sub(rag_types.halfvec, rag_types.halfvec)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_sub_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_mul(rag_types.halfvec, rag_types.halfvec)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_mul_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_concat(rag_types.halfvec, rag_types.halfvec)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_concat_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_lt(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_lt_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_le(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_le_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_eq(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_eq_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_ne(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_ne_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_ge(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_ge_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_gt(rag_types.halfvec, rag_types.halfvec) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'halfvec_gt_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.halfvec_cmp(rag_types.halfvec, rag_types.halfvec) RETURNS integer
+    AS 'MODULE_PATHNAME', 'halfvec_cmp_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+
+COMMENT ON FUNCTION rag_functions.l2_distance(rag_types.halfvec, rag_types.halfvec) IS
+    'Euclidean distance, also available as operator <->';
+COMMENT ON FUNCTION rag_functions.halfvec_l2_squared_distance(
+    rag_types.halfvec, rag_types.halfvec) IS
+    'square of the Euclidean distance';
+COMMENT ON FUNCTION rag_functions.inner_product(rag_types.halfvec, rag_types.halfvec) IS
+    'inner product';
+COMMENT ON FUNCTION rag_functions.halfvec_negative_inner_product(
+    rag_types.halfvec, rag_types.halfvec) IS
+    'negative inner product, also available as operator <#>';
+COMMENT ON FUNCTION rag_functions.cosine_distance(rag_types.halfvec, rag_types.halfvec) IS
+    '1 - cosine similarity (0 to 2), also available as operator <=>';
+COMMENT ON FUNCTION rag_functions.l1_distance(rag_types.halfvec, rag_types.halfvec) IS
+    'taxicab distance, also available as operator <+>';
+COMMENT ON FUNCTION rag_functions.vector_dims(rag_types.halfvec) IS
+    'number of dimensions';
+COMMENT ON FUNCTION rag_functions.l2_norm(rag_types.halfvec) IS
+    'Euclidean length';
+COMMENT ON FUNCTION rag_functions.l2_normalize(rag_types.halfvec) IS
+    'vector of length 1 with the same direction';
+COMMENT ON FUNCTION rag_functions.subvector(rag_types.halfvec, integer, integer) IS
+    'elements of a vector: position of the first, from 1, and their number';
+COMMENT ON FUNCTION rag_functions.binary_quantize(rag_types.halfvec) IS
+    'one bit for each element, 1 if the element is greater than zero';
+COMMENT ON FUNCTION rag_functions.halfvec_add(rag_types.halfvec, rag_types.halfvec) IS
+    'element-wise sum, also available as operator +';
+COMMENT ON FUNCTION rag_functions.halfvec_sub(rag_types.halfvec, rag_types.halfvec) IS
+    'element-wise difference, also available as operator -';
+COMMENT ON FUNCTION rag_functions.halfvec_mul(rag_types.halfvec, rag_types.halfvec) IS
+    'element-wise product, also available as operator *';
+COMMENT ON FUNCTION rag_functions.halfvec_concat(rag_types.halfvec, rag_types.halfvec) IS
+    'concatenation, also available as operator ||';
+COMMENT ON FUNCTION rag_functions.halfvec_lt(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of < operator';
+COMMENT ON FUNCTION rag_functions.halfvec_le(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of <= operator';
+COMMENT ON FUNCTION rag_functions.halfvec_eq(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of = operator';
+COMMENT ON FUNCTION rag_functions.halfvec_ne(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of <> operator';
+COMMENT ON FUNCTION rag_functions.halfvec_ge(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of >= operator';
+COMMENT ON FUNCTION rag_functions.halfvec_gt(rag_types.halfvec, rag_types.halfvec) IS
+    'implementation of > operator';
+COMMENT ON FUNCTION rag_functions.halfvec_cmp(rag_types.halfvec, rag_types.halfvec) IS
+    'less-equal-greater';
+
+-- casts
+-- ----------------------------------------
+
+CREATE FUNCTION rag_internal.halfvec(rag_types.halfvec, integer, boolean) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_typmod_cast_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.array_to_halfvec(real[], integer, boolean) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'array_to_halfvec_real_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.array_to_halfvec(double precision[], integer, boolean)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'array_to_halfvec_double_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.array_to_halfvec(integer[], integer, boolean) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'array_to_halfvec_integer_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.array_to_halfvec(numeric[], integer, boolean) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'array_to_halfvec_numeric_wrapper'
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_to_float4(rag_types.halfvec, integer, boolean) RETURNS real[]
+    AS 'MODULE_PATHNAME', 'halfvec_to_float4_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_to_vector(rag_types.halfvec, integer, boolean)
+    RETURNS rag_types.vector
+    AS 'MODULE_PATHNAME', 'halfvec_to_vector_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.vector_to_halfvec(rag_types.vector, integer, boolean)
+    RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'vector_to_halfvec_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE CAST (rag_types.halfvec AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.halfvec(rag_types.halfvec, integer, boolean) AS IMPLICIT;
+CREATE CAST (rag_types.halfvec AS rag_types.vector)
+    WITH FUNCTION rag_internal.halfvec_to_vector(rag_types.halfvec, integer, boolean) AS ASSIGNMENT;
+CREATE CAST (rag_types.vector AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.vector_to_halfvec(rag_types.vector, integer, boolean) AS IMPLICIT;
+CREATE CAST (rag_types.halfvec AS real[])
+    WITH FUNCTION rag_internal.halfvec_to_float4(rag_types.halfvec, integer, boolean) AS ASSIGNMENT;
+CREATE CAST (real[] AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.array_to_halfvec(real[], integer, boolean) AS ASSIGNMENT;
+CREATE CAST (double precision[] AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.array_to_halfvec(double precision[], integer, boolean) AS ASSIGNMENT;
+CREATE CAST (integer[] AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.array_to_halfvec(integer[], integer, boolean) AS ASSIGNMENT;
+CREATE CAST (numeric[] AS rag_types.halfvec)
+    WITH FUNCTION rag_internal.array_to_halfvec(numeric[], integer, boolean) AS ASSIGNMENT;
+
+-- operators
+-- ----------------------------------------
+
+CREATE OPERATOR @extschema@.<-> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.l2_distance, COMMUTATOR = OPERATOR(@extschema@.<->));
+CREATE OPERATOR @extschema@.<#> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.halfvec_negative_inner_product,
+    COMMUTATOR = OPERATOR(@extschema@.<#>));
+CREATE OPERATOR @extschema@.<=> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.cosine_distance, COMMUTATOR = OPERATOR(@extschema@.<=>));
+CREATE OPERATOR @extschema@.<+> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.l1_distance, COMMUTATOR = OPERATOR(@extschema@.<+>));
+CREATE OPERATOR @extschema@.+ (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.halfvec_add, COMMUTATOR = OPERATOR(@extschema@.+));
+CREATE OPERATOR @extschema@.- (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.halfvec_sub);
+CREATE OPERATOR @extschema@.* (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.halfvec_mul, COMMUTATOR = OPERATOR(@extschema@.*));
+CREATE OPERATOR @extschema@.|| (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec,
+    FUNCTION = rag_functions.halfvec_concat);
+
+CREATE OPERATOR @extschema@.< (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_lt,
+    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=),
+    RESTRICT = scalarltsel, JOIN = scalarltjoinsel);
+CREATE OPERATOR @extschema@.<= (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_le,
+    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>),
+    RESTRICT = scalarlesel, JOIN = scalarlejoinsel);
+CREATE OPERATOR @extschema@.= (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_eq,
+    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>),
+    RESTRICT = eqsel, JOIN = eqjoinsel);
+CREATE OPERATOR @extschema@.<> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_ne,
+    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=),
+    RESTRICT = neqsel, JOIN = neqjoinsel);
+CREATE OPERATOR @extschema@.>= (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_ge,
+    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<),
+    RESTRICT = scalargesel, JOIN = scalargejoinsel);
+CREATE OPERATOR @extschema@.> (
+    LEFTARG = rag_types.halfvec, RIGHTARG = rag_types.halfvec, FUNCTION = rag_functions.halfvec_gt,
+    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=),
+    RESTRICT = scalargtsel, JOIN = scalargtjoinsel);
+
+-- In the schema rag, because pgvector's class of the same name may be in the extension's schema.
+CREATE OPERATOR CLASS rag.halfvec_ops DEFAULT FOR TYPE rag_types.halfvec USING btree AS
+    OPERATOR 1 @extschema@.<, OPERATOR 2 @extschema@.<=, OPERATOR 3 @extschema@.=,
+    OPERATOR 4 @extschema@.>=, OPERATOR 5 @extschema@.>,
+    FUNCTION 1 rag_functions.halfvec_cmp(rag_types.halfvec, rag_types.halfvec);
+
+-- aggregates
+-- ----------------------------------------
+
+CREATE FUNCTION rag_internal.halfvec_accum(double precision[], rag_types.halfvec)
+    RETURNS double precision[]
+    AS 'MODULE_PATHNAME', 'halfvec_accum_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.halfvec_avg(double precision[]) RETURNS rag_types.halfvec
+    AS 'MODULE_PATHNAME', 'halfvec_avg_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+
+CREATE AGGREGATE @extschema@.avg(rag_types.halfvec) (
+    SFUNC = rag_internal.halfvec_accum, STYPE = double precision[],
+    FINALFUNC = rag_internal.halfvec_avg,
+    COMBINEFUNC = rag_internal.vector_combine, INITCOND = '{0}', PARALLEL = SAFE
+);
+CREATE AGGREGATE @extschema@.sum(rag_types.halfvec) (
+    SFUNC = rag_functions.halfvec_add, STYPE = rag_types.halfvec,
+    COMBINEFUNC = rag_functions.halfvec_add, PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE @extschema@.avg(rag_types.halfvec) IS 'element-wise mean';
+COMMENT ON AGGREGATE @extschema@.sum(rag_types.halfvec) IS 'element-wise sum';
+
+-- Distances of PostgreSQL's type bit. Names, signatures and behaviour are those of pgvector.
+
+CREATE FUNCTION rag_functions.hamming_distance(bit, bit) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'hamming_distance_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_functions.jaccard_distance(bit, bit) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'jaccard_distance_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.bits_to_vector(bit) RETURNS rag_types.vector
+    AS 'MODULE_PATHNAME', 'bits_to_vector_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag_functions.hamming_distance(bit, bit) IS
+    'number of bits that differ, also available as operator <~>';
+COMMENT ON FUNCTION rag_functions.jaccard_distance(bit, bit) IS
+    '1 - the share of common bits (0 to 1), also available as operator <%>';
+COMMENT ON FUNCTION rag_internal.bits_to_vector(bit) IS
+    'returns a vector with an element for each bit: 0 or 1';
+
+-- Not in the schema of the extension, because pgvector's operators may be there: they have the same
+-- names and types.
+CREATE OPERATOR rag_functions.<~> (
+    LEFTARG = bit, RIGHTARG = bit,
+    FUNCTION = rag_functions.hamming_distance, COMMUTATOR = OPERATOR(rag_functions.<~>));
+CREATE OPERATOR rag_functions.<%> (
+    LEFTARG = bit, RIGHTARG = bit,
+    FUNCTION = rag_functions.jaccard_distance, COMMUTATOR = OPERATOR(rag_functions.<%>));
+
+CREATE FUNCTION rag_internal.hnsw_metric_hamming() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_hamming_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION rag_internal.hnsw_metric_jaccard() RETURNS integer
+    AS 'MODULE_PATHNAME', 'hnsw_metric_jaccard_wrapper' LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION rag_internal.hnsw_metric_hamming() IS
+    'identifies operator classes of rag_hnsw that order by Hamming distance';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_jaccard() IS
+    'identifies operator classes of rag_hnsw that order by Jaccard distance';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_l1() IS
+    'identifies operator classes of rag_hnsw that order by taxicab distance';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_l2() IS
+    'identifies operator classes of rag_hnsw that order by Euclidean distance';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_inner_product() IS
+    'identifies operator classes of rag_hnsw that order by negative inner product';
+COMMENT ON FUNCTION rag_internal.hnsw_metric_cosine() IS
+    'identifies operator classes of rag_hnsw that order by cosine distance';
+
+CREATE OPERATOR CLASS @extschema@.halfvec_l2_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<-> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_l2();
+CREATE OPERATOR CLASS @extschema@.halfvec_ip_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<#> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_inner_product();
+CREATE OPERATOR CLASS @extschema@.halfvec_cosine_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<=> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_cosine();
+CREATE OPERATOR CLASS @extschema@.halfvec_l1_ops FOR TYPE rag_types.halfvec USING rag_hnsw AS
+    OPERATOR 1 @extschema@.<+> (rag_types.halfvec, rag_types.halfvec) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_l1();
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_l1_ops USING rag_hnsw IS
+    'ORDER BY a <+> b, taxicab distance';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_l2_ops USING rag_hnsw IS
+    'ORDER BY a <-> b, Euclidean distance';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_ip_ops USING rag_hnsw IS
+    'ORDER BY a <#> b, negative inner product';
+COMMENT ON OPERATOR CLASS @extschema@.halfvec_cosine_ops USING rag_hnsw IS
+    'ORDER BY a <=> b, cosine distance';
+
+CREATE OPERATOR CLASS @extschema@.bit_hamming_ops FOR TYPE bit USING rag_hnsw AS
+    OPERATOR 1 rag_functions.<~> (bit, bit) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_hamming();
+COMMENT ON OPERATOR CLASS @extschema@.bit_hamming_ops USING rag_hnsw IS
+    'ORDER BY a <~> b, Hamming distance';
+CREATE OPERATOR CLASS @extschema@.bit_jaccard_ops FOR TYPE bit USING rag_hnsw AS
+    OPERATOR 1 rag_functions.<%> (bit, bit) FOR ORDER BY float_ops,
+    FUNCTION 1 rag_internal.hnsw_metric_jaccard();
+COMMENT ON OPERATOR CLASS @extschema@.bit_jaccard_ops USING rag_hnsw IS
+    'ORDER BY a <%> b, Jaccard distance';
+
+-- pgvector's types
+DROP FUNCTION rag_internal.add_pgvector_operators(oid);
+-- Returns the types of pgvector that this extension has, too, each with the own type. Returns no
+-- rows if pgvector is not installed.
+CREATE OR REPLACE FUNCTION rag_internal.pgvector_types() RETURNS TABLE (theirs oid, ours oid)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT t.oid, o.oid
+    FROM pg_catalog.pg_extension e
+    JOIN pg_catalog.pg_depend d
+        ON d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.refobjid = e.oid
+       AND d.classid = 'pg_catalog.pg_type'::regclass AND d.deptype = 'e'
+    JOIN pg_catalog.pg_type t ON t.oid = d.objid AND t.typname IN ('vector', 'halfvec')
+    JOIN pg_catalog.pg_type o ON o.typname = t.typname
+    JOIN pg_catalog.pg_namespace n ON n.oid = o.typnamespace AND n.nspname = 'rag_types'
+    WHERE e.extname = 'vector'
+$$;
+COMMENT ON FUNCTION rag_internal.pgvector_types() IS
+    'returns the types vector and halfvec of pgvector, with the own ones';
+
+CREATE OR REPLACE FUNCTION rag_internal.create_pgvector_cast(source oid, target oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- pgvector's vectors are accepted as those of rag_types, but not the other way round. So an
+    -- operator between both types has one meaning.
+    EXECUTE pg_catalog.format('CREATE CAST (%s AS %s) WITHOUT FUNCTION AS %s',
+        source::regtype, target::regtype,
+        CASE WHEN (SELECT n.nspname FROM pg_catalog.pg_type t
+                   JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+                   WHERE t.oid = target) = 'rag_types' THEN 'IMPLICIT' ELSE 'ASSIGNMENT' END);
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.create_pgvector_cast(oid, oid) IS
+    'creates a cast between a type of rag_types and that of pgvector';
+
+CREATE OR REPLACE FUNCTION rag_internal.keep_pgvector_cast(source oid, target oid) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    cast_oid oid;
+    extension oid;
+BEGIN
+    SELECT c.oid INTO cast_oid
+    FROM pg_catalog.pg_cast c WHERE c.castsource = source AND c.casttarget = target;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    -- A cast that CREATE EXTENSION creates is a member of the extension. pgvector could not be
+    -- dropped without this extension.
+    IF EXISTS (SELECT FROM pg_catalog.pg_depend d
+               WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
+                 AND d.deptype = 'e') THEN
+        EXECUTE pg_catalog.format('ALTER EXTENSION rag DROP CAST (%s AS %s)',
+                                  source::regtype, target::regtype);
+    END IF;
+    FOR extension IN
+        SELECT e.oid FROM pg_catalog.pg_extension e WHERE e.extname IN ('rag', 'vector')
+    LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+                       WHERE d.classid = 'pg_catalog.pg_cast'::regclass AND d.objid = cast_oid
+                         AND d.refclassid = 'pg_catalog.pg_extension'::regclass
+                         AND d.refobjid = extension) THEN
+            PERFORM rag_internal.cast_goes_with(cast_oid, extension);
+        END IF;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.keep_pgvector_cast(oid, oid) IS
+    'makes a cast between a type of rag_types and that of pgvector depend on both extensions';
+
+-- An operator on PostgreSQL's type bit has another strategy than the own one on that type.
+CREATE OR REPLACE FUNCTION rag_internal.add_pgvector_operators() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    statement text;
+BEGIN
+    FOR statement IN
+        SELECT pg_catalog.format('ALTER OPERATOR FAMILY %I.%I USING rag_hnsw ADD OPERATOR %s '
+                   '%I.%s (%s, %s) FOR ORDER BY pg_catalog.float_ops',
+                   fn.nspname, f.opfname, m.strategy, n.nspname, o.oprname,
+                   o.oprleft::regtype, o.oprright::regtype)
+        FROM (SELECT t.typname || c.family AS family, c.name, t.oid AS type, 1 AS strategy
+              FROM rag_internal.pgvector_types() p
+              JOIN pg_catalog.pg_type t ON t.oid = p.theirs,
+                  (VALUES ('_l2_ops', '<->'), ('_ip_ops', '<#>'), ('_cosine_ops', '<=>'),
+                          ('_l1_ops', '<+>')) AS c (family, name)
+              UNION ALL
+              VALUES ('bit_hamming_ops', '<~>', 'bit'::regtype::oid, 2),
+                     ('bit_jaccard_ops', '<%>', 'bit'::regtype::oid, 2)) AS m
+        JOIN pg_catalog.pg_am a ON a.amname = 'rag_hnsw'
+        JOIN pg_catalog.pg_opfamily f ON f.opfmethod = a.oid AND f.opfname = m.family
+        JOIN pg_catalog.pg_namespace fn
+            ON fn.oid = f.opfnamespace AND fn.oid = '@extschema@'::regnamespace
+        JOIN pg_catalog.pg_operator o
+            ON o.oprname = m.name AND o.oprleft = m.type AND o.oprright = m.type
+        JOIN pg_catalog.pg_namespace n ON n.oid = o.oprnamespace
+        JOIN pg_catalog.pg_depend d
+            ON d.classid = 'pg_catalog.pg_operator'::regclass AND d.objid = o.oid
+           AND d.refclassid = 'pg_catalog.pg_extension'::regclass AND d.deptype = 'e'
+        JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid AND e.extname = 'vector'
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_amop p
+                          WHERE p.amopfamily = f.oid AND p.amopopr = o.oid)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.add_pgvector_operators() FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.add_pgvector_operators() IS
+    'adds the operators of pgvector to the operator families of rag_hnsw';
+
+CREATE OR REPLACE FUNCTION @extschema@.rag_pgvector_casts() RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    types oid[];
+    is_installed boolean := false;
+BEGIN
+    FOR types IN
+        SELECT ARRAY[p.theirs, p.ours] FROM rag_internal.pgvector_types() p
+        UNION ALL SELECT ARRAY[p.ours, p.theirs] FROM rag_internal.pgvector_types() p
+    LOOP
+        is_installed := true;
+        IF NOT (SELECT r.rolsuper FROM pg_catalog.pg_roles r WHERE r.rolname = current_user) THEN
+            RAISE EXCEPTION 'permission denied to create casts for the type of pgvector'
+                USING ERRCODE = 'insufficient_privilege', HINT = 'Must be superuser.';
+        END IF;
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_cast
+                       WHERE castsource = types[1] AND casttarget = types[2]) THEN
+            PERFORM rag_internal.create_pgvector_cast(types[1], types[2]);
+        END IF;
+        PERFORM rag_internal.keep_pgvector_cast(types[1], types[2]);
+    END LOOP;
+    IF is_installed THEN
+        PERFORM rag_internal.add_pgvector_operators();
+    END IF;
+    RETURN is_installed;
+END $$;
+COMMENT ON FUNCTION @extschema@.rag_pgvector_casts() IS
+    'creates the casts between the types of rag_types and pgvector''s, and lets rag_hnsw index '
+    'pgvector''s types; returns false if pgvector is not installed';
+
+-- Does the same after CREATE EXTENSION vector. A restore creates the casts itself, then or later.
+-- pg_dump and pg_restore switch check_function_bodies off for all that they restore.
+CREATE OR REPLACE FUNCTION rag_internal.after_create() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_restored CONSTANT boolean :=
+        NOT pg_catalog.current_setting('check_function_bodies')::boolean;
+BEGIN
+    IF tg_tag = 'CREATE CAST' THEN
+        IF is_restored THEN
+            PERFORM rag_internal.keep_pgvector_cast(p.theirs, p.ours),
+                rag_internal.keep_pgvector_cast(p.ours, p.theirs)
+            FROM rag_internal.pgvector_types() p;
+        END IF;
+    ELSIF EXISTS (SELECT FROM pg_catalog.pg_event_trigger_ddl_commands() c
+                  JOIN pg_catalog.pg_extension e ON e.oid = c.objid AND e.extname = 'vector'
+                  WHERE c.classid = 'pg_catalog.pg_extension'::regclass) THEN
+        IF is_restored THEN
+            PERFORM rag_internal.add_pgvector_operators();
+        ELSE
+            PERFORM @extschema@.rag_pgvector_casts();
+        END IF;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION rag_internal.after_create() FROM PUBLIC;
+COMMENT ON FUNCTION rag_internal.after_create() IS
+    'lets rag_hnsw index the types of pgvector after CREATE EXTENSION vector';
+DROP FUNCTION rag_internal.pgvector_type();
+COMMENT ON EVENT TRIGGER rag_after_create IS
+    'lets rag_hnsw index the types of pgvector after CREATE EXTENSION vector';
+DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;

@@ -17,6 +17,12 @@ pub fn vector_type() -> pg_sys::Oid {
     lookup::type_in_schema(c"vector", existing_schema(c"rag_types"))
 }
 
+/// Returns the OID of the type `rag_types.halfvec`, or an invalid one before the upgrade that
+/// creates it.
+pub fn halfvec_type() -> pg_sys::Oid {
+    lookup::type_in_schema(c"halfvec", existing_schema(c"rag_types"))
+}
+
 /// Returns the OID of schema `rag`. Functions that ask exist only if the schema does.
 pub fn schema() -> pg_sys::Oid {
     existing_schema(c"rag")

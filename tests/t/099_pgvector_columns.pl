@@ -1,5 +1,5 @@
-# Indexes of rag_hnsw on columns of pgvector's type: pgvector's operators use them, and either
-# extension can be dropped.
+# Indexes of rag_hnsw on columns of pgvector's types, and on bit: pgvector's operators use them, and
+# either extension can be dropped.
 use strict;
 use warnings;
 use PostgreSQL::Test::Utils;
@@ -124,13 +124,86 @@ is( $sql->(
 error_like(run_sql($node, "SET enable_seqscan = off; SELECT id FROM items
 	ORDER BY embedding <=> '[1,2]' LIMIT 1"), '22000', 'different vector dimensions', undef,
 	'a query of other dimensions is an error');
-error_like(
-	run_sql($node, 'CREATE INDEX ON items USING rag_hnsw ((embedding::halfvec(24)) halfvec_l2_ops)'
-	),
-	'42704',
-	'operator class "halfvec_l2_ops" does not exist for access method "rag_hnsw"',
-	undef,
-	'there are no classes for halfvec');
+
+# -- halfvec and bit
+# ----------------------------------------
+
+my $has_halfvec = $sql->(q{SELECT to_regtype('public.halfvec') IS NOT NULL}) eq 't';
+SKIP:
+{
+	skip 'this version of pgvector has no halfvec', 1 unless $has_halfvec;
+	$sql->(
+		q{CREATE TABLE halves (id int PRIMARY KEY, kind int, embedding halfvec(24));
+		INSERT INTO halves SELECT id, kind, embedding FROM items; ANALYZE halves}
+	);
+	for my $metric (sort keys %operator)
+	{
+		$sql->("CREATE INDEX halves_embedding_idx ON halves USING rag_hnsw (embedding
+			halfvec_${metric}_ops)");
+		same_rows('halves', $metric, 'public', "halfvec, $metric");
+		$sql->(
+			q{UPDATE halves SET embedding = embedding + embedding WHERE kind = 3;
+			DELETE FROM halves WHERE kind = 4;
+			INSERT INTO halves SELECT id + 10000, 4,
+				embedding - (SELECT embedding FROM halves WHERE id = 1)
+				FROM halves WHERE kind = 5});
+		$sql->('VACUUM halves');
+		same_rows('halves', $metric, 'public', "halfvec, $metric, after changes");
+		check_index('halves', "halfvec, $metric");
+		cmp_ok(
+			$sql->("SELECT max(recall) FROM rag_hnsw_recall('halves_embedding_idx', 20)"),
+			'>', $metric eq 'l1' ? 0.5 : 0.9,
+			"halfvec, $metric: rag_hnsw_recall measures such an index");
+		$sql->('DROP INDEX halves_embedding_idx; DELETE FROM halves WHERE id > 10000');
+	}
+	is( $sql->(
+			q{SELECT count(*) FROM (SELECT a.embedding AS a, b.embedding AS b,
+				a.embedding::rag_types.halfvec AS c, b.embedding::rag_types.halfvec AS d
+				FROM halves a, halves b WHERE a.id < 40 AND b.id < 40) AS pairs
+			WHERE greatest(abs((a <-> b) - (c <-> d)), abs((a <#> b) - (c <#> d)),
+				abs((a <=> b) - (c <=> d)), abs((a <+> b) - (c <+> d)))
+				> 1e-6 * greatest(1, abs(a <#> b))}
+		),
+		'0',
+		'distances of halfvec are those of pgvector');
+	is( $sql->(
+			q{SELECT count(*) FROM (SELECT embedding, embedding::rag_types.halfvec AS own
+				FROM halves)
+				AS s WHERE own::text <> embedding::text
+				OR rag_internal.halfvec_send(own) <> halfvec_send(embedding)}
+		),
+		'0',
+		'text and binary form of halfvec are those of pgvector');
+	$sql->('CREATE INDEX halves_of_items ON items USING rag_hnsw
+			((embedding::halfvec(24)) halfvec_l2_ops)');
+	like($sql->("SET enable_seqscan = off; EXPLAIN (COSTS off) SELECT id FROM items
+			ORDER BY embedding::halfvec(24) <-> '$vector' LIMIT 3"),
+		qr/Index Scan using halves_of_items/, 'an index on an expression of halfvec');
+	$sql->(
+		q{CREATE TABLE bits (id int PRIMARY KEY, embedding bit(24));
+		INSERT INTO bits SELECT id, binary_quantize(embedding - (SELECT avg(embedding) FROM items))
+		FROM items; ANALYZE bits});
+	for my $class ([ 'hamming', '<~>' ], [ 'jaccard', '<%>' ])
+	{
+		my ($name, $operator) = @$class;
+		$sql->("CREATE INDEX bits_embedding_idx ON bits USING rag_hnsw
+			(embedding bit_${name}_ops)");
+		for my $schema ('public', 'rag_functions')
+		{
+			my $search = "SELECT embedding OPERATOR($schema.$operator)
+				(SELECT embedding FROM bits WHERE id = 7) AS d FROM bits ORDER BY d LIMIT 20";
+			like($sql->("SET enable_seqscan = off; SET enable_sort = off;
+					EXPLAIN (COSTS off) $search"),
+				qr/Index Scan using bits_embedding_idx/, "$schema.$operator uses an index");
+			my $found = $sql->("SET enable_seqscan = off; SET rag.ef_search = 200; $search");
+			my $exact = $sql->("SET enable_indexscan = off; $search");
+			is($found, $exact, "$schema.$operator: the index returns the nearest rows");
+		}
+		check_index('bits', $name);
+		$sql->('DROP INDEX bits_embedding_idx');
+	}
+	$sql->('DROP TABLE halves, bits; DROP INDEX halves_of_items');
+}
 
 # vectors out of line, and in rows of their own
 fill('wide', 1500, 300, 'public');
@@ -194,7 +267,7 @@ check_index('elsewhere', 'pgvector in another schema');
 $sql->('DROP TABLE elsewhere; DROP EXTENSION vector');
 is($sql->(q{SELECT count(*) FROM pg_amop p JOIN pg_opfamily f ON f.oid = p.amopfamily
 		JOIN pg_am a ON a.oid = f.opfmethod WHERE a.amname = 'rag_hnsw'}),
-	'4', 'the operators of pgvector leave the operator families');
+	'10', 'the operators of pgvector leave the operator families');
 
 # -- an owner of a database, who is no superuser
 # ----------------------------------------

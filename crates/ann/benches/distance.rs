@@ -6,41 +6,62 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use rag_ann::distance::Kernels;
+use rag_ann::{
+    distance::{Element, Kernels},
+    half::Half,
+};
 
-type Distance = fn(&Kernels, &[f32], &[f32]) -> f64;
+type Distance<E> = fn(&Kernels, &[E], &[E]) -> f64;
 
-const METRICS: [(&str, Distance); 4] = [
-    ("l2_squared", Kernels::l2_squared),
-    ("inner_product", Kernels::inner_product),
-    ("cosine_distance", Kernels::cosine_distance),
-    ("l1", Kernels::l1),
-];
+const NAMES: [&str; 4] = ["l2_squared", "inner_product", "cosine_distance", "l1"];
 const VECTORS: usize = 64;
 const ROUNDS: usize = 50;
 const PASSES: usize = 200;
 
 fn main() {
     println!(
-        "{:<10} {:>5} {}",
+        "{:<10} {:<8} {:>5} {}",
         "path",
+        "elements",
         "dim",
-        METRICS.map(|(name, _)| format!("{name:>16}")).join("")
+        NAMES.map(|name| format!("{name:>16}")).join("")
     );
     for dimension in [384, 768, 1000, 1536] {
         let vectors: Vec<Vec<f32>> = (0..VECTORS).map(|i| vector(dimension, i)).collect();
         let query = vector(dimension, VECTORS);
+        let halve = |vector: &Vec<f32>| vector.iter().map(|&x| Half::from_f32(x)).collect();
+        let halves: Vec<Vec<Half>> = vectors.iter().map(halve).collect();
         for kernels in Kernels::available() {
-            let columns = METRICS.map(|(_, distance)| {
-                format!("{:>16.1}", best_of(kernels, distance, &query, &vectors))
-            });
-            println!("{:<10} {dimension:>5} {}", kernels.name(), columns.join(""));
+            measure(kernels, "f32", &query, &vectors);
+            measure(kernels, "half", &halve(&query), &halves);
         }
     }
 }
 
+fn measure<E: Element>(kernels: &Kernels, name: &str, query: &[E], vectors: &[Vec<E>]) {
+    let distances: [Distance<E>; 4] = [
+        Kernels::l2_squared,
+        Kernels::inner_product,
+        Kernels::cosine_distance,
+        Kernels::l1,
+    ];
+    let columns = distances
+        .map(|distance| format!("{:>16.1}", best_of(kernels, distance, query, vectors)))
+        .join("");
+    println!(
+        "{:<10} {name:<8} {:>5} {columns}",
+        kernels.name(),
+        query.len()
+    );
+}
+
 /// Nanoseconds a call, the best round.
-fn best_of(kernels: &Kernels, distance: Distance, query: &[f32], vectors: &[Vec<f32>]) -> f64 {
+fn best_of<E: Element>(
+    kernels: &Kernels,
+    distance: Distance<E>,
+    query: &[E],
+    vectors: &[Vec<E>],
+) -> f64 {
     let round = || {
         let start = Instant::now();
         for _ in 0..PASSES {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     pg::{memory::OwnedContext, transaction},
-    types::vector::DetoastMemory,
+    types::indexed::DetoastMemory,
 };
 
 /// A snapshot that is registered for `'a`.

@@ -11,8 +11,8 @@ use pgrx::{FromDatum, IntoDatum, PgList, pg_sys};
 use super::options::OptionValues;
 use crate::{
     error::Error,
-    pg::{extension::vector_type, memory::OwnedContext},
-    types::vector::DetoastMemory,
+    pg::memory::OwnedContext,
+    types::indexed::{DetoastMemory, IndexedType},
 };
 
 #[cfg(feature = "pg15")]
@@ -266,20 +266,22 @@ impl Index<'_> {
 /// Types of values: of indexed ones, and of arguments of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
-    /// `rag_types.vector`, or pgvector's type, which has the same layout
-    Vector,
+    Indexed(IndexedType),
     Other(pg_sys::Oid),
 }
 
 impl ValueType {
     pub fn of(id: pg_sys::Oid) -> Self {
-        let is_text = id == pg_sys::TEXTOID; // told apart without a look-up
-        // SAFETY: looks up a cast.
-        let is_vector = || unsafe { pg_sys::IsBinaryCoercible(id, vector_type()) };
-        if !is_text && (id == vector_type() || is_vector()) {
-            Self::Vector
-        } else {
-            Self::Other(id)
+        IndexedType::of(id).map_or(Self::Other(id), Self::Indexed)
+    }
+
+    /// Returns what messages call the number of elements.
+    pub fn dimensions_name(self) -> &'static str {
+        match self {
+            Self::Indexed(IndexedType::Vector) => "vector dimensions",
+            Self::Indexed(IndexedType::Halfvec) => "halfvec dimensions",
+            Self::Indexed(IndexedType::Bits) => "bit lengths",
+            Self::Other(_) => "dimensions",
         }
     }
 }
@@ -304,14 +306,14 @@ impl Value<'_> {
         }
     }
 
-    /// Calls `f` with the value, which must be a vector.
+    /// Calls `f` with the elements of the value, which must be a vector of one of the types.
     #[inline]
     pub fn with_vector<R>(self, memory: &mut DetoastMemory, f: impl FnOnce(&[f32]) -> R) -> R {
-        if self.value_type != ValueType::Vector {
-            Error::internal("the operator class is not for the type rag_types.vector").raise();
-        }
+        let ValueType::Indexed(indexed) = self.value_type else {
+            Error::internal("the operator class is not for a type of vectors").raise();
+        };
         // SAFETY: a datum of this type, as was just checked.
-        unsafe { memory.with_vector(self.datum, f) }
+        unsafe { memory.with_vector(self.datum, indexed, f) }
     }
 
     /// Calls `f` with the bytes of the value, which must be a text.

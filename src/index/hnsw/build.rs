@@ -29,8 +29,8 @@ use rag_pages::{
 };
 
 use super::{
-    check_dimensions, index_error, insert::uniform, is_indexable, opclass, options::HnswOptions,
-    sample::VectorSample,
+    check_dimensions, check_limit, index_error, indexed_form, insert::uniform, opclass,
+    opclass::Order, options::HnswOptions, sample::VectorSample,
 };
 use crate::{
     error::Error,
@@ -46,7 +46,7 @@ use crate::{
         pages::{BufferHints, RelationPages},
     },
     pg::memory::{exit_if_thread_ran_out, maintenance_work_mem},
-    types::vector::DetoastMemory,
+    types::indexed::DetoastMemory,
 };
 
 /// Phases, as `pg_stat_progress_create_index` numbers them.
@@ -91,7 +91,7 @@ pub fn build(input: &BuildInput<'_>) -> Result<BuildCounts, Error> {
     let quantizer = OnceCell::new();
     let mut builder = Builder::new(input, &pages, &quantizer);
     report_phase(SAMPLING);
-    builder.sample = VectorSample::read(input, builder.description.metric, builder.batch_bytes);
+    builder.sample = VectorSample::read(input, builder.order, builder.batch_bytes);
     report_phase(READING);
     let mut memory = DetoastMemory::new();
     let table_rows = input
@@ -122,6 +122,7 @@ fn create(
 ) -> Result<(), Error> {
     hnsw::create(pages, description);
     if let Ok(dimensions @ 1..) = usize::try_from(index.type_modifier()) {
+        check_limit(dimensions)?;
         WrittenGraph::set_dimensions(pages, dimensions).map_err(|e| index_error(*index, e))?;
     }
     Ok(())
@@ -131,7 +132,7 @@ fn create(
 fn describe(index: Index<'_>) -> IndexParameters {
     let options = HnswOptions::of(index);
     IndexParameters {
-        metric: opclass::metric(index),
+        metric: opclass::order(index).metric(),
         m: options.m,
         ef_construction: options.ef_construction,
         seed: random_seed(),
@@ -142,6 +143,9 @@ struct Builder<'a> {
     input: &'a BuildInput<'a>,
     pages: &'a RelationPages<'a>,
     description: IndexParameters,
+    order: Order,
+    /// Memory for [`indexed_form`].
+    other: Vec<f32>,
     threads: usize,
     /// `maintenance_work_mem` in bytes.
     memory: usize,
@@ -175,6 +179,8 @@ impl<'a> Builder<'a> {
             input,
             pages,
             description: describe(input.index()),
+            order: opclass::order(input.index()),
+            other: vec![],
             threads: processors.min(1 + max_build_helpers()),
             memory,
             batch_bytes: BATCH_BYTES.min(memory / 8),
@@ -191,10 +197,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add(&mut self, vector: &[f32], tid: Tid) -> Result<(), Error> {
-        if !is_indexable(self.description.metric, vector) {
-            return Ok(());
-        }
+    fn add(&mut self, value: &[f32], tid: Tid) -> Result<(), Error> {
+        let mut other = std::mem::take(&mut self.other);
+        let added = match indexed_form(self.order, value, &mut other)? {
+            Some(vector) => self.add_vector(vector, tid),
+            None => Ok(()),
+        };
+        self.other = other;
+        added
+    }
+
+    fn add_vector(&mut self, vector: &[f32], tid: Tid) -> Result<(), Error> {
         if self.dimensions == 0 {
             self.begin(vector.len());
         }

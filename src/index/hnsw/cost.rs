@@ -16,7 +16,7 @@ use super::{cache, options::HnswOptions};
 use crate::{
     index::am::{
         cost::{PlannedScan, ScanCost},
-        relation::Index,
+        relation::{Index, ValueType},
     },
     settings,
 };
@@ -182,7 +182,10 @@ fn search_cost(scan: &PlannedScan<'_>, m: f64) -> ScanCost {
 /// expression, of which that is not known.
 fn bytes_out_of_line(index: Index<'_>) -> Option<f64> {
     index.column()?;
-    let bytes = (dimensions(index)? * size_of::<f32>()) as f64;
+    let ValueType::Indexed(indexed) = index.value_type() else {
+        return None;
+    };
+    let bytes = indexed.bytes(dimensions(index)?) as f64;
     // As ANALYZE has found them: what is left in the row is shorter than the vector. Before ANALYZE
     // vectors count as out of line if they do not fit into a row.
     let is_out_of_line = match index.average_width() {

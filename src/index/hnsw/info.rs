@@ -1,12 +1,14 @@
 //! `rag_check_index` and `rag_hnsw_info` for an index of `rag_hnsw`.
 
-use rag_ann::{
-    code::Metric,
-    hnsw::{self, IndexProblem as Problem, Info},
-};
+use rag_ann::hnsw::{self, IndexProblem as Problem, Info};
 use rag_pages::{PAGE_BYTES, ReadPages, Tid};
 
-use super::{cache, index_error, opclass, options::HnswOptions, vacuum::MAX_TOMBSTONES};
+use super::{
+    cache, index_error,
+    opclass::{self, Order},
+    options::HnswOptions,
+    vacuum::MAX_TOMBSTONES,
+};
 use crate::{
     error::Error,
     index::{
@@ -93,7 +95,7 @@ fn visible_rows(open: &OpenIndex) -> Result<i64, Error> {
     open.as_owner(|rights| {
         let sql = open.expressions(rights)?;
         let mut condition = sql.condition;
-        if opclass::metric(open.index()) == Metric::Cosine {
+        if opclass::order(open.index()) == Order::Cosine {
             // the zero vector has no distance, even to itself
             condition += &format!(
                 " AND (({value}) {operator} ({value})) <> 'NaN'::float8",
@@ -122,12 +124,7 @@ pub fn info(open: &OpenIndex) -> Result<IndexInfo, Error> {
     };
     let has_other_options = created_with != HnswOptions::of(index);
     Ok(IndexInfo {
-        metric: match description.metric {
-            Metric::L2 => "l2",
-            Metric::InnerProduct => "inner_product",
-            Metric::L1 => "l1",
-            Metric::Cosine => "cosine",
-        },
+        metric: opclass::order(index).name(),
         dimensions: dimensions.map(|dimensions| dimensions as i32),
         m: i32::from(description.m),
         ef_construction: i32::from(description.ef_construction),

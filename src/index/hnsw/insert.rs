@@ -10,7 +10,7 @@ use rag_pages::Tid;
 
 use super::{
     cache::{self, OpenedGraph},
-    check_dimensions, collected, index_error, is_indexable, opclass,
+    check_dimensions, collected, index_error, indexed_form, opclass,
 };
 use crate::{
     error::Error,
@@ -22,7 +22,7 @@ use crate::{
         relation::{Index, Relation, Value},
     },
     pg::transaction::with_latest_snapshot,
-    types::vector::DetoastMemory,
+    types::indexed::DetoastMemory,
 };
 
 pub fn insert(
@@ -33,9 +33,10 @@ pub fn insert(
 ) -> Result<(), Error> {
     let mut memory = DetoastMemory::new();
     value.with_vector(&mut memory, |vector| {
-        if !is_indexable(opclass::metric(index), vector) {
+        let mut other = vec![];
+        let Some(vector) = indexed_form(opclass::order(index), vector, &mut other)? else {
             return Ok(());
-        }
+        };
         let opened = open(index, vector.len())?;
         if is_collected(table, row) {
             collected::add(index, &opened, vector, row)
@@ -121,15 +122,16 @@ fn dimensions_hint(index: Index<'_>) -> String {
 fn learn(table: Relation<'_>, index: Index<'_>, opened: &OpenedGraph) -> Result<(), Error> {
     // a transaction that is about to commit has none
     with_latest_snapshot(|| {
+        let (order, mut other) = (opclass::order(index), vec![]);
         let mut rows = HeapRows::open(table, index, Snapshot::of_present());
         let mut read_vector = |tid: Tid, vector: &mut Vec<f32>| {
-            rows.is_in_table(tid)
-                && rows
-                    .with_vector(tid, |found| {
-                        vector.clear();
-                        vector.extend_from_slice(found);
-                    })
-                    .is_some()
+            let read = |found: &[f32]| {
+                let found = indexed_form(order, found, &mut other).ok().flatten();
+                vector.clear();
+                vector.extend_from_slice(found.unwrap_or_default());
+                found.is_some()
+            };
+            rows.is_in_table(tid) && rows.with_vector(tid, read).unwrap_or(false)
         };
         let learned = hnsw::learn(&opened.graph, &opened.pages(index), &mut read_vector);
         rows.close();

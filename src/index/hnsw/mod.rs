@@ -33,6 +33,7 @@ use pgrx::{datum::Internal, pg_extern, pg_sys};
 use rag_ann::code::Metric;
 use rag_pages::Tid;
 
+use self::opclass::Order;
 use super::{
     Method,
     am::{
@@ -44,7 +45,7 @@ use super::{
         relation::{Index, Relation, Value},
     },
 };
-use crate::error::Error;
+use crate::{error::Error, types::vector::MAX_DIMENSIONS};
 
 /// The access method `rag_hnsw`.
 pub struct Hnsw;
@@ -122,6 +123,45 @@ impl AccessMethod for Hnsw {
 /// which has no direction.
 fn is_indexable(metric: Metric, vector: &[f32]) -> bool {
     metric != Metric::Cosine || vector.iter().any(|x| *x != 0.0)
+}
+
+/// Returns the vector that an index has for a value, or `None` if it has none. `other` is memory
+/// for a vector that is not the value itself.
+///
+/// A set without elements has no direction, but a Jaccard distance: 1 from all. The index has it as
+/// a set of everything, which is nearer to each than it should be: it is not found too late.
+///
+/// # Errors
+/// The value has no dimensions, or too many.
+fn indexed_form<'v>(
+    order: Order,
+    vector: &'v [f32],
+    other: &'v mut Vec<f32>,
+) -> Result<Option<&'v [f32]>, Error> {
+    check_limit(vector.len())?;
+    if is_indexable(order.metric(), vector) {
+        return Ok(Some(vector));
+    }
+    if order != Order::Jaccard {
+        return Ok(None);
+    }
+    other.clear();
+    other.resize(vector.len(), 1.0);
+    Ok(Some(other))
+}
+
+/// # Errors
+/// No index has vectors with as many dimensions. Bit strings may be empty, and longer than vectors.
+fn check_limit(dimensions: usize) -> Result<(), Error> {
+    match dimensions {
+        0 => Err(Error::data_exception(
+            "cannot index a value without dimensions",
+        )),
+        1..=MAX_DIMENSIONS => Ok(()),
+        _ => Err(Error::limit(format!(
+            "column cannot have more than {MAX_DIMENSIONS} dimensions for a rag_hnsw index"
+        ))),
+    }
 }
 
 /// # Errors

@@ -1,7 +1,8 @@
 //! Operator classes: the distance that an index orders by. `sql/hnsw.sql` creates them.
 //!
 //! A class has one ordering operator (strategy 1) and one support function (number 1), which
-//! returns the metric.
+//! returns the number of its [`Order`]. pgvector's operator on PostgreSQL's type `bit` is beside
+//! that of this extension (strategy 2).
 
 use pgrx::{datum::DatumWithOid, pg_extern, pg_sys};
 use rag_ann::{code::Metric, distance};
@@ -10,68 +11,124 @@ use crate::{
     error::Error,
     index::am::relation::Index,
     pg::spi::{Row, as_caller},
+    types::bits::jaccard,
 };
 
 /// Strategy of the operator that an index orders by.
 pub const ORDER_STRATEGY: u16 = 1;
-/// Number of the support function that returns the metric.
-const METRIC_FUNCTION: u16 = 1;
+/// Number of the support function that returns the order.
+const ORDER_FUNCTION: u16 = 1;
+
+/// A distance that an index orders by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    L2,
+    InnerProduct,
+    Cosine,
+    L1,
+    /// Number of bits that differ: the squared Euclidean distance of vectors of 0 and 1.
+    Hamming,
+    /// 1 - the bits that both have, of all that either has.
+    Jaccard,
+}
+
+impl Order {
+    /// Returns the metric of the codes, by which candidates are found.
+    ///
+    /// If x is the cosine similarity of two sets, the Jaccard similarity is at most x / (2 - x). It
+    /// is exactly that for sets of the same size.
+    pub fn metric(self) -> Metric {
+        match self {
+            Self::L2 | Self::Hamming => Metric::L2,
+            Self::InnerProduct => Metric::InnerProduct,
+            Self::Cosine | Self::Jaccard => Metric::Cosine,
+            Self::L1 => Metric::L1,
+        }
+    }
+
+    /// Returns the function for the exact distance, by which candidates are ranked. Its value is
+    /// NaN if a vector has no direction under [`Order::Cosine`].
+    pub fn exact_distance(self) -> fn(&[f32], &[f32]) -> f64 {
+        match self {
+            Self::L2 | Self::Hamming => distance::l2_squared,
+            Self::InnerProduct => distance::negative_inner_product,
+            Self::Cosine => distance::cosine_distance,
+            Self::L1 => distance::l1,
+            Self::Jaccard => |a, b| {
+                let both = distance::inner_product(a, b);
+                let (a, b) = (distance::inner_product(a, a), distance::inner_product(b, b));
+                jaccard(both, a, b)
+            },
+        }
+    }
+
+    /// Returns its name in `rag_hnsw_info`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::L2 => "l2",
+            Self::InnerProduct => "inner_product",
+            Self::Cosine => "cosine",
+            Self::L1 => "l1",
+            Self::Hamming => "hamming",
+            Self::Jaccard => "jaccard",
+        }
+    }
+}
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn hnsw_metric_l2() -> i32 {
-    Metric::L2 as i32
+    Order::L2 as i32
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn hnsw_metric_inner_product() -> i32 {
-    Metric::InnerProduct as i32
+    Order::InnerProduct as i32
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn hnsw_metric_cosine() -> i32 {
-    Metric::Cosine as i32
+    Order::Cosine as i32
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn hnsw_metric_l1() -> i32 {
-    Metric::L1 as i32
+    Order::L1 as i32
 }
 
-/// Returns the metric of an index.
-pub fn metric(index: Index<'_>) -> Metric {
-    let number = index.support_number(METRIC_FUNCTION);
-    let known = [Metric::L2, Metric::InnerProduct, Metric::Cosine, Metric::L1];
-    known
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn hnsw_metric_hamming() -> i32 {
+    Order::Hamming as i32
+}
+
+#[pg_extern(sql = false, immutable, strict, parallel_safe)]
+fn hnsw_metric_jaccard() -> i32 {
+    Order::Jaccard as i32
+}
+
+/// Returns the order of an index.
+pub fn order(index: Index<'_>) -> Order {
+    use Order::{Cosine, Hamming, InnerProduct, Jaccard, L1, L2};
+    let number = index.support_number(ORDER_FUNCTION);
+    [L2, InnerProduct, Cosine, L1, Hamming, Jaccard]
         .into_iter()
-        .find(|metric| *metric as i32 == number)
+        .find(|order| *order as i32 == number)
         .unwrap_or_else(|| {
             Error::invalid_parameter(format!(
-                "support function {METRIC_FUNCTION} of the operator class returns no known metric"
+                "support function {ORDER_FUNCTION} of the operator class returns no known metric"
             ))
             .hint("Use vector_l2_ops, vector_ip_ops, vector_cosine_ops or vector_l1_ops.")
             .raise()
         })
 }
 
-/// Returns the function for the exact distance, by which candidates are ranked. Its value is NaN if
-/// a vector has no direction under [`Metric::Cosine`].
-pub fn exact_distance(metric: Metric) -> fn(&[f32], &[f32]) -> f64 {
-    match metric {
-        Metric::L2 => distance::l2_squared,
-        Metric::InnerProduct => distance::negative_inner_product,
-        Metric::Cosine => distance::cosine_distance,
-        Metric::L1 => distance::l1,
-    }
-}
-
 /// Returns what is wrong with an operator class.
 pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
     let statement = "
         WITH class AS (SELECT * FROM pg_opclass WHERE oid = $1)
-        SELECT 'operator class \"' || opcname || '\" is not for the type rag_types.vector'
-            AS problem
+        SELECT 'operator class \"' || opcname || '\" is not for a type of vectors' AS problem
         FROM class
-        WHERE opcintype <> 'rag_types.vector'::regtype
+        WHERE opcintype NOT IN ('rag_types.vector'::regtype, 'bit'::regtype)
+          AND opcintype IS DISTINCT FROM to_regtype('rag_types.halfvec')
         UNION ALL
         SELECT 'operator class \"' || opcname || '\" lacks the ordering operator 1' FROM class
         WHERE NOT EXISTS (SELECT FROM pg_amop
@@ -82,7 +139,7 @@ pub fn problems(class: pg_sys::Oid) -> Result<Vec<String>, Error> {
             amopstrategy || ' does not order by a double precision' FROM class
         JOIN pg_amop ON amopfamily = opcfamily
         JOIN pg_operator o ON o.oid = amopopr
-        WHERE amopstrategy <> 1 OR amoppurpose <> 'o'
+        WHERE amopstrategy NOT IN (1, 2) OR amoppurpose <> 'o'
            OR o.oprresult <> 'float8'::regtype
            OR NOT EXISTS (SELECT FROM pg_opfamily f
                WHERE f.oid = amopsortfamily AND f.opfname = 'float_ops')

@@ -8,21 +8,27 @@
 use std::{ffi::CString, time::Instant};
 
 use pgrx::datum::DatumWithOid;
-use rag_ann::code::Metric;
+use rag_ann::half::Half;
 
 use super::{
     is_indexable,
-    opclass::{self, exact_distance},
+    opclass::{self, Order},
 };
 use crate::{
     error::Error,
     index::{
         Recall, RecallQueries,
-        am::open::{IndexExpressions, OpenIndex, query_value},
+        am::{
+            open::{IndexExpressions, OpenIndex, query_value},
+            relation::ValueType,
+        },
     },
     pg::{guc::with_settings, spi::Rights},
     settings,
-    types::vector::{OwnedVector, for_each_vector},
+    types::{
+        indexed::IndexedType,
+        vector::{OwnedVector, for_each_vector},
+    },
 };
 
 /// Values of `rag.ef_search` that are measured, beside the current one.
@@ -34,22 +40,48 @@ const TOLERANCE: f64 = 1e-6;
 
 /// Measures the recall of an index for `k` neighbours of each query.
 pub fn recall(open: &OpenIndex, queries: RecallQueries, k: usize) -> Result<Vec<Recall>, Error> {
-    let metric = opclass::metric(open.index());
+    let order = opclass::order(open.index());
+    let ValueType::Indexed(indexed) = open.index().value_type() else {
+        return Err(Error::internal("the index is not of vectors"));
+    };
     open.as_owner(|rights| {
-        let sql = open.expressions(rights)?;
+        let measured = MeasuredIndex {
+            sql: open.expressions(rights)?,
+            order,
+            indexed,
+        };
         let mut vectors = match queries {
-            RecallQueries::RandomRows(count) => random_vectors(rights, &sql, count)?,
+            RecallQueries::RandomRows(count) => measured.random_vectors(rights, count)?,
             RecallQueries::Vectors(vectors) => vectors,
         };
-        vectors.retain(|vector| is_indexable(metric, vector));
-        measure(rights, &sql, metric, &vectors, k)
+        for vector in &mut vectors {
+            round(vector, indexed);
+        }
+        vectors.retain(|vector| is_indexable(order.metric(), vector));
+        measure(rights, &measured, &vectors, k)
     })
+}
+
+/// An index, and what of it a statement needs.
+struct MeasuredIndex {
+    sql: IndexExpressions,
+    order: Order,
+    indexed: IndexedType,
+}
+
+/// Makes a vector one of values of a type.
+fn round(vector: &mut [f32], indexed: IndexedType) {
+    let round = match indexed {
+        IndexedType::Vector => return,
+        IndexedType::Halfvec => |x| Half::from_f32(x).to_f32(),
+        IndexedType::Bits => |x| f32::from(u8::from(x > 0.0)),
+    };
+    vector.iter_mut().for_each(|x| *x = round(*x));
 }
 
 fn measure(
     rights: &Rights,
-    sql: &IndexExpressions,
-    metric: Metric,
+    index: &MeasuredIndex,
     vectors: &[Vec<f32>],
     k: usize,
 ) -> Result<Vec<Recall>, Error> {
@@ -61,15 +93,20 @@ fn measure(
         value,
         condition,
         operator,
-    } = sql;
-    let truth = nearest_distances(rights, &all_vectors(sql), vectors, k, metric)?;
+    } = &index.sql;
+    let truth = nearest_distances(rights, index, vectors, k)?;
     let possible: usize = truth.iter().map(Vec::len).sum();
     if possible == 0 {
-        check_dimensions(rights, sql, vectors[0].len())?;
+        index.check_dimensions(rights, vectors[0].len())?;
         return Ok(vec![]);
     }
 
-    let distance = format!("({value}) {operator} $1");
+    let query = match index.indexed {
+        IndexedType::Vector => "$1",
+        IndexedType::Halfvec => "($1::rag_types.halfvec)",
+        IndexedType::Bits => "rag_functions.binary_quantize($1)",
+    };
+    let distance = format!("({value}) {operator} {query}");
     let nearest = format!(
         "SELECT {distance} AS distance FROM ONLY {table} WHERE {condition}
          ORDER BY {distance} LIMIT {k}"
@@ -114,36 +151,52 @@ fn measure(
     Ok(measured)
 }
 
-/// Returns a statement that selects all vectors of an index.
-fn all_vectors(sql: &IndexExpressions) -> String {
-    let IndexExpressions {
-        table,
-        value,
-        condition,
-        ..
-    } = sql;
-    format!("SELECT ({value})::rag_types.vector AS vector FROM ONLY {table} WHERE {condition}")
-}
+impl MeasuredIndex {
+    /// Returns the indexed value of a row as a `rag_types.vector`.
+    fn vector(&self) -> String {
+        let value = &self.sql.value;
+        match self.indexed {
+            IndexedType::Vector => format!("({value})::rag_types.vector"),
+            IndexedType::Halfvec => format!("({value})::rag_types.halfvec::rag_types.vector"),
+            IndexedType::Bits => format!("rag_internal.bits_to_vector({value})"),
+        }
+    }
 
-/// # Errors
-/// The vectors of the table have other dimensions than the queries.
-fn check_dimensions(
-    rights: &Rights,
-    sql: &IndexExpressions,
-    dimensions: usize,
-) -> Result<(), Error> {
-    let statement = format!(
-        "SELECT (SELECT rag_functions.vector_dims({}) FROM ONLY {} WHERE {} LIMIT 1) AS value",
-        sql.value, sql.table, sql.condition
-    );
-    match query_value::<i32>(rights, &statement, &[])? {
-        Some(expected) if expected as usize != dimensions => Err(Error::data_exception(format!(
-            "expected {expected} dimensions, not {dimensions}"
-        ))
-        .hint(
-            "Queries must be embedded by the model of the indexed vectors: see the argument model.",
-        )),
-        _ => Ok(()),
+    /// Returns a statement that selects all vectors.
+    fn all_vectors(&self) -> String {
+        let (vector, table, condition) = (self.vector(), &self.sql.table, &self.sql.condition);
+        format!("SELECT {vector} AS vector FROM ONLY {table} WHERE {condition}")
+    }
+
+    fn random_vectors(&self, rights: &Rights, count: i64) -> Result<Vec<Vec<f32>>, Error> {
+        let statement = format!("{} ORDER BY random() LIMIT $1", self.all_vectors());
+        let vectors = with_settings(&[(c"enable_indexscan", c"off")], || {
+            rights.query(&statement, &[DatumWithOid::from(count)], |row| {
+                row.required::<OwnedVector>("vector")
+            })
+        })?;
+        Ok(vectors.into_iter().map(Vec::from).collect())
+    }
+
+    /// # Errors
+    /// The vectors of the table have other dimensions than the queries.
+    fn check_dimensions(&self, rights: &Rights, dimensions: usize) -> Result<(), Error> {
+        let statement = format!(
+            "SELECT (SELECT rag_functions.vector_dims({}) FROM ONLY {} WHERE {} LIMIT 1) AS value",
+            self.vector(),
+            self.sql.table,
+            self.sql.condition
+        );
+        match query_value::<i32>(rights, &statement, &[])? {
+            Some(expected) if expected as usize != dimensions => Err(Error::data_exception(
+                format!("expected {expected} dimensions, not {dimensions}"),
+            )
+            .hint(
+                "Queries must be embedded by the model of the indexed vectors: see the \
+                     argument model.",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -156,30 +209,14 @@ fn count_correct(found: &[f64], truth: &[f64]) -> usize {
     found.iter().filter(|distance| **distance <= limit).count()
 }
 
-fn random_vectors(
-    rights: &Rights,
-    sql: &IndexExpressions,
-    count: i64,
-) -> Result<Vec<Vec<f32>>, Error> {
-    let statement = format!("{} ORDER BY random() LIMIT $1", all_vectors(sql));
-    let vectors = with_settings(&[(c"enable_indexscan", c"off")], || {
-        rights.query(&statement, &[DatumWithOid::from(count)], |row| {
-            row.required::<OwnedVector>("vector")
-        })
-    })?;
-    Ok(vectors.into_iter().map(Vec::from).collect())
-}
-
-/// Returns the `k` least distances to each of the queries, in ascending order. `statement` selects
-/// the vectors.
+/// Returns the `k` least distances to each of the queries, in ascending order.
 fn nearest_distances(
     rights: &Rights,
-    statement: &str,
+    index: &MeasuredIndex,
     queries: &[Vec<f32>],
     k: usize,
-    metric: Metric,
 ) -> Result<Vec<Vec<f64>>, Error> {
-    let distance = exact_distance(metric);
+    let distance = index.order.exact_distance();
     let mut nearest: Vec<Vec<f64>> = vec![vec![]; queries.len()];
     let mut add = |vector: &[f32]| {
         for (query, nearest) in queries.iter().zip(&mut nearest) {
@@ -197,8 +234,8 @@ fn nearest_distances(
             nearest.truncate(k);
         }
     };
-    for_each_vector(rights, statement, &mut add)?;
-    if metric == Metric::L2 {
+    for_each_vector(rights, &index.all_vectors(), &mut add)?;
+    if index.order == Order::L2 {
         // the operator returns the square root
         nearest
             .iter_mut()

@@ -1,15 +1,15 @@
 //! A sample of a table's vectors. Its mean is the centre that codes are made around.
 
-use rag_ann::{code::Metric, hnsw};
+use rag_ann::hnsw;
 use rag_pages::memory::append;
 
-use super::{build::out_of_memory, check_dimensions, is_indexable};
+use super::{build::out_of_memory, check_dimensions, indexed_form, opclass::Order};
 use crate::{
     index::am::{
         callbacks::BuildInput,
         sample::{PLACES, each_sampled_row},
     },
-    types::vector::DetoastMemory,
+    types::indexed::DetoastMemory,
 };
 
 /// Maximum number of vectors of a place.
@@ -27,9 +27,9 @@ pub struct VectorSample {
 
 impl VectorSample {
     /// Reads a sample of at most `bytes`, or of one vector a place if that is more.
-    pub fn read(input: &BuildInput<'_>, metric: Metric, bytes: usize) -> Self {
+    pub fn read(input: &BuildInput<'_>, order: Order, bytes: usize) -> Self {
         let mut sample = Self::default();
-        let mut memory = DetoastMemory::new();
+        let (mut memory, mut other) = (DetoastMemory::new(), vec![]);
         // the place that is being read, its maximum of vectors, and their number so far
         let (mut current, mut limit, mut count) = (None, 0, 0);
         each_sampled_row(input, |place, value| {
@@ -42,9 +42,9 @@ impl VectorSample {
                 return Ok(());
             }
             value.with_vector(&mut memory, |vector| {
-                if !is_indexable(metric, vector) {
+                let Some(vector) = indexed_form(order, vector, &mut other)? else {
                     return Ok(());
-                }
+                };
                 if sample.dimensions == 0 {
                     sample.dimensions = vector.len();
                 }

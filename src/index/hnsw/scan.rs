@@ -8,13 +8,13 @@
 
 use std::rc::Rc;
 
-use rag_ann::{
-    code::Metric,
-    hnsw::{Index as Graph, RowOrder, Scan, ScanLimits, UnreadRows},
-};
+use rag_ann::hnsw::{Index as Graph, RowOrder, Scan, ScanLimits, UnreadRows};
 use rag_pages::{IndexError, ReadPages, Tid, memory::push};
 
-use super::{cache, index_error, is_indexable, opclass::exact_distance};
+use super::{
+    cache, index_error, is_indexable,
+    opclass::{Order, order},
+};
 use crate::{
     error::Error,
     index::am::{
@@ -25,7 +25,7 @@ use crate::{
     },
     pg::memory::work_mem,
     settings::{self, IterativeScan},
-    types::vector::DetoastMemory,
+    types::indexed::DetoastMemory,
 };
 
 /// Number of rows that are fetched between two checks for interrupts.
@@ -43,8 +43,7 @@ struct Search {
     scan: Box<Scan>,
     query: Vec<f32>,
     distance: fn(&[f32], &[f32]) -> f64,
-    /// Set for taxicab distances, which the codes do not estimate.
-    taxicab: Option<TaxicabEstimate>,
+    estimate: Estimate,
     phase: SearchPhase,
     order: RowOrder,
     /// More rows with the vector of the last row. They come next.
@@ -102,19 +101,20 @@ impl Search {
             .map(|value| value.with_vector(&mut DetoastMemory::new(), |vector| vector.to_vec()));
         if let Some(query) = query.as_ref().filter(|query| query.len() != dimensions) {
             return Err(Error::data_exception(format!(
-                "different vector dimensions {dimensions} and {}",
+                "different {} {dimensions} and {}",
+                index.value_type().dimensions_name(),
                 query.len()
             )));
         }
-        let metric = opened.graph.description().metric;
+        let order = order(index);
         let has_order = query
             .as_ref()
-            .is_some_and(|query| is_indexable(metric, query));
+            .is_some_and(|query| is_indexable(order.metric(), query));
         let iterative = settings::iterative_scan();
         let mut search = Self {
             query: query.unwrap_or_else(|| vec![0.0; dimensions]),
-            distance: exact_distance(metric),
-            taxicab: (metric == Metric::L1).then(TaxicabEstimate::default),
+            distance: order.exact_distance(),
+            estimate: Estimate::of(order),
             phase: if has_order {
                 SearchPhase::Ranking
             } else {
@@ -182,10 +182,7 @@ impl Search {
         };
         let rest = self.scan.rest().map(Box::new);
         if let Some(distance) = self.add(graph, pages, rows, rest)? {
-            let estimate = match &mut self.taxicab {
-                Some(taxicab) => taxicab.estimate(estimate, distance),
-                None => f64::from(estimate),
-            };
+            let estimate = self.estimate.of_candidate(estimate, distance);
             self.order.observe(estimate, distance);
         }
         Ok(())
@@ -252,6 +249,37 @@ impl Search {
             };
             if !self.scan.read_rest(graph, pages, others, differ)? {
                 rest = None;
+            }
+        }
+    }
+}
+
+/// How the distance of a candidate is estimated from that of its codes.
+enum Estimate {
+    /// It is that of the codes.
+    OfCodes,
+    Taxicab(TaxicabEstimate),
+    /// From cosine distances. No Jaccard distance is less.
+    Jaccard,
+}
+
+impl Estimate {
+    fn of(order: Order) -> Self {
+        match order {
+            Order::L1 => Self::Taxicab(TaxicabEstimate::default()),
+            Order::Jaccard => Self::Jaccard,
+            _ => Self::OfCodes,
+        }
+    }
+
+    /// Returns the estimate for a candidate. `distance` is its exact distance.
+    fn of_candidate(&mut self, of_codes: f32, distance: f64) -> f64 {
+        match self {
+            Self::OfCodes => f64::from(of_codes),
+            Self::Taxicab(taxicab) => taxicab.estimate(of_codes, distance),
+            Self::Jaccard => {
+                let cosine = f64::from(of_codes).max(0.0);
+                2.0 * cosine / (1.0 + cosine)
             }
         }
     }

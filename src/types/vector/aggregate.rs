@@ -1,9 +1,9 @@
 //! `avg(vector)`. Its state is `{count, sum of element 1, ...}` in double precision. `sum(vector)`
-//! needs no code of its own: it is `vector_add`.
+//! needs no code of its own: it is `vector_add`. Other types of vectors have the same states.
 
 use pgrx::{Array, pg_extern, pg_sys::panic::ErrorReport};
 
-use super::{MAX_DIMENSIONS, OwnedVector, Vector};
+use super::{Elements, MAX_DIMENSIONS, OwnedElements, OwnedVector, Vector, VectorElement};
 use crate::error::Error;
 
 /// Returns the elements of a state: the count, then the sums. The initial state `{0}` has no sums.
@@ -20,7 +20,7 @@ fn state_elements(state: &Array<'_, f64>) -> Result<Vec<f64>, Error> {
         .ok_or_else(|| Error::data_exception("expected a state array without nulls"))
 }
 
-fn add(
+fn add<E: VectorElement>(
     state: &mut Vec<f64>,
     count: f64,
     sums: impl ExactSizeIterator<Item = f64>,
@@ -30,7 +30,8 @@ fn add(
     }
     if state.len() != sums.len() + 1 {
         return Err(Error::data_exception(format!(
-            "different vector dimensions {} and {}",
+            "different {} dimensions {} and {}",
+            E::TYPE,
             state.len() - 1,
             sums.len()
         )));
@@ -44,12 +45,20 @@ fn add(
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, ErrorReport> {
+    Ok(accumulate(state, vector)?)
+}
+
+/// Adds a vector to a state.
+///
+/// # Errors
+/// The state has other dimensions, or is none.
+pub fn accumulate<E: VectorElement>(
+    state: Array<'_, f64>,
+    vector: Elements<'_, E>,
+) -> Result<Vec<f64>, Error> {
     let mut state = state_elements(&state)?;
-    add(
-        &mut state,
-        1.0,
-        vector.as_slice().iter().map(|x| f64::from(*x)),
-    )?;
+    let elements = vector.as_slice().iter();
+    add::<E>(&mut state, 1.0, elements.map(|x| x.to_f64()))?;
     Ok(state)
 }
 
@@ -57,16 +66,25 @@ fn vector_accum(state: Array<'_, f64>, vector: Vector<'_>) -> Result<Vec<f64>, E
 fn vector_combine(a: Array<'_, f64>, b: Array<'_, f64>) -> Result<Vec<f64>, ErrorReport> {
     let (mut a, b) = (state_elements(&a)?, state_elements(&b)?);
     if b.len() > 1 {
-        add(&mut a, b[0], b[1..].iter().copied())?;
+        add::<f32>(&mut a, b[0], b[1..].iter().copied())?;
     }
     Ok(a)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_avg(state: Array<'_, f64>) -> Result<Option<OwnedVector>, ErrorReport> {
+    Ok(mean(state)?)
+}
+
+/// Returns the mean of the vectors of a state, or `None` if there are none.
+///
+/// # Errors
+/// The state is none, or a mean is out of range.
+pub fn mean<E: VectorElement>(state: Array<'_, f64>) -> Result<Option<OwnedElements<E>>, Error> {
     let state = state_elements(&state)?;
     if state[0] == 0.0 {
         return Ok(None);
     }
-    Ok(OwnedVector::new(state[1..].iter().map(|x| (x / state[0]) as f32).collect()).map(Some)?)
+    let means = state[1..].iter().map(|x| E::nearest((x / state[0]) as f32));
+    OwnedElements::new(means.collect()).map(Some)
 }

@@ -5,27 +5,86 @@ use std::cmp::Ordering;
 
 use pgrx::{pg_extern, pg_sys::panic::ErrorReport};
 
-use super::{OwnedVector, Vector, check_dimensions, check_same_dimensions};
+use super::{
+    Elements, OwnedElements, OwnedVector, Vector, VectorElement, check_dimensions,
+    check_same_dimensions,
+};
 use crate::error::Error;
 
-fn element_wise(
-    a: Vector<'_>,
-    b: Vector<'_>,
+/// Computes each element of the result from those of two vectors, in `f32`.
+///
+/// # Errors
+/// The vectors have different dimensions, or a result is out of range.
+pub fn element_wise<E: VectorElement>(
+    a: Elements<'_, E>,
+    b: Elements<'_, E>,
     op: fn(f32, f32) -> f32,
-) -> Result<OwnedVector, Error> {
+) -> Result<OwnedElements<E>, Error> {
     check_same_dimensions(&a, &b)?;
-    let elements: Vec<f32> = a
+    let elements: Vec<E> = a
         .as_slice()
         .iter()
         .zip(b.as_slice())
-        .map(|(x, y)| op(*x, *y))
+        .map(|(x, y)| E::nearest(op(x.to_f32(), y.to_f32())))
         .collect();
-    if elements.iter().any(|x| x.is_infinite()) {
+    if elements.iter().any(|x| x.to_f32().is_infinite()) {
         return Err(Error::out_of_range(
             "value out of range: overflow".to_string(),
         ));
     }
-    OwnedVector::new(elements)
+    OwnedElements::new(elements)
+}
+
+/// # Errors
+/// Those of [`element_wise`], and a product of other numbers than 0 is 0.
+pub fn multiply<E: VectorElement>(
+    a: Elements<'_, E>,
+    b: Elements<'_, E>,
+) -> Result<OwnedElements<E>, Error> {
+    let pairs = a.as_slice().iter().zip(b.as_slice());
+    let mut numbers = pairs.map(|(x, y)| (x.to_f32(), y.to_f32()));
+    if numbers.any(|(x, y)| E::nearest(x * y).to_f32() == 0.0 && x != 0.0 && y != 0.0) {
+        return Err(Error::out_of_range(
+            "value out of range: underflow".to_string(),
+        ));
+    }
+    element_wise(a, b, |x, y| x * y)
+}
+
+/// # Errors
+/// Both together have too many dimensions.
+pub fn concatenate<E: VectorElement>(
+    a: Elements<'_, E>,
+    b: Elements<'_, E>,
+) -> Result<OwnedElements<E>, Error> {
+    check_dimensions::<E>(a.dimensions() + b.dimensions())?;
+    OwnedElements::new([a.as_slice(), b.as_slice()].concat())
+}
+
+/// Returns `count` elements from position `start`, counted from 1. Positions outside the vector are
+/// left out, as in `substr`.
+///
+/// # Errors
+/// There are none.
+pub fn part<E: VectorElement>(
+    vector: Elements<'_, E>,
+    start: i32,
+    count: i32,
+) -> Result<OwnedElements<E>, Error> {
+    let dimensions = vector.dimensions() as i64;
+    let end = (i64::from(start) + i64::from(count)).min(dimensions + 1);
+    let start = i64::from(start).max(1);
+    if count < 1 || end <= start {
+        check_dimensions::<E>(0)?;
+    }
+    OwnedElements::new(vector.as_slice()[start as usize - 1..end as usize - 1].to_vec())
+}
+
+/// Compares element by element; a prefix comes first. Vectors hold no NaN, so the order is total.
+pub fn compare<E: VectorElement>(a: Elements<'_, E>, b: Elements<'_, E>) -> Ordering {
+    let a = a.as_slice().iter().map(|x| x.to_f32());
+    let b = b.as_slice().iter().map(|x| x.to_f32());
+    a.partial_cmp(b).unwrap_or(Ordering::Equal)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
@@ -40,42 +99,17 @@ fn vector_sub(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorReport> 
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_mul(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorReport> {
-    if a.as_slice()
-        .iter()
-        .zip(b.as_slice())
-        .any(|(x, y)| x * y == 0.0 && *x != 0.0 && *y != 0.0)
-    {
-        return Err(Error::out_of_range("value out of range: underflow".to_string()).into());
-    }
-    Ok(element_wise(a, b, |x, y| x * y)?)
+    Ok(multiply(a, b)?)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn vector_concat(a: Vector<'_>, b: Vector<'_>) -> Result<OwnedVector, ErrorReport> {
-    check_dimensions(a.dimensions() + b.dimensions())?;
-    Ok(OwnedVector::new([a.as_slice(), b.as_slice()].concat())?)
+    Ok(concatenate(a, b)?)
 }
 
-/// Returns `count` elements from position `start`, counted from 1. Positions outside the vector are
-/// left out, as in `substr`.
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]
 fn subvector(vector: Vector<'_>, start: i32, count: i32) -> Result<OwnedVector, ErrorReport> {
-    let dimensions = vector.dimensions() as i64;
-    let end = (i64::from(start) + i64::from(count)).min(dimensions + 1);
-    let start = i64::from(start).max(1);
-    if count < 1 || end <= start {
-        return Err(Error::data_exception("vector must have at least 1 dimension").into());
-    }
-    Ok(OwnedVector::new(
-        vector.as_slice()[start as usize - 1..end as usize - 1].to_vec(),
-    )?)
-}
-
-/// Compares element by element; a prefix comes first. Vectors hold no NaN, so the order is total.
-fn compare(a: Vector<'_>, b: Vector<'_>) -> Ordering {
-    a.as_slice()
-        .partial_cmp(b.as_slice())
-        .unwrap_or(Ordering::Equal)
+    Ok(part(vector, start, count)?)
 }
 
 #[pg_extern(sql = false, immutable, strict, parallel_safe)]

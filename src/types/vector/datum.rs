@@ -17,10 +17,13 @@ use pgrx::{
     },
 };
 
-use super::OwnedVector;
+use rag_ann::half::Half;
+
+use super::{OwnedElements, OwnedVector, VectorElement};
 use crate::{
     error::Error,
-    pg::{extension::vector_type, memory::OwnedContext, spi::Rights},
+    pg::{extension::vector_type, spi::Rights},
+    types::indexed::{DetoastMemory, IndexedType},
 };
 
 /// What precedes the elements of a vector.
@@ -34,18 +37,21 @@ struct Header {
 const HEADER_BYTES: usize = size_of::<Header>();
 const _: () = assert!(HEADER_BYTES == 8 && align_of::<Header>() == 4);
 
-/// A vector that PostgreSQL passed in. It is valid for the duration of the call.
+/// A vector of an element type that PostgreSQL passed in. It is valid for the duration of the call.
 #[derive(Clone, Copy)]
-pub struct Vector<'a> {
+pub struct Elements<'a, E> {
     header: NonNull<Header>,
-    lifetime: PhantomData<&'a Header>,
+    lifetime: PhantomData<&'a E>,
 }
 
-impl<'a> Vector<'a> {
+/// A `rag_types.vector`, or one of pgvector's type.
+pub type Vector<'a> = Elements<'a, f32>;
+
+impl<'a, E: VectorElement> Elements<'a, E> {
     /// # Safety
-    /// `datum` is a non-null datum of type `rag_types.vector` (or of pgvector's `vector`). It
+    /// `datum` is a non-null datum of the type of vectors with such elements, or of pgvector's. It
     /// outlives `'a`, and so does the current memory context.
-    unsafe fn from_raw(datum: pg_sys::Datum) -> Self {
+    pub unsafe fn from_raw(datum: pg_sys::Datum) -> Self {
         // SAFETY: the caller's promise. The call to pg_detoast_datum, which crosses into C, is
         // avoided for the usual plain datum.
         unsafe {
@@ -70,13 +76,13 @@ impl<'a> Vector<'a> {
     }
 
     #[inline]
-    pub fn as_slice(&self) -> &'a [f32] {
-        // SAFETY: `OwnedVector::into_datum` writes all values of the type, and as many elements as
-        // the header says.
+    pub fn as_slice(&self) -> &'a [E] {
+        // SAFETY: `OwnedElements::into_datum` writes all values of the type, and as many elements
+        // as the header says.
         unsafe {
             let dimensions = self.header.as_ref().dimensions as usize;
             let elements = self.header.as_ptr().cast::<u8>().add(HEADER_BYTES);
-            std::slice::from_raw_parts(elements.cast::<f32>(), dimensions)
+            std::slice::from_raw_parts(elements.cast::<E>(), dimensions)
         }
     }
 
@@ -91,41 +97,9 @@ impl<'a> Vector<'a> {
 /// # Safety
 /// `datum` is a non-null datum of a varlena type.
 #[inline]
-unsafe fn is_plain(datum: pg_sys::Datum) -> bool {
+pub unsafe fn is_plain(datum: pg_sys::Datum) -> bool {
     // SAFETY: the caller's promise.
     unsafe { pgrx::varlena::varatt_is_4b_u(datum.cast_mut_ptr()) }
-}
-
-/// Memory for the plain copy of one vector at a time that is stored compressed or out of line.
-pub struct DetoastMemory(OwnedContext);
-
-impl DetoastMemory {
-    pub fn new() -> Self {
-        Self(OwnedContext::new(c"rag detoasted vector"))
-    }
-
-    /// Calls `f` with a vector.
-    ///
-    /// # Safety
-    /// `datum` is a non-null datum of type `rag_types.vector`, valid during the call.
-    #[inline]
-    pub unsafe fn with_vector<R>(
-        &mut self,
-        datum: pg_sys::Datum,
-        f: impl FnOnce(&[f32]) -> R,
-    ) -> R {
-        // SAFETY: the caller's promise. `f` cannot keep the slice, so that nothing refers to the
-        // copy when it is freed.
-        unsafe {
-            if is_plain(datum) {
-                return f(Vector::from_plain(datum.cast_mut_ptr()).as_slice());
-            }
-            let vector = self.0.run(|| Vector::from_raw(datum));
-            let result = f(vector.as_slice());
-            self.0.reset();
-            result
-        }
-    }
 }
 
 /// Runs a query and calls `f` with each vector of its only column that is not NULL. The result is
@@ -158,7 +132,7 @@ pub fn for_each_vector(
                     let row = *(*table).vals.add(i);
                     let vector = pg_sys::SPI_getbinval(row, row_type, 1, &mut is_null);
                     if !is_null {
-                        memory.with_vector(vector, &mut f);
+                        memory.with_vector(vector, IndexedType::Vector, &mut f);
                     }
                 }
                 pg_sys::SPI_freetuptable(table);
@@ -168,17 +142,17 @@ pub fn for_each_vector(
     })
 }
 
-impl IntoDatum for OwnedVector {
+impl<E: VectorElement> IntoDatum for OwnedElements<E> {
     fn into_datum(self) -> Option<pg_sys::Datum> {
         (&self).into_datum()
     }
 
     fn type_oid() -> pg_sys::Oid {
-        vector_type()
+        E::type_oid()
     }
 }
 
-impl IntoDatum for &OwnedVector {
+impl<E: VectorElement> IntoDatum for &OwnedElements<E> {
     fn into_datum(self) -> Option<pg_sys::Datum> {
         let bytes = HEADER_BYTES + size_of_val(self.0.as_slice());
         // SAFETY: palloc returns `bytes` bytes aligned for anything; header and elements fill them
@@ -191,30 +165,30 @@ impl IntoDatum for &OwnedVector {
                 unused: 0,
             });
             pgrx::varlena::set_varsize_4b(header.cast(), bytes as i32);
-            let elements = header.cast::<u8>().add(HEADER_BYTES).cast::<f32>();
+            let elements = header.cast::<u8>().add(HEADER_BYTES).cast::<E>();
             std::ptr::copy_nonoverlapping(self.0.as_ptr(), elements, self.0.len());
             Some(header.into())
         }
     }
 
     fn type_oid() -> pg_sys::Oid {
-        vector_type()
+        E::type_oid()
     }
 }
 
-impl FromDatum for OwnedVector {
+impl<E: VectorElement> FromDatum for OwnedElements<E> {
     unsafe fn from_polymorphic_datum(
         datum: pg_sys::Datum,
         is_null: bool,
         _: pg_sys::Oid,
     ) -> Option<Self> {
         // SAFETY: the caller's promise.
-        (!is_null).then(|| Self(unsafe { Vector::from_raw(datum) }.as_slice().to_vec()))
+        (!is_null).then(|| Self(unsafe { Elements::from_raw(datum) }.as_slice().to_vec()))
     }
 }
 
-// SAFETY: reads the argument as what `sql/vector.sql` declares it to be.
-unsafe impl<'fcx> ArgAbi<'fcx> for Vector<'fcx> {
+// SAFETY: reads the argument as what the SQL declares it to be.
+unsafe impl<'fcx, E: VectorElement> ArgAbi<'fcx> for Elements<'fcx, E> {
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'fcx>) -> Self {
         // SAFETY: the functions are STRICT or take an Option, so that the datum is not null.
         unsafe { arg.unbox_arg_using_from_datum() }
@@ -227,7 +201,7 @@ unsafe impl<'fcx> ArgAbi<'fcx> for Vector<'fcx> {
     }
 }
 
-impl FromDatum for Vector<'_> {
+impl<E: VectorElement> FromDatum for Elements<'_, E> {
     unsafe fn from_polymorphic_datum(
         datum: pg_sys::Datum,
         is_null: bool,
@@ -239,7 +213,7 @@ impl FromDatum for Vector<'_> {
 }
 
 // SAFETY: returns a datum of the declared type, allocated in the current memory context.
-unsafe impl BoxRet for OwnedVector {
+unsafe impl<E: VectorElement> BoxRet for OwnedElements<E> {
     unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
         match self.into_datum() {
             // SAFETY: the datum lives in the caller's memory context.
@@ -249,8 +223,8 @@ unsafe impl BoxRet for OwnedVector {
     }
 }
 
-// SAFETY: an `OwnedVector` borrows nothing.
-unsafe impl UnboxDatum for OwnedVector {
+// SAFETY: it borrows nothing.
+unsafe impl<E: VectorElement> UnboxDatum for OwnedElements<E> {
     type As<'src> = Self;
 
     unsafe fn unbox<'src>(datum: Datum<'src>) -> Self::As<'src>
@@ -258,34 +232,8 @@ unsafe impl UnboxDatum for OwnedVector {
         Self: 'src,
     {
         // SAFETY: the caller's promise; arrays hold no nulls here.
-        let vector = unsafe { Vector::from_raw(datum.sans_lifetime()) };
+        let vector = unsafe { Elements::from_raw(datum.sans_lifetime()) };
         Self(vector.as_slice().to_vec())
-    }
-}
-
-/// A value of type `bit`: the first bit is the highest of the first byte.
-pub struct BitString {
-    pub length: usize,
-    pub bytes: Vec<u8>,
-}
-
-/// What precedes the bits: the varlena header and their number, an i32 each (`VarBit` in
-/// utils/varbit.h).
-const BITS_HEADER_BYTES: usize = 8;
-
-// SAFETY: returns a datum of the declared type, allocated in the current memory context.
-unsafe impl BoxRet for BitString {
-    unsafe fn box_into<'fcx>(self, fcinfo: &mut FcInfo<'fcx>) -> Datum<'fcx> {
-        let bytes = BITS_HEADER_BYTES + self.bytes.len();
-        // SAFETY: palloc returns `bytes` bytes aligned for anything; header and bits fill them.
-        unsafe {
-            let datum = pg_sys::palloc(bytes);
-            pgrx::varlena::set_varsize_4b(datum.cast(), bytes as i32);
-            datum.cast::<i32>().add(1).write(self.length as i32);
-            let bits = datum.cast::<u8>().add(BITS_HEADER_BYTES);
-            std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), bits, self.bytes.len());
-            fcinfo.return_raw_datum(datum.into())
-        }
     }
 }
 
@@ -332,9 +280,10 @@ unsafe impl<'fcx> ArgAbi<'fcx> for Message<'fcx> {
     }
 }
 
+/// Declares which SQL type a type of arguments or results has.
 macro_rules! maps_to_sql_type {
     ($type:ty, $sql:literal) => {
-        // SAFETY: the conversions above read and write exactly this SQL type.
+        // SAFETY: the conversions of the type read and write exactly this SQL type.
         unsafe impl SqlTranslatable for $type {
             const TYPE_IDENT: &'static str = pgrx::pgrx_resolved_type!($type);
             const TYPE_ORIGIN: TypeOrigin = TypeOrigin::External;
@@ -345,9 +294,11 @@ macro_rules! maps_to_sql_type {
         }
     };
 }
+pub(in crate::types) use maps_to_sql_type;
 maps_to_sql_type!(Vector<'_>, "rag_types.vector");
 maps_to_sql_type!(OwnedVector, "rag_types.vector");
-maps_to_sql_type!(BitString, "bit");
+maps_to_sql_type!(Elements<'_, Half>, "rag_types.halfvec");
+maps_to_sql_type!(OwnedElements<Half>, "rag_types.halfvec");
 maps_to_sql_type!(Message<'_>, "internal");
 
 /// Returns the number of dimensions of an array, 0 if it is empty.

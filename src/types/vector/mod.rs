@@ -7,6 +7,9 @@
 //! | i32 varlena header | i16 dimensions | i16 zero | f32 x dimensions |
 //! ```
 //!
+//! `rag_types.halfvec` differs in its elements only. So what both types do is written for any
+//! [`VectorElement`], and [`super::halfvec`] has the functions of the other type.
+//!
 //! This folder holds the functions that `sql/vector.sql` declares:
 //!
 //! | file | functions |
@@ -15,21 +18,23 @@
 //! | [`cast`] | casts from and to arrays |
 //! | [`distance`] | operators that order by distance |
 //! | [`arithmetic`] | other operators, comparison |
-//! | [`bits`] | signs of the elements |
 //! | [`aggregate`] | sum and avg |
 //! | [`pgvector`] | casts from and to pgvector's type |
 //! | [`datum`] | none: how PostgreSQL stores and passes vectors |
+//! | [`element`] | none: what vectors are made of |
 
-mod aggregate;
-mod arithmetic;
-mod bits;
-mod cast;
+pub mod aggregate;
+pub mod arithmetic;
+pub mod cast;
 mod datum;
-mod distance;
-mod io;
+pub mod distance;
+mod element;
+pub mod io;
 mod pgvector;
 
-pub use datum::{DetoastMemory, Vector, for_each_vector};
+pub(in crate::types) use datum::maps_to_sql_type;
+pub use datum::{Elements, Message, Vector, for_each_vector, is_plain};
+pub use element::VectorElement;
 
 use crate::error::Error;
 
@@ -38,44 +43,54 @@ pub const MAX_DIMENSIONS: usize = 16_000;
 
 /// A vector to be returned to PostgreSQL or passed to a statement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OwnedVector(Vec<f32>);
+pub struct OwnedElements<E>(Vec<E>);
 
-impl OwnedVector {
+/// A `rag_types.vector`.
+pub type OwnedVector = OwnedElements<f32>;
+
+impl<E: VectorElement> OwnedElements<E> {
     /// # Errors
     /// There is no element, there are too many, or one is not finite.
-    pub fn new(elements: Vec<f32>) -> Result<Self, Error> {
-        check_dimensions(elements.len())?;
-        match elements.iter().find(|x| !x.is_finite()) {
+    pub fn new(elements: Vec<E>) -> Result<Self, Error> {
+        check_dimensions::<E>(elements.len())?;
+        let not_finite = elements.iter().find(|x| !x.to_f32().is_finite());
+        match not_finite {
             None => Ok(Self(elements)),
-            Some(x) if x.is_nan() => Err(Error::data_exception("NaN not allowed in vector")),
-            Some(_) => Err(Error::data_exception(
-                "infinite value not allowed in vector",
-            )),
+            Some(x) if x.to_f32().is_nan() => Err(Error::data_exception(format!(
+                "NaN not allowed in {}",
+                E::TYPE
+            ))),
+            Some(_) => Err(Error::data_exception(format!(
+                "infinite value not allowed in {}",
+                E::TYPE
+            ))),
         }
     }
 
-    pub fn as_slice(&self) -> &[f32] {
+    pub fn as_slice(&self) -> &[E] {
         &self.0
     }
 }
 
-impl From<OwnedVector> for Vec<f32> {
-    fn from(vector: OwnedVector) -> Self {
+impl<E> From<OwnedElements<E>> for Vec<E> {
+    fn from(vector: OwnedElements<E>) -> Self {
         vector.0
     }
 }
 
 /// # Errors
 /// The number is 0 or above [`MAX_DIMENSIONS`].
-pub fn check_dimensions(dimensions: usize) -> Result<(), Error> {
+pub fn check_dimensions<E: VectorElement>(dimensions: usize) -> Result<(), Error> {
     if dimensions == 0 {
-        return Err(Error::data_exception(
-            "vector must have at least 1 dimension",
-        ));
+        return Err(Error::data_exception(format!(
+            "{} must have at least 1 dimension",
+            E::TYPE
+        )));
     }
     if dimensions > MAX_DIMENSIONS {
         return Err(Error::limit(format!(
-            "vector cannot have more than {MAX_DIMENSIONS} dimensions"
+            "{} cannot have more than {MAX_DIMENSIONS} dimensions",
+            E::TYPE
         )));
     }
     Ok(())
@@ -83,12 +98,16 @@ pub fn check_dimensions(dimensions: usize) -> Result<(), Error> {
 
 /// # Errors
 /// The vectors have different numbers of dimensions.
-pub fn check_same_dimensions(a: &Vector, b: &Vector) -> Result<(), Error> {
+pub fn check_same_dimensions<E: VectorElement>(
+    a: &Elements<'_, E>,
+    b: &Elements<'_, E>,
+) -> Result<(), Error> {
     if a.dimensions() == b.dimensions() {
         return Ok(());
     }
     Err(Error::data_exception(format!(
-        "different vector dimensions {} and {}",
+        "different {} dimensions {} and {}",
+        E::TYPE,
         a.dimensions(),
         b.dimensions()
     )))
