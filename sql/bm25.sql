@@ -121,6 +121,11 @@ CREATE FUNCTION rag_internal.bm25_has_words(config oid, analysis text, value tex
 COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text, text) IS
     'whether a rag_bm25 index with this text search configuration and analysis stores a text';
 
+CREATE FUNCTION rag_internal.bm25_title_matches(title text, query text, config text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'bm25_title_matches_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION rag_internal.bm25_title_matches(text, text, text) IS
+    'whether a title has what a field of a query requires';
+
 -- Comments and privileges of these functions are in sql/privileges.sql.
 CREATE FUNCTION @extschema@.rag_bm25_query(query text, index regclass)
     RETURNS rag.bm25_query

@@ -50,7 +50,7 @@ fn rag_facets(
         collection: super::readable(collection)?,
         top,
     };
-    let counts = facets(&request)?.into_iter();
+    let counts = facets(request)?.into_iter();
     Ok(TableIterator::new(counts.map(|count| {
         (count.key, count.value, count.documents, count.chunks)
     })))

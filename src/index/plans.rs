@@ -13,10 +13,12 @@ use crate::pg::{executor, planner};
 /// Registers the functions of this file. Called while the library is loaded.
 pub fn offer() {
     bm25::filtered::register();
+    bm25::counted::register();
     hnsw::adaptive::register();
     planner::watch_statements(bm25::condition::prepare);
     planner::watch_relations(relation_read);
     planner::watch_paths(paths_made);
+    planner::watch_groups(bm25::counted::add_path);
     executor::watch_parallel_statements(collected::write_collected);
 }
 

@@ -44,6 +44,8 @@ mod c {
         // utils/timeout.h
         pub fn enable_timeout_after(id: c_int, delay_ms: c_int);
         pub fn disable_timeout(id: c_int, keep_indicator: bool);
+        // storage/predicate.h
+        pub fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
         // commands/sequence.h
         pub fn nextval_internal(sequence: pg_sys::Oid, check_permissions: bool) -> i64;
 
@@ -62,6 +64,17 @@ mod c {
 }
 
 pub use c::standard_ProcessUtility;
+
+/// Notes that a serializable transaction has read all of a relation. Does nothing in others.
+///
+/// # Safety
+/// An open relation, and a registered snapshot.
+pub unsafe fn lock_for_serializable(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    // SAFETY: the caller's promise. The guard catches the server's ERRORs.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| c::PredicateLockRelation(relation, snapshot));
+    }
+}
 
 /// Returns the hash of a text that `hashtext()` computes under a deterministic collation.
 pub fn hash_text(text: &str) -> u32 {

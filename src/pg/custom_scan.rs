@@ -140,6 +140,23 @@ pub unsafe fn explain_search(
     ancestors: *mut pg_sys::List,
     output: *mut pg_sys::ExplainState,
 ) {
+    let labels = [c"Order By", c"Index Cond"];
+    // SAFETY: the caller's promise.
+    unsafe { explain_index(plan, index, &labels, ancestors, output) };
+}
+
+/// Shows the index of a node, and the expressions of its plan. Those without a label of their own
+/// have the last one.
+///
+/// # Safety
+/// What the server gives to `ExplainCustomScan`.
+pub unsafe fn explain_index(
+    plan: *mut pg_sys::CustomScan,
+    index: pg_sys::Oid,
+    labels: &[&CStr],
+    ancestors: *mut pg_sys::List,
+    output: *mut pg_sys::ExplainState,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let name = pg_sys::get_rel_name(index);
@@ -150,12 +167,8 @@ pub unsafe fn explain_search(
             pg_sys::set_deparse_context_plan((*output).deparse_cxt, plan.cast(), ancestors);
         let with_prefix = pg_sys::list_length((*output).rtable) > 1 || (*output).verbose;
         let operators = PgList::<pg_sys::Node>::from_pg((*plan).custom_exprs);
-        for (number, operator) in operators.iter_ptr().enumerate() {
-            let label = if number == 0 {
-                c"Order By"
-            } else {
-                c"Index Cond"
-            };
+        let labels = labels.iter().chain(labels.last().into_iter().cycle());
+        for (operator, label) in operators.iter_ptr().zip(labels) {
             let text = pg_sys::deparse_expression(operator, context, with_prefix, false);
             pg_sys::ExplainPropertyText(label.as_ptr(), text, output);
         }

@@ -1,5 +1,5 @@
 //! The hooks that the planner calls: for a statement before it is planned, for a relation whose
-//! indexes it has read, and for a relation that it has made paths for.
+//! indexes it has read, and for a relation or for groups of rows that it has made paths for.
 #![allow(unsafe_code)] // the planner's nodes
 
 use std::{
@@ -24,12 +24,21 @@ pub type AddPaths = unsafe fn(
     entry: *mut pg_sys::RangeTblEntry,
 );
 
+/// Adds paths of the groups of a level, from the relation that has the rows of the level.
+pub type AddGroupPaths = unsafe fn(
+    root: *mut pg_sys::PlannerInfo,
+    rows: *mut pg_sys::RelOptInfo,
+    groups: *mut pg_sys::RelOptInfo,
+);
+
 static CHANGE_STATEMENT: OnceLock<ChangeStatement> = OnceLock::new();
 static NEXT_PLANNER: OnceLock<pg_sys::planner_hook_type> = OnceLock::new();
 static CHANGE_RELATION: OnceLock<ChangeRelation> = OnceLock::new();
 static NEXT_RELATION: OnceLock<pg_sys::get_relation_info_hook_type> = OnceLock::new();
 static ADD_PATHS: OnceLock<AddPaths> = OnceLock::new();
 static NEXT_PATHS: OnceLock<pg_sys::set_rel_pathlist_hook_type> = OnceLock::new();
+static ADD_GROUP_PATHS: OnceLock<AddGroupPaths> = OnceLock::new();
+static NEXT_GROUP_PATHS: OnceLock<pg_sys::create_upper_paths_hook_type> = OnceLock::new();
 
 unsafe extern "C-unwind" {
     // optimizer/planner.h; not called through pgrx, which would take every ERROR apart and raise it
@@ -97,6 +106,21 @@ pub fn watch_paths(callback: AddPaths) {
         if ADD_PATHS.set(callback).is_ok() && NEXT_PATHS.set(pg_sys::set_rel_pathlist_hook).is_ok()
         {
             pg_sys::set_rel_pathlist_hook = Some(paths_made);
+        }
+    }
+}
+
+/// Registers a callback for the groups of each level that has some. Called while the library is
+/// loaded.
+pub fn watch_groups(callback: AddGroupPaths) {
+    // SAFETY: as above.
+    unsafe {
+        if ADD_GROUP_PATHS.set(callback).is_ok()
+            && NEXT_GROUP_PATHS
+                .set(pg_sys::create_upper_paths_hook)
+                .is_ok()
+        {
+            pg_sys::create_upper_paths_hook = Some(groups_made);
         }
     }
 }
@@ -181,6 +205,37 @@ unsafe extern "C-unwind" fn add_paths(
     if let Some(callback) = ADD_PATHS.get() {
         // SAFETY: as the planner calls it.
         unsafe { callback(root, relation, entry) };
+    }
+}
+
+/// An ERROR of the next hook leaps over this frame, which has nothing to drop.
+unsafe extern "C-unwind" fn groups_made(
+    root: *mut pg_sys::PlannerInfo,
+    stage: pg_sys::UpperRelationKind::Type,
+    rows: *mut pg_sys::RelOptInfo,
+    made: *mut pg_sys::RelOptInfo,
+    extra: *mut c_void,
+) {
+    // SAFETY: as the planner calls it.
+    unsafe {
+        if let Some(Some(next)) = NEXT_GROUP_PATHS.get() {
+            next(root, stage, rows, made, extra);
+        }
+        if stage == pg_sys::UpperRelationKind::UPPERREL_GROUP_AGG {
+            add_group_paths(root, rows, made);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn add_group_paths(
+    root: *mut pg_sys::PlannerInfo,
+    rows: *mut pg_sys::RelOptInfo,
+    groups: *mut pg_sys::RelOptInfo,
+) {
+    if let Some(callback) = ADD_GROUP_PATHS.get() {
+        // SAFETY: as the planner calls it.
+        unsafe { callback(root, rows, groups) };
     }
 }
 

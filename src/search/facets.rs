@@ -9,7 +9,7 @@ use pgrx::{
 use rag_filter::{Facet, Filter};
 use rag_pages::{Tid, memory::append};
 
-use super::{notice::Notice, trace::Trace, words::QueryWords};
+use super::{fields::divide_text, notice::Notice, trace::Trace, words::QueryWords};
 use crate::{
     catalog::{
         access::sees_every_row,
@@ -58,15 +58,17 @@ pub struct FacetCount {
 ///
 /// # Errors
 /// The caller may not read the collection.
-pub fn facets(request: &FacetRequest) -> Result<Vec<FacetCount>, Error> {
+pub fn facets(mut request: FacetRequest) -> Result<Vec<FacetCount>, Error> {
     rights::require_read(&request.collection)?;
-    let Some(query) = &request.query else {
-        return count(request, &Matching::All);
+    let Some(query) = request.query.take() else {
+        return count(&request, &Matching::All);
     };
+    let (query, filter) = divide_text(&request.collection, &query, request.filter)?;
+    request.filter = filter;
     let (counts, notices) = search_with_fallback(&request.collection, |indexes| {
         let trace = Trace::default();
-        let counts = match matching(&request.collection, query, indexes, &trace)? {
-            Some(matching) => count(request, &matching)?,
+        let counts = match matching(&request.collection, &query, indexes, &trace)? {
+            Some(matching) => count(&request, &matching)?,
             None => vec![],
         };
         Ok((counts, trace.take_notices()))

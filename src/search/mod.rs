@@ -13,6 +13,7 @@
 //! | file | contents |
 //! |---|---|
 //! | [`request`] | arguments, completed by the retriever and checked |
+//! | [`fields`] | fields in the query |
 //! | [`words`] | the words of the query in the keyword index |
 //! | [`find`], [`statements`] | candidates of both searches, and their scores |
 //! | [`candidates`] | candidates of a server that searches vectors |
@@ -41,6 +42,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod facets;
 pub mod fetch;
+mod fields;
 mod file_name;
 mod find;
 pub mod highlight;

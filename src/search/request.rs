@@ -8,6 +8,7 @@ use rag_contract::RetrievalSettings;
 use rag_definition::retriever::{Fusion, MAX_NEIGHBOURS, MAX_TOP_K, RetrievalMode, Weights};
 use rag_filter::Filter;
 
+use super::fields;
 use crate::{
     catalog::{collections::Collection, shards::require_coordinator},
     collection::rights,
@@ -130,8 +131,8 @@ impl SearchRequest {
     /// Completes `settings` by those of the collection's retriever.
     ///
     /// # Errors
-    /// A setting is out of range, the retriever disables the mode, or the caller may not read the
-    /// collection.
+    /// A setting is out of range, the retriever disables the mode, the caller may not read the
+    /// collection, or its text search configuration does not exist any more.
     pub fn new(
         collection: Collection,
         query: SearchQuery,
@@ -155,6 +156,7 @@ impl SearchRequest {
             ))
             .hint("Use mode => 'vector' to search by query_embedding alone."));
         }
+        let (query, filter) = fields::divide(&collection, mode, query, filter)?;
         let top_k = settings.top_k.or(retriever.top_k(mode));
         let top_k = top_k.unwrap_or(DEFAULT_TOP_K);
         within("top_k", top_k, 1..=MAX_TOP_K)?;

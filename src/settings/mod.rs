@@ -109,6 +109,7 @@ static RETRY_DELAY: GucSetting<i32> = GucSetting::<i32>::new(10_000);
 static DRIFT_CHECK_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(24 * 60 * 60);
 static SUCCESSFUL_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
 static FAILED_RUNS_HISTORY_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(50);
+static ENABLE_COUNT_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static ENABLE_FILTERED_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 static EF_SEARCH: GucSetting<i32> = GucSetting::<i32>::new(80);
 static ITERATIVE_SCAN: GucSetting<IterativeScan> =
@@ -309,6 +310,11 @@ pub fn bundle_folders() -> Vec<PathBuf> {
         .filter(|folder| folder.starts_with('/'))
         .map(PathBuf::from)
         .collect()
+}
+
+/// Returns true if the planner may count rows by a keyword index.
+pub fn enable_count_scan() -> bool {
+    ENABLE_COUNT_SCAN.get()
 }
 
 /// Returns true if the planner may restrict keyword searches to rows that another index finds.

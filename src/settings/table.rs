@@ -4,7 +4,7 @@ use pgrx::GucFlags;
 
 use super::{
     ALLOW_INSTANCE_IDENTITY, ALLOWED_PRIVATE_HOSTS, BUNDLE_FOLDERS, CHAT_MODEL, CLONE_CACHE_SIZE,
-    DRIFT_CHECK_INTERVAL, EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_FILTERED_SCAN,
+    DRIFT_CHECK_INTERVAL, EF_SEARCH, EMBEDDING_CACHE_SIZE, ENABLE_COUNT_SCAN, ENABLE_FILTERED_SCAN,
     ENGINE_MEMORY_LIMIT, ENGINE_PATH, ENGINE_THREADS, EXECUTION_PROVIDER,
     FAILED_RUNS_HISTORY_LIMIT, FAIR_WAIT, HTTP_PROXY, INGEST_MEMORY_LIMIT, ITERATIVE_SCAN,
     LOCK_TIMEOUT, MAX_CLONE_SIZE, MAX_EF_SEARCH, MAX_FILE_SIZE, MAX_RUNNING_SYNCS, MAX_SCAN_TUPLES,
@@ -20,7 +20,7 @@ use super::{
 
 const NONE: GucFlags = GucFlags::empty();
 
-pub static SETTINGS: [Setting; 39] = [
+pub static SETTINGS: [Setting; 40] = [
     Setting {
         name: c"rag.model_dir",
         value: &Text(&MODEL_DIR),
@@ -404,6 +404,16 @@ pub static SETTINGS: [Setting; 39] = [
         details:
             c"0 means no limit. A limit bounds the time of queries whose filter matches few rows. \
               Such queries may return fewer rows than match.",
+    },
+    Setting {
+        name: c"rag.enable_count_scan",
+        value: &Switch(&ENABLE_COUNT_SCAN),
+        set_by: Anybody,
+        flags: NONE,
+        summary: c"Enables the planner's use of plans that count rows by a keyword index.",
+        details:
+            c"SELECT count(*) FROM t WHERE body @@@ 'words' then reads only those rows of the table \
+              that not all transactions see.",
     },
     Setting {
         name: c"rag.enable_filtered_scan",

@@ -34,4 +34,31 @@ SELECT snippet FROM rag_find('truck -bus kilometres', 'fleet') WHERE title = 'Lo
 SELECT step, detail FROM rag_explain_search('oil -gearbox press*', 'fleet', mode => 'keyword')
 WHERE step = 'keyword';
 SELECT count(*) FROM rag_search(rag_escape_query('oil -gearbox'), 'fleet', mode => 'keyword');
+
+-- fields: only documents with these titles and URIs are found, by words and by meaning
+SELECT q, (SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search(q, 'fleet', mode => 'keyword'))
+    AS words, (SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search(q, 'fleet')) AS both
+FROM unnest(ARRAY['title:manual', 'title:manuals oil', 'title:"error codes"', 'title:"codes error"',
+    'oil -title:codes', 'oil title:manual title:code', 'title:bus*', 'title:erorr~ oil', '-title:bus',
+    'title:the oil', '+title:Cleaning keys', 'oil uri:CODE', 'oil -uri:tru', 'uri:bus',
+    'oil title:"new', 'oil title: manual', 'oil title:', 'std::title:bus']) q;
+-- the text of the others is searched for as it is; mode vector takes all as a text
+SELECT count(*) FROM rag_search('title:manual', 'fleet', mode => 'vector');
+SELECT uri FROM rag_find('oil title:manual', 'fleet');
+SELECT * FROM rag_facets('oil -title:codes', 'fleet', '{title}');
+SELECT rag_retrieve('{"knowledge_id": "fleet", "query": "oil title:manual",
+    "retrieval_setting": {"top_k": 2, "score_threshold": 0}}') -> 'records' -> 0 ->> 'title';
+SELECT count(*) FROM rag_search('title:manual', 'fleet', filter => '{"uri": "bus"}');
+SELECT rag_escape_query('title:bus -uri:x std::vector');
+SELECT count(*) FROM rag_add_document('Kein Titel', 'none', collection => 'fleet');
+SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search('titel -title:bus', 'fleet');
 SELECT rag_drop_collection('fleet');
+-- titles are read in the language of their documents
+SELECT rag_create_collection('lands', text_config => 'auto');
+SELECT count(*) FROM (VALUES
+    ('Die Pumpen werden jeden Freitag gewartet und danach geprüft.', 'de', 'Wartung der Pumpen'),
+    ('Pumps are serviced every Friday, and are checked after that.', 'en', 'Servicing pumps'))
+    AS v (text, uri, title), LATERAL rag_add_document(text, uri, title, collection => 'lands');
+SELECT q, (SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search(q, 'lands'))
+FROM unnest(ARRAY['title:pumpe', 'title:pump', 'title:serviced', 'pump -title:serviced']) q;
+SELECT rag_drop_collection('lands');

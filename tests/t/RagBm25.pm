@@ -47,6 +47,16 @@ BEGIN
     END IF;
 END $$;
 
+-- The number of rows that match, by the index alone where all transactions see the rows.
+CREATE FUNCTION counted(relation regclass, query text) RETURNS bigint STABLE LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_indexscan = on
+AS $$
+DECLARE matching bigint;
+BEGIN
+    EXECUTE format('SELECT count(*) FROM %s WHERE body @@@ $1', relation) INTO matching USING query;
+    RETURN matching;
+END $$;
+
 -- Whether the plan of a query like those of answer() is a scan of the index: what is wrong, or ''.
 CREATE FUNCTION unindexed(relation regclass) RETURNS text LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_sort = off
@@ -88,6 +98,10 @@ BEGIN
         IF ARRAY(SELECT unnest(found.ids) ORDER BY 1)
             IS DISTINCT FROM ARRAY(SELECT unnest(expected.ids) ORDER BY 1) THEN
             RETURN format('"%s": rows %s instead of %s', q, found.ids, expected.ids);
+        END IF;
+        IF counted(relation, q) <> coalesce(cardinality(expected.ids), 0) THEN
+            RETURN format('"%s": %s rows counted instead of %s', q, counted(relation, q),
+                cardinality(expected.ids));
         END IF;
     END LOOP;
     RETURN '';

@@ -53,8 +53,8 @@ pub use query::{
 };
 pub use score::{Parameters, Scorer, Statistics};
 pub use search::{
-    GivenRows, Listing, NearTerm, RowScore, RowScores, Scan, SegmentCache, near_terms,
-    rows_that_may_hold, score_rows, statistics, terms_in_row, top,
+    GivenRows, Listing, NearTerm, RowCount, RowScore, RowScores, Scan, SegmentCache, TableRows,
+    count_rows, near_terms, rows_that_may_hold, score_rows, statistics, terms_in_row, top,
 };
 pub use terms::Terms;
 pub use vacuum::{Removal, cleanup, remove};

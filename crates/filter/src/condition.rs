@@ -30,6 +30,8 @@ pub(crate) enum Test {
         column: &'static str,
         test: TextTest,
     },
+    /// Words of the title.
+    Title(TitleWords),
     /// The whole uri, or its last part.
     SourceFile(TextTest),
     /// A column of several texts.
@@ -49,6 +51,17 @@ pub(crate) enum Test {
         column: &'static str,
         test: ScalarTest<Timestamp>,
     },
+}
+
+/// What a title must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TitleWords {
+    /// A word, a phrase, a prefix, or a word with typos.
+    pub query: String,
+    /// The text search configuration, as the option of a keyword index names it.
+    pub config: String,
+    /// The metadata key that has the language of a title, if titles have different ones.
+    pub language_key: Option<String>,
 }
 
 /// A test of the value of one metadata key.

@@ -97,6 +97,11 @@
 //! [`parse_request`] reads the member of an application's request. There a group without conditions
 //! restricts nothing, and a condition without an operator means `eq`.
 //!
+//! # Fields of a query
+//!
+//! [`Filter::with_title`] and [`Filter::with_uri`] add what the fields of a query require:
+//! `title:word`, `-uri:drafts/`.
+//!
 //! # Dify
 //!
 //! [`parse_dify`] reads the conditions that Dify sends to external knowledge bases. It knows only
@@ -126,6 +131,9 @@ mod timestamp;
 mod usage;
 mod value;
 
+use condition::{Node, Test, TextTest};
+
+pub use condition::TitleWords;
 pub use dify::parse_dify;
 pub use error::FilterError;
 pub use facet::Facet;
@@ -144,7 +152,7 @@ pub const MAX_CONDITIONS: usize = 1000;
 /// A well-formed filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    root: condition::Node,
+    root: Node,
     usages: Vec<Usage>,
     columns: Vec<ColumnUse>,
 }
@@ -153,7 +161,7 @@ impl Filter {
     /// Returns the filter that every row passes.
     pub(crate) fn unrestricted() -> Self {
         Self {
-            root: condition::Node::All(Vec::new()),
+            root: Node::All(Vec::new()),
             usages: Vec::new(),
             columns: Vec::new(),
         }
@@ -161,7 +169,7 @@ impl Filter {
 
     /// Returns true if every row passes.
     pub fn is_unrestricted(&self) -> bool {
-        self.root == condition::Node::All(Vec::new())
+        self.root == Node::All(Vec::new())
     }
 
     /// Returns the metadata keys that a row must have to pass, or to pass one part of the filter.
@@ -173,6 +181,35 @@ impl Filter {
     /// or to pass one part of the filter.
     pub fn columns(&self) -> &[ColumnUse] {
         &self.columns
+    }
+
+    /// Adds words that titles must have, or must not have.
+    #[must_use]
+    pub fn with_title(self, words: TitleWords, is_excluded: bool) -> Self {
+        self.with(Test::Title(words), is_excluded)
+    }
+
+    /// Adds a part that uris must have, or must not have, in letters of either case.
+    #[must_use]
+    pub fn with_uri(self, part: &str, is_excluded: bool) -> Self {
+        let test = Test::Text {
+            column: "uri",
+            test: TextTest::Matches(part.to_owned()),
+        };
+        self.with(test, is_excluded)
+    }
+
+    fn with(mut self, test: Test, is_excluded: bool) -> Self {
+        let node = if is_excluded {
+            Node::Not(test)
+        } else {
+            Node::Holds(test)
+        };
+        match &mut self.root {
+            Node::All(nodes) => nodes.push(node),
+            _ => self.root = Node::All(vec![self.root, node]),
+        }
+        self
     }
 
     /// Returns the condition for a WHERE clause, with placeholders numbered from `first_param`;

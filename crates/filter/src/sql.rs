@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::condition::{MetadataTest, Node, ScalarTest, TagsTest, Test, TextTest, Timestamp, Uuid};
+use crate::condition::{
+    MetadataTest, Node, ScalarTest, TagsTest, Test, TextTest, Timestamp, TitleWords, Uuid,
+};
 use crate::operator::Comparison;
 use crate::{number, timestamp};
 
@@ -149,6 +151,7 @@ impl Writer {
             }
             Test::Metadata { key, test } => self.metadata(key, test),
             Test::Text { column, test } => self.text_column(&format!("c.{column}"), test),
+            Test::Title(words) => self.title(words),
             Test::SourceFile(test) => {
                 format!(
                     "{} OR {} OR {}",
@@ -255,6 +258,22 @@ impl Writer {
             }
             MetadataTest::HasValue => format!("{text} IS NOT NULL"),
         }
+    }
+
+    fn title(&mut self, words: &TitleWords) -> String {
+        let title = match &words.language_key {
+            // as `rag_bm25` reads texts in several languages
+            Some(key) => format!(
+                "chr(1) || left(coalesce(c.metadata ->> {}, ''), 16) || chr(1) || c.title",
+                self.text(key)
+            ),
+            None => "c.title".to_owned(),
+        };
+        format!(
+            "rag_internal.bm25_title_matches({title}, {}, {})",
+            self.text(&words.query),
+            self.text(&words.config)
+        )
     }
 
     fn text_column(&mut self, column: &str, test: &TextTest) -> String {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
-use rag_filter::{Param, parse, parse_dify};
+use rag_filter::{Param, TitleWords, parse, parse_dify};
 use serde_json::{Map, Value, json};
 
 const OPERATORS: [&str; 30] = [
@@ -133,6 +133,39 @@ fn groups_keep_their_shape() {
         Param::Timestamp("2024-01-01".into()),
     ];
     assert_eq!(sql.params, params);
+}
+
+#[test]
+fn fields_of_a_query_are_added() {
+    let words = TitleWords {
+        query: "pumps".into(),
+        config: "pg_catalog.english".into(),
+        language_key: None,
+    };
+    let marked = TitleWords {
+        language_key: Some("lang".into()),
+        ..words.clone()
+    };
+    let none = parse(&Value::Null).unwrap();
+    let filter = none.with_title(words.clone(), false);
+    assert!(!filter.is_unrestricted());
+    let sql = filter.with_uri("Docs/", true).to_sql(3);
+    assert_eq!(
+        sql.text,
+        "((rag_internal.bm25_title_matches(c.title, $3::text, $4::text)) AND \
+         ((strpos(lower(c.uri), lower($5::text)) > 0) IS NOT TRUE))"
+    );
+    assert_eq!(sql.params.len(), 3);
+    let any = json!({"operator": "or", "conditions": [
+        {"key": "title", "operator": "eq", "value": "a"},
+        {"key": "title", "operator": "eq", "value": "b"}]});
+    let sql = parse(&any).unwrap().with_title(marked, true).to_sql(1);
+    assert_eq!(
+        sql.text,
+        "(((c.title = $1::text) OR (c.title = $2::text)) AND \
+         ((rag_internal.bm25_title_matches(chr(1) || left(coalesce(c.metadata ->> $3::text, ''), \
+         16) || chr(1) || c.title, $4::text, $5::text)) IS NOT TRUE))"
+    );
 }
 
 #[test]

@@ -297,11 +297,19 @@ unsafe fn next<M: AccessMethod>(descriptor: pg_sys::IndexScanDesc) -> Result<Opt
     }
 }
 
-/// Rows are fetched from the heap while no page of the index is locked. The place of a row may hold
-/// another row by then, which only an MVCC snapshot is sure not to see.
 fn check_snapshot<M: AccessMethod>(scan: &pg_sys::IndexScanDescData) -> Result<(), Error> {
     // SAFETY: null or a registered snapshot.
-    let snapshot = unsafe { scan.xs_snapshot.as_ref() };
+    unsafe { require_mvcc::<M>(scan.xs_snapshot) }
+}
+
+/// Rows are fetched from the heap while no page of the index is locked. The place of a row may hold
+/// another row by then, which only an MVCC snapshot is sure not to see.
+///
+/// # Safety
+/// Null or a registered snapshot.
+pub unsafe fn require_mvcc<M: AccessMethod>(snapshot: pg_sys::Snapshot) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    let snapshot = unsafe { snapshot.as_ref() };
     if snapshot.is_some_and(|s| s.snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC) {
         return Ok(());
     }
@@ -330,9 +338,23 @@ pub unsafe extern "C-unwind" fn end_scan<M: AccessMethod>(descriptor: pg_sys::In
 /// # Safety
 /// A scan that has not ended.
 unsafe fn count_scan(descriptor: pg_sys::IndexScanDesc) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        count_search((*descriptor).indexRelation);
+        #[cfg(feature = "pg18")]
+        if let Some(instrument) = (*descriptor).instrument.as_mut() {
+            instrument.nsearches += 1;
+        }
+    }
+}
+
+/// Counts a search in `pg_stat_user_indexes`.
+///
+/// # Safety
+/// An open index.
+pub unsafe fn count_search(index: pg_sys::Relation) {
     // SAFETY: the caller's promise. `pgstat_info` is null if nothing is counted.
     unsafe {
-        let index = (*descriptor).indexRelation;
         if (*index).pgstat_info.is_null() && (*index).pgstat_enabled {
             pg_sys::pgstat_assoc_relation(index);
         }
@@ -345,10 +367,6 @@ unsafe fn count_scan(descriptor: pg_sys::IndexScanDesc) {
             {
                 statistics.counts.numscans += 1;
             }
-        }
-        #[cfg(feature = "pg18")]
-        if let Some(instrument) = (*descriptor).instrument.as_mut() {
-            instrument.nsearches += 1;
         }
     }
 }

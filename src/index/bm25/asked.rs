@@ -16,7 +16,7 @@ use rag_bm25::{
 use rag_pages::memory::{OutOfMemory, push};
 use rag_words::{
     Purpose, Weight,
-    query::{Node, Occur, ParsedQuery},
+    query::{Clause, Node, Occur, ParsedQuery, title_node},
 };
 
 use super::{
@@ -43,6 +43,23 @@ pub fn read(analyzer: Analyzer, text: &[u8], used: Option<&[pg_sys::Oid]>) -> Re
         Ok(parsed) if !parsed.is_plain() => Reader::new(analyzer, &parsed, used)?.read(&parsed),
         _ => tokens::query_terms(analyzer, text, used).map(Query::from),
     }
+}
+
+/// Reads what titles must have: a word, a phrase, a prefix, or a word with typos. See [`read`].
+///
+/// # Errors
+/// Memory runs out.
+pub fn read_title(
+    analyzer: Analyzer,
+    text: &str,
+    used: Option<&[pg_sys::Oid]>,
+) -> Result<Query, Error> {
+    let mut parsed = ParsedQuery::of_words("");
+    parsed.clauses.push(Clause {
+        occur: Occur::Must,
+        nodes: vec![title_node(text)],
+    });
+    Reader::new(analyzer.with_positions(false), &parsed, used)?.read(&parsed)
 }
 
 /// Reads a query with clauses.

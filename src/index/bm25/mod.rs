@@ -12,6 +12,7 @@
 //! | [`asked`] | from what somebody typed to a query |
 //! | [`query`], [`ranking`], [`remembered`], [`partitions`] | the type of queries, and their statistics |
 //! | [`given`] | statistics that come with a query, and functions for shards |
+//! | [`titles`] | conditions on titles of documents |
 //! | [`spelling`] | words of a query that no row has |
 //! | [`operators`] | the functions of the operators |
 //! | [`support`], [`column`], [`predicate`] | the planner's questions about the operators, and the index that is meant |
@@ -20,6 +21,7 @@
 //! | [`descending`] | searches that order by the positive score |
 //! | [`bitmap`] | what bitmaps cost |
 //! | [`filtered`] | a plan that restricts a scan to the rows that another index has for a filter |
+//! | [`counted`] | a plan that counts the rows that match |
 //! | [`cost`] | the cost of a scan, for the planner |
 //! | [`cache`] | what a backend keeps of indexes between statements |
 //! | [`highlight`] | the words of a query in texts |
@@ -34,6 +36,7 @@ mod column;
 pub mod condition;
 mod config;
 mod cost;
+pub mod counted;
 pub mod descending;
 pub mod filtered;
 pub mod given;
@@ -55,6 +58,7 @@ mod scan;
 pub mod search;
 pub mod spelling;
 mod support;
+pub mod titles;
 mod tokens;
 mod union;
 mod vacuum;

@@ -43,6 +43,8 @@ pub enum Purpose {
     Operator,
     /// A search that does not return scores, or whose caller may see all rows.
     Search,
+    /// A condition on titles, by a text search configuration instead of an index.
+    Title,
 }
 
 /// A query with the statistics of its index.
@@ -66,6 +68,10 @@ pub struct ScoreRules {
 }
 
 impl ScoreRules {
+    pub fn new(text: TextRules, parameters: Parameters) -> Self {
+        Self { text, parameters }
+    }
+
     pub fn of_options(options: Bm25Options) -> Self {
         Self {
             text: options.rules,
@@ -133,7 +139,7 @@ impl Ranking {
     }
 
     /// Returns a ranking that tells nothing of the rows in the index.
-    fn neutral(rules: ScoreRules, analyzer: Analyzer, query: Query) -> Self {
+    pub fn neutral(rules: ScoreRules, analyzer: Analyzer, query: Query) -> Self {
         let statistics = Statistics {
             documents: 1,
             length: NEUTRAL_LENGTH,

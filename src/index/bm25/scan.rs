@@ -423,7 +423,7 @@ fn begin(
 ///
 /// # Errors
 /// The query is one of an index with other rules.
-fn ranking_for(
+pub fn ranking_for(
     index: Index<'_>,
     rules: &ScoreRules,
     query: &Bm25Query,
@@ -448,7 +448,7 @@ fn ranking_for(
 ///
 /// # Errors
 /// The operator is not one of those that the extension creates.
-fn query_of(value: Option<Value<'_>>) -> Result<Option<Bm25Query>, Error> {
+pub fn query_of(value: Option<Value<'_>>) -> Result<Option<Bm25Query>, Error> {
     let Some(value) = value else {
         return Ok(None);
     };

@@ -168,7 +168,7 @@ impl<'s> TermCursor<'s> {
 
     /// Calls `f` with the postings of the documents in `range`: documents, frequencies. Passes over
     /// blocks without a document that has `least` units.
-    fn each<P: ReadPages>(
+    pub fn each<P: ReadPages>(
         &mut self,
         search: &SegmentSearch<'_, P>,
         range: Range<u32>,

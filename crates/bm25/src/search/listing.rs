@@ -23,7 +23,7 @@ use crate::{
 const FIRST_BATCH: usize = 1 << 9;
 const MAX_BATCH: usize = 1 << 17;
 /// A page of rows is read as a whole if so many of its rows are wanted.
-const DENSE_ROWS: usize = 12;
+pub const DENSE_ROWS: usize = 12;
 
 /// A list of the rows that match. It is read as the index was when it began: documents that are
 /// added later may be left out.

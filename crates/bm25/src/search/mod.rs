@@ -14,12 +14,14 @@
 //! | [`lengths`] | lengths of documents |
 //! | [`near`] | terms that are spelled almost like a word |
 //! | [`listing`] | all documents that match, without ranking them |
+//! | [`count`] | how many rows match |
 //! | [`phrases`] | documents with a phrase |
 //! | [`best`] | the best documents so far |
 
 mod best;
 mod candidates;
 mod checked;
+mod count;
 mod cursor;
 mod given;
 mod lengths;
@@ -51,6 +53,7 @@ use crate::{
     score::{Scorer, Statistics},
 };
 
+pub use count::{RowCount, TableRows, count_rows};
 pub use given::GivenRows;
 pub use listing::Listing;
 pub use lookup::{RowScore, RowScores};

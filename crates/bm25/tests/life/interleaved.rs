@@ -6,7 +6,8 @@ use std::{
 };
 
 use rag_bm25::{
-    Scan, SegmentCache, Terms, check, cleanup, create, info, insert, merge_all, remove, score_rows,
+    Scan, SegmentCache, TableRows, Terms, check, cleanup, count_rows, create, info, insert,
+    merge_all, remove, score_rows,
 };
 use rag_pages::{
     Block, IndexLock, LockMode, MemoryPages, Page, PageUse, ReadPages, ReusePages, Tid, WritePages,
@@ -369,5 +370,63 @@ fn a_search_sees_one_state() {
             .filter(|row| *row < tid(end))
             .collect();
         assert!(old.into_iter().eq((0..end).map(tid)), "step {step}");
+    }
+}
+
+/// A table some rows of which were deleted before.
+struct CountedTable<'a> {
+    store: &'a Interleaved<'a>,
+    is_vacuumed: &'a Cell<bool>,
+}
+
+impl TableRows for CountedTable<'_> {
+    fn are_all_visible(&mut self, _: u32) -> bool {
+        self.store.step();
+        self.is_vacuumed.get()
+    }
+
+    fn is_counted(&mut self, row: Tid) -> bool {
+        self.store.step();
+        is_kept(row)
+    }
+}
+
+fn is_kept(row: Tid) -> bool {
+    !row.offset.is_multiple_of(3)
+}
+
+/// VACUUM removes documents and then tells that of their blocks, while others are merged.
+#[test]
+fn a_count_has_no_document_that_vacuum_removes() {
+    let (base, end) = base(6, 2);
+    let expected = (0..end).filter(|id| is_kept(tid(*id))).count() as u64;
+    assert!(expected < end);
+    for (before, after) in [(false, false), (true, false), (false, true), (true, true)] {
+        for step in 0.. {
+            let pages = base.copy();
+            let is_vacuumed = Cell::new(false);
+            let action = || {
+                if before {
+                    merge_all(&pages).unwrap();
+                }
+                remove(&pages, &mut |row| !is_kept(row)).unwrap();
+                is_vacuumed.set(true);
+                if after {
+                    merge_all(&pages).unwrap();
+                }
+            };
+            let store = Interleaved::new(&pages, step, action);
+            let mut table = CountedTable {
+                store: &store,
+                is_vacuumed: &is_vacuumed,
+            };
+            let query = terms(&["all".to_string()]);
+            let cache = SegmentCache::default();
+            let count = count_rows(&store, &cache, &query, &mut table).unwrap();
+            assert_eq!(count.rows, expected, "{before} {after} {step}");
+            if !store.is_done() {
+                break;
+            }
+        }
     }
 }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rag_bm25::{
     Builder, Condition, CountedPattern, Creation, GivenRows, Listing, Match, NumberedPhrase,
-    Parameters, Pattern, Phrase, Query, QueryRef, RowScores, Scan, Scorer, SegmentCache, Terms,
-    Typo, insert, remove, rows_that_may_hold, score_rows, statistics, terms_in_row, top,
+    Parameters, Pattern, Phrase, Query, QueryRef, RowCount, RowScores, Scan, Scorer, SegmentCache,
+    TableRows, Terms, Typo, count_rows, insert, remove, rows_that_may_hold, score_rows, statistics,
+    terms_in_row, top,
 };
 use rag_pages::{IndexError, MemoryPages, ReadPages, Tid};
 
@@ -66,6 +67,22 @@ pub fn row(number: u32) -> Tid {
     }
 }
 
+/// A table, whose answers are functions.
+pub struct Table<V, C> {
+    pub is_all_visible: V,
+    pub is_counted: C,
+}
+
+impl<V: FnMut(u32) -> bool, C: FnMut(Tid) -> bool> TableRows for Table<V, C> {
+    fn are_all_visible(&mut self, block: u32) -> bool {
+        (self.is_all_visible)(block)
+    }
+
+    fn is_counted(&mut self, row: Tid) -> bool {
+        (self.is_counted)(row)
+    }
+}
+
 /// What an index must contain.
 #[derive(Clone, Default)]
 pub struct Model {
@@ -96,6 +113,7 @@ impl Model {
             .map(|(tid, terms)| (*tid, score_of(&scorer, terms)))
             .filter(|(_, score)| *score > 0.0)
             .collect();
+        let matching = expected.len() as u64;
         // all in one batch, and in several
         for memory in [1 << 20, 1 << 14] {
             let mut missing = expected.clone();
@@ -114,8 +132,28 @@ impl Model {
             assert_eq!(missing.remove(&tid), Some(score), "{tid:?}");
         }
         assert!(missing.is_empty(), "not listed: {missing:?}");
+        self.verify_count(pages, cache, query, matching);
         self.verify_terms(pages, cache, query);
         self.verify_rows(pages, cache, query);
+    }
+
+    /// Checks the number of rows that match, if all transactions see those of no, some, all blocks.
+    fn verify_count(
+        &self,
+        pages: &impl ReadPages,
+        cache: &SegmentCache,
+        query: QueryRef<'_>,
+        matching: u64,
+    ) {
+        for one_of in [u32::MAX, 3, 1] {
+            let mut table = Table {
+                is_all_visible: |block| block % one_of == one_of - 1,
+                is_counted: |row| self.documents.contains_key(&row),
+            };
+            let RowCount { rows, visited } = count_rows(pages, cache, query, &mut table).unwrap();
+            assert_eq!(rows, matching);
+            assert!(visited >= matching || one_of < u32::MAX);
+        }
     }
 
     /// Checks the scores of rows that are asked for one by one, and of one that is not in the
@@ -330,6 +368,13 @@ fn use_damaged_conditions(pages: &MemoryPages, cache: &SegmentCache, terms: Term
                 break;
             }
         }
+    }
+    for shows_all in [false, true] {
+        let mut table = Table {
+            is_all_visible: |_| shows_all,
+            is_counted: |_| true,
+        };
+        let _ = count_rows(pages, cache, &query, &mut table);
     }
     let _ = score_rows(pages, cache, &query, None, &[row(1), row(300)]);
     let _ = rows_that_may_hold(pages, cache, &query, &[row(1), row(300)]);

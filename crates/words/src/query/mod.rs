@@ -23,6 +23,7 @@
 //! * A text of more than 8 kB has no clauses.
 //! * `OR` joins the clauses beside it, in capitals, unless one of them is excluded.
 
+mod fields;
 mod scan;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod tests;
 
 use std::{borrow::Cow, ops::Range};
 
+pub use fields::{Field, FieldClause, FieldedQuery, title_node};
 use scan::{Item, Kind, items};
 
 /// Longer texts are words alone. Nobody has typed them.
@@ -156,6 +158,14 @@ fn may_have_syntax(text: &str) -> bool {
 
 /// Returns a text that is searched for word by word as this one is without a query language.
 pub fn escaped(text: &str) -> Cow<'_, str> {
+    let escaped = without_clauses(text);
+    if FieldedQuery::parse(&escaped).fields.is_empty() {
+        return escaped;
+    }
+    Cow::Owned(fields::without_fields(&escaped))
+}
+
+fn without_clauses(text: &str) -> Cow<'_, str> {
     if ParsedQuery::parse(text).is_plain() {
         return Cow::Borrowed(text);
     }

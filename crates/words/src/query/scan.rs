@@ -44,12 +44,13 @@ pub fn items(text: &str) -> Vec<Item<'_>> {
     }
 }
 
-fn blanks(text: &str) -> usize {
+/// Returns the number of bytes of the blanks that a text begins with.
+pub fn blanks(text: &str) -> usize {
     text.len() - text.trim_start().len()
 }
 
 /// Reads the piece that a text begins with. Returns the number of its bytes.
-fn item(text: &str) -> (usize, Kind<'_>) {
+pub fn item(text: &str) -> (usize, Kind<'_>) {
     let (occur, rest) = match text.as_bytes()[0] {
         b'+' => (Some(Occur::Must), &text[1..]),
         b'-' => (Some(Occur::MustNot), &text[1..]),
