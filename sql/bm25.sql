@@ -122,7 +122,8 @@ COMMENT ON FUNCTION rag_internal.bm25_has_words(oid, text, text) IS
     'whether a rag_bm25 index with this text search configuration and analysis stores a text';
 
 CREATE FUNCTION rag_internal.bm25_title_matches(title text, query text, config text) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'bm25_title_matches_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED;
+    AS 'MODULE_PATHNAME', 'bm25_title_matches_wrapper' LANGUAGE c STABLE STRICT PARALLEL RESTRICTED
+    COST 1000;
 COMMENT ON FUNCTION rag_internal.bm25_title_matches(text, text, text) IS
     'whether a title has what a field of a query requires';
 

@@ -412,8 +412,8 @@ pub static SETTINGS: [Setting; 40] = [
         flags: NONE,
         summary: c"Enables the planner's use of plans that count rows by a keyword index.",
         details:
-            c"SELECT count(*) FROM t WHERE body @@@ 'words' then reads only those rows of the table \
-              that not all transactions see.",
+            c"SELECT count(*) FROM t WHERE body @@@ 'words' then reads only those rows of the \
+              table that not all transactions see.",
     },
     Setting {
         name: c"rag.enable_filtered_scan",

@@ -126,6 +126,11 @@ SELECT (regress_both($$SELECT count(*) FROM paper WHERE body @@@ 'w1'$$)).*;
 -- no row of the table is visited now, also where documents are deleted
 EXPLAIN (COSTS OFF, ANALYZE, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM paper
     WHERE body @@@ 'w1';
+-- other rows at the places of deleted ones
+INSERT INTO paper SELECT n, 'again', 'w2 w7' FROM generate_series(35001, 35500) n;
+SELECT (regress_both($$SELECT count(*) FROM paper WHERE body @@@ 'w1'$$)).*;
+SELECT (regress_both($$SELECT count(*) FROM paper WHERE body @@@ 'w2'$$)).*;
+VACUUM paper;
 SELECT rag_bm25_merge('paper_body');
 SELECT (regress_both($$SELECT count(*) FROM paper WHERE body @@@ 'w1'$$)).*;
 INSERT INTO paper VALUES (40001, 'new', 'w1');

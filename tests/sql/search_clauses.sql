@@ -39,9 +39,9 @@ SELECT count(*) FROM rag_search(rag_escape_query('oil -gearbox'), 'fleet', mode 
 SELECT q, (SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search(q, 'fleet', mode => 'keyword'))
     AS words, (SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search(q, 'fleet')) AS both
 FROM unnest(ARRAY['title:manual', 'title:manuals oil', 'title:"error codes"', 'title:"codes error"',
-    'oil -title:codes', 'oil title:manual title:code', 'title:bus*', 'title:erorr~ oil', '-title:bus',
-    'title:the oil', '+title:Cleaning keys', 'oil uri:CODE', 'oil -uri:tru', 'uri:bus',
-    'oil title:"new', 'oil title: manual', 'oil title:', 'std::title:bus']) q;
+    'oil -title:codes', 'oil title:manual title:code', 'title:bus*', 'title:erorr~ oil',
+    '-title:bus', 'title:the oil', '+title:Cleaning keys', 'oil uri:CODE', 'oil -uri:tru',
+    'uri:bus', 'oil title:"new', 'oil title: manual', 'oil title:', 'std::title:bus']) q;
 -- the text of the others is searched for as it is; mode vector takes all as a text
 SELECT count(*) FROM rag_search('title:manual', 'fleet', mode => 'vector');
 SELECT uri FROM rag_find('oil title:manual', 'fleet');
@@ -49,6 +49,12 @@ SELECT * FROM rag_facets('oil -title:codes', 'fleet', '{title}');
 SELECT rag_retrieve('{"knowledge_id": "fleet", "query": "oil title:manual",
     "retrieval_setting": {"top_k": 2, "score_threshold": 0}}') -> 'records' -> 0 ->> 'title';
 SELECT count(*) FROM rag_search('title:manual', 'fleet', filter => '{"uri": "bus"}');
+-- what people type elsewhere; none of it is an error
+SELECT q, (SELECT count(*) FROM rag_search(q, 'fleet', mode => 'keyword')) AS found
+FROM unnest(ARRAY['GO:0006275', 'oai:arXiv.org:1503.06238', 'THIS: THAT', 'RE:SOLVE oil',
+    '00:1b:63:84:45:e6', 'oil:', ':oil', ':', 'http://h.org:8080/a?b=oil', 'title:title:oil',
+    'title:"', 'title:""', 'title:*', 'uri:', '-title:', '+uri:bus', 'title:(oil OR bus)',
+    'title:[a TO b]', 'title:/bus/', 'title:bus^2', 'NOT title:bus', 'title:oil title:oil']) q;
 SELECT rag_escape_query('title:bus -uri:x std::vector');
 SELECT count(*) FROM rag_add_document('Kein Titel', 'none', collection => 'fleet');
 SELECT string_agg(uri, ' ' ORDER BY uri) FROM rag_search('titel -title:bus', 'fleet');

@@ -108,6 +108,10 @@ impl<P: ReadPages> Counting<'_, P> {
         let reader = &self.segment.reader;
         // in the end those that need no visit
         let mut documents = self.matching()?;
+        if self.segment.dead > 0 {
+            // the place of a row may be that of another one now
+            self.remove_deleted(&mut documents)?;
+        }
         let mut count = RowCount::default();
         let (mut of_page, mut rows) = (vec![], vec![]);
         for page in 0..(reader.documents() as usize).div_ceil(ROWS_PER_PAGE) {
@@ -140,7 +144,7 @@ impl<P: ReadPages> Counting<'_, P> {
             let Some(entry) = meta.segments.iter().find(|entry| entry.id == id) else {
                 return Ok(None);
             };
-            if entry.dead > 0 {
+            if entry.dead > self.segment.dead {
                 self.remove_deleted(&mut documents)?;
             }
         }

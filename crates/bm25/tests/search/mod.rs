@@ -177,6 +177,31 @@ fn rows_of_a_segment_are_listed_in_their_order() {
 }
 
 #[test]
+fn rows_at_places_of_deleted_ones_are_found_once() {
+    let mut random = Random(9);
+    let (pages, mut model) = built(&mut random, 3000, 20, 60);
+    let is_deleted = |tid: Tid| tid.offset % 4 == 1;
+    remove(&pages, &mut |tid| is_deleted(tid)).unwrap();
+    let places: Vec<Tid> = model.documents.keys().copied().collect();
+    for (number, place) in places
+        .into_iter()
+        .filter(|tid| is_deleted(*tid))
+        .enumerate()
+    {
+        model.documents.remove(&place);
+        if number % 3 > 0 {
+            let terms = random_terms(&mut random, 20, 60);
+            model.insert(&pages, place, terms);
+        }
+    }
+    let cache = SegmentCache::default();
+    for query_length in [1, 2, 5] {
+        let query = random_terms(&mut random, query_length, 60);
+        model.verify(&pages, &cache, &query);
+    }
+}
+
+#[test]
 fn given_rows_are_found_exactly() {
     let mut random = Random(6);
     for (documents, length, words) in [(1, 1, 1), (5, 20, 10), (2000, 40, 20), (40_000, 30, 3000)] {

@@ -71,12 +71,13 @@ impl<'t> FieldedQuery<'t> {
             }
         }
         rest.push_str(&text[copied..]);
-        fielded.rest = match fielded.fields[..] {
-            [] => return fielded,
-            // a query that only excludes
-            [first, ..] if rest.trim().is_empty() => Cow::Owned(format!("-\"{}\"", first.words())),
-            _ => Cow::Owned(rest),
+        let Some(first) = fielded.fields.first().copied() else {
+            return fielded;
         };
+        if rest.trim().is_empty() {
+            rest = format!("-\"{}\"", first.words()); // a query that only excludes
+        }
+        fielded.rest = Cow::Owned(rest);
         fielded
     }
 }

@@ -113,7 +113,7 @@ unsafe fn counts_of(target: *mut pg_sys::PathTarget) -> Option<*mut pg_sys::List
                 return false;
             }
             counts = pg_sys::list_append_unique(counts, node.cast());
-            !is_count(&*node.cast())
+            !is_count(&*node.cast::<pg_sys::Aggref>())
         });
         (!has_others && !counts.is_null()).then_some(counts)
     }
@@ -163,7 +163,12 @@ unsafe fn index_path(
             if pg_sys::list_length((*index).indrestrictinfo) == 1
                 && (*index).relam == pg_sys::get_am_oid(Bm25::NAME.as_ptr(), true)
             {
-                indexes = pg_sys::lappend(indexes, index.cast());
+                // its bitmap must not be preferred
+                let copy: *mut pg_sys::IndexOptInfo =
+                    pg_sys::palloc(size_of::<pg_sys::IndexOptInfo>()).cast();
+                std::ptr::copy_nonoverlapping(index, copy, 1);
+                (*copy).amhasgetbitmap = false;
+                indexes = pg_sys::lappend(indexes, copy.cast());
             }
         }
         if indexes.is_null() {
