@@ -50,9 +50,9 @@ SET rag.enable_count_scan = 'perhaps'; :sqlstate
 -- counts ------------------------------------------------------------------
 
 SELECT query, (regress_both(format('SELECT count(*) FROM paper WHERE body @@@ %L', query))).*
-FROM unnest(ARRAY['w1', 'w0 w1 w2', 'w38', 'missing', '', '-w1', 'w1 -w2', '+w1 +w2', '+w1 w2 -w3',
-    '"w1 w2"', '"w1 w2"~4 w7', '-"w1 w2" w1', 'w3*', 'w33~', 'w1*~ "w1', '"w1 w2" OR "w2 w1"',
-    'w1 w1', NULL]) query;
+FROM unnest(ARRAY['w1', 'w0 w1 w2', 'w38', 'missing', '', '-"w1"', 'w1 -"w2"', '+w1 +w2',
+    '+w1 w2 -"w3"', '+"w1 w2" -w38', '"w1 w2"', '"w1 w2"~4 w7', '-"w1 w2" w1', 'w3*', 'w33~',
+    'w1*~ "w1', '"w1 w2" OR "w2 w1"', 'w1 w1', NULL]) query;
 -- the same, with other targets and levels
 SELECT (regress_both(statement)).*, statement FROM unnest(ARRAY[
     $$SELECT count(*), count(*) * 2, 'x', now() > '2000-01-01' FROM paper WHERE body @@@ 'w1'$$,

@@ -44,10 +44,10 @@ FROM unnest(ARRAY['title:manual', 'title:manuals oil', 'title:"error codes"', 't
     'uri:bus', 'oil title:"new', 'oil title: manual', 'oil title:', 'std::title:bus']) q;
 -- the text of the others is searched for as it is; mode vector takes all as a text
 SELECT count(*) FROM rag_search('title:manual', 'fleet', mode => 'vector');
-SELECT uri FROM rag_find('oil title:manual', 'fleet');
+SELECT title, snippet FROM rag_find('oil title:manual', 'fleet');
 SELECT * FROM rag_facets('oil -title:codes', 'fleet', '{title}');
-SELECT rag_retrieve('{"knowledge_id": "fleet", "query": "oil title:manual",
-    "retrieval_setting": {"top_k": 2, "score_threshold": 0}}') -> 'records' -> 0 ->> 'title';
+SELECT jsonb_path_query_array(rag_retrieve('{"knowledge_id": "fleet", "query": "oil title:manual",
+    "retrieval_setting": {"top_k": 2, "score_threshold": 0}}'), '$.**.title');
 SELECT count(*) FROM rag_search('title:manual', 'fleet', filter => '{"uri": "bus"}');
 -- what people type elsewhere; none of it is an error
 SELECT q, (SELECT count(*) FROM rag_search(q, 'fleet', mode => 'keyword')) AS found

@@ -374,12 +374,12 @@ fn a_search_sees_one_state() {
 }
 
 /// A table some rows of which were deleted before.
-struct CountedTable<'a> {
-    store: &'a Interleaved<'a>,
-    is_vacuumed: &'a Cell<bool>,
+struct CountedTable<'s, 'a> {
+    store: &'s Interleaved<'a>,
+    is_vacuumed: &'s Cell<bool>,
 }
 
-impl TableRows for CountedTable<'_> {
+impl TableRows for CountedTable<'_, '_> {
     fn are_all_visible(&mut self, _: u32) -> bool {
         self.store.step();
         self.is_vacuumed.get()
