@@ -2105,3 +2105,12 @@ DROP FUNCTION rag_internal.pgvector_type();
 COMMENT ON EVENT TRIGGER rag_after_create IS
     'lets rag_hnsw index the types of pgvector after CREATE EXTENSION vector';
 DO $$ BEGIN PERFORM @extschema@.rag_pgvector_casts(); END $$;
+CREATE OR REPLACE FUNCTION rag_internal.bm25_title_matches(title text, query text, config text)
+ RETURNS boolean
+ LANGUAGE c
+ STABLE PARALLEL RESTRICTED STRICT COST 1000
+AS 'MODULE_PATHNAME', $function$bm25_title_matches_wrapper$function$;
+COMMENT ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) IS 'whether a title has what a field of a query requires';
+REVOKE ALL ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) FROM PUBLIC, rag_reader, rag_admin;
+GRANT EXECUTE ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) TO PUBLIC;
+

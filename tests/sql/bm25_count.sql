@@ -199,3 +199,4 @@ SELECT (regress_both($$SELECT count(*) FROM own WHERE body @@@ 'word'$$)).*;
 DROP TABLE own, part, paper;
 REVOKE USAGE ON SCHEMA rag FROM regress_reader;
 DROP ROLE regress_reader;
+DROP FUNCTION regress_plan(text), regress_both(text);
