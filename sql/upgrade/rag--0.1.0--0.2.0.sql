@@ -2113,4 +2113,3 @@ AS 'MODULE_PATHNAME', $function$bm25_title_matches_wrapper$function$;
 COMMENT ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) IS 'whether a title has what a field of a query requires';
 REVOKE ALL ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) FROM PUBLIC, rag_reader, rag_admin;
 GRANT EXECUTE ON FUNCTION rag_internal.bm25_title_matches(pg_catalog.text,pg_catalog.text,pg_catalog.text) TO PUBLIC;
-
