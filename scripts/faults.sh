@@ -1,21 +1,23 @@
 #!/bin/sh
 # Runs the fault campaign against the installed extension: servers under load, faults, and checks.
-#   scripts/faults.sh [--seed N] [--faults N] [--suite NAME]
+#   scripts/faults.sh [--seed N] [--faults N] [--suite NAME] [--go-on]
 # The seed chooses the faults and what clients do: another run with it repeats them, though not to
 # the millisecond. Suites are the files of tests/faults. Prints a line for each fault, and a report.
-# If something is wrong, the campaign ends there, and its folder with data directories, logs and
-# journals is kept. tests/README.md has more.
+# If something is wrong, the campaign ends there, unless it is to go on, and its folder with data
+# directories, logs and journals is kept. tests/README.md has more.
 set -eu
 . "$(dirname "$0")/common.sh"
 
 seed=$(date +%s)
 faults=100
 suite=kill
+go_on=
 while [ $# -gt 0 ]; do
     case $1 in
         --seed) seed=$2 ;;
         --faults) faults=$2 ;;
         --suite) suite=$2 ;;
+        --go-on) go_on=1; shift; continue ;;
         *) fail "unknown argument $1" ;;
     esac
     shift 2
@@ -36,6 +38,7 @@ as_server PERL5LIB="$pgxs/../test/perl:$scratch/tests/t" PG_REGRESS="$pgxs/../te
     TESTLOGDIR="$scratch/output/log" top_builddir="$scratch/output" \
     RAG_TEST_TEMPLATE="$scratch/template" RAG_TEST_FILES="$scratch/tests/data" \
     RAG_FAULTS_SEED="$seed" RAG_FAULTS="$faults" RAG_FAULTS_SUITE="$suite" \
+    RAG_FAULTS_GO_ON="$go_on" \
     PG_TEST_NOCLEAN=1 perl "$scratch/tests/t/long/faults.pl" || status=$?
 if [ "$status" != 0 ]; then
     trap - EXIT

@@ -1,4 +1,5 @@
-//! Hooks of the server: before commands, after names are resolved, before something is logged.
+//! Hooks of the server: before commands, after names are resolved, before something is logged, and
+//! at each start.
 //!
 //! Each hook calls the one that was installed before it. The callbacks are safe functions of other
 //! rooms. They get views of the server's structures that live as long as the call.
@@ -448,5 +449,34 @@ unsafe extern "C-unwind" fn on_log(error: *mut pg_sys::ErrorData) {
         if let Some(Some(next)) = NEXT_LOG.get() {
             next(error);
         }
+    }
+}
+
+// -- start
+
+static ON_START: OnceLock<fn()> = OnceLock::new();
+static NEXT_START: OnceLock<pg_sys::shmem_startup_hook_type> = OnceLock::new();
+
+/// Registers a callback for each start of the server, also after a crash: in the postmaster, before
+/// it has children. Called while the server loads its preloaded libraries.
+pub fn watch_starts(callback: fn()) {
+    // SAFETY: a variable of the process, which has one thread.
+    unsafe {
+        if ON_START.set(callback).is_ok() && NEXT_START.set(pg_sys::shmem_startup_hook).is_ok() {
+            pg_sys::shmem_startup_hook = Some(on_start);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_start() {
+    // SAFETY: as Postgres calls this one.
+    unsafe {
+        if let Some(Some(next)) = NEXT_START.get() {
+            next();
+        }
+    }
+    if let Some(callback) = ON_START.get() {
+        callback();
     }
 }

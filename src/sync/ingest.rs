@@ -57,13 +57,24 @@ pub struct IngestJob<'a> {
     pub user_of_clone: Option<String>,
 }
 
+/// Returns the folder that has one for each run.
+fn work() -> PathBuf {
+    Path::new(engine::RUNTIME_DIR).join("work")
+}
+
 /// Returns a folder for the run. Its name has the database's OID, because sources of other
 /// databases may have the same name.
 fn work_dir(name: &str) -> PathBuf {
-    Path::new(engine::RUNTIME_DIR).join("work").join(format!(
+    work().join(format!(
         "{}-{name}",
         crate::pg::process::database().to_u32()
     ))
+}
+
+/// Removes the folders of runs that a crash has ended, and those that a base backup has of the runs
+/// of its server. Called when no process runs yet.
+pub fn remove_work_of_dead_runs() {
+    let _ = std::fs::remove_dir_all(work());
 }
 
 impl Drop for IngestFeed {

@@ -40,7 +40,8 @@ use pgrx::bgworkers::BackgroundWorker;
 
 use crate::{
     cluster::{operation_stats, search_stats, shared},
-    pg::{guc, process},
+    pg::{guc, hooks::watch_starts, process},
+    sync::ingest::remove_work_of_dead_runs,
 };
 
 /// Registers the workers that start with the server. Called while the server loads its preloaded
@@ -50,6 +51,7 @@ pub fn register() {
     search_stats::request();
     operation_stats::request();
     hooks::install();
+    watch_starts(remove_work_of_dead_runs);
     // pg_upgrade reads and writes databases that nothing else may change
     if !process::is_binary_upgrade() {
         supervisor::register();

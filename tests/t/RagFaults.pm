@@ -14,6 +14,7 @@ use RagCluster;
 use RagFaultsChecks;
 use RagFaultsInject;
 use RagFaultsLoad;
+use RagFaultsMachine;
 use RagFaultsModel;
 use RagFaultsOrigins;
 use RagFaultsSession;
@@ -33,7 +34,7 @@ sub new
 		origins => RagFaultsOrigins->new, model => RagFaultsModel->new,
 		count => {}, refused => {}
 	}, $class;
-	my %known = map { $_ => 1 } faults();
+	my %known = map { $_ => 1 } faults(), 'flip_pages';
 	$known{$_} or die "$option{name}.toml: there is no fault $_" for keys %{ $suite->{faults} };
 	$self->_start;
 	return $self;
@@ -67,11 +68,18 @@ sub _start
 {
 	my ($self) = @_;
 	my $conf = $self->_conf;
-	my $primary = $self->{primary} = rag_node('primary', scheduler => 1, conf => $conf);
+	local %ENV = (%ENV, $self->_environment);
+	my $primary = $self->{primary} = do
+	{
+		local $PostgreSQL::Test::Utils::tmp_check =
+		  $ENV{RAG_FAULTS_DISK} // $PostgreSQL::Test::Utils::tmp_check;
+		rag_node('primary', scheduler => 1, conf => $conf);
+	};
 	$primary->safe_psql('postgres', _functions());
 	$primary->safe_psql('postgres', q{
 		SELECT rag_create_retriever('quick', '{"storageConfig": {"type": "hnsw"},
-			"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": true}}}');
+			"retrievalMethods": {"vector": {"enabled": true}, "keyword": {"enabled": true},
+				"hybrid": {"enabled": true}}}');
 		SELECT rag_create_collection(name, 'quick', chunk_size => 100, chunk_overlap => 0)
 		FROM unnest(ARRAY['written', 'files', 'repo', 'pages', 'articles', 'probe']) AS name;
 		SELECT rag_create_source('articles', 'table',
@@ -81,9 +89,39 @@ sub _start
 	$primary->safe_psql('postgres',
 		"SELECT rag_create_source('$_', '$specs{$_}[0]', '$specs{$_}[1]', '$_')")
 	  for sort keys %specs;
-	$self->{session} = RagFaultsSession->new($primary, name => 'faults driver');
+	$self->{session} = RagFaultsSession->new($primary, name => 'faults_driver');
 	$self->_start_standby if $self->{suite}{standby};
 	$self->_start_subscriber if $self->{suite}{subscriber};
+	return;
+}
+
+# The primary of a suite with a clock has one that jumps.
+sub _environment
+{
+	my ($self) = @_;
+	my $library = $self->{suite}{clock} && _faketime() or return;
+	$self->{clock} = "$self->{folder}/clock";
+	$self->set_clock(0);
+	my %environment = (
+		LD_PRELOAD => $library, FAKETIME_TIMESTAMP_FILE => $self->{clock}, FAKETIME_NO_CACHE => 1,
+		FAKETIME_DONT_FAKE_MONOTONIC => 1, FAKETIME_DONT_RESET => 1);
+	$RagFaultsInject::environment{primary} = \%environment;
+	return %environment;
+}
+
+# The library libfaketime, if it is there.
+sub _faketime
+{
+	my ($library) = glob '/usr/lib/*/faketime/libfaketime.so.1';
+	return $library;
+}
+
+# Sets the clock of the primary, in seconds from now.
+sub set_clock
+{
+	my ($self, $seconds) = @_;
+	write_file("$self->{clock}.new", sprintf "%+d\n", $seconds);
+	rename "$self->{clock}.new", $self->{clock} or die $!;
 	return;
 }
 
@@ -95,7 +133,34 @@ sub _start_standby
 	my $standby = $self->{standby} = PostgreSQL::Test::Cluster->new($name);
 	$standby->init_from_backup($self->{primary}, $name, has_streaming => 1);
 	$standby->start;
-	$self->{standby_session} = RagFaultsSession->new($standby, name => 'faults driver');
+	$self->{standby_session} = RagFaultsSession->new($standby, name => 'faults_driver');
+	# what was committed is on the standby, too, which may take the primary's place
+	configure($self->{primary}, 'synchronous_standby_names', $name)
+	  if $self->{suite}{synchronous};
+	return;
+}
+
+# The former standby is the primary, and gets a standby. The subscriber begins anew: slots are not
+# replicated.
+sub replace_primary
+{
+	my ($self, $new) = @_;
+	my $old = $self->{primary};
+	$_->close for @$self{qw(session standby_session)};
+	$old->stop('immediate', fail_ok => 1);
+	$old->clean_node;
+	$self->{primary} = $new;
+	$self->{session} = RagFaultsSession->new($new, name => 'faults_driver');
+	configure($new, 'synchronous_standby_names', '') if $self->{suite}{synchronous};
+	$self->_start_standby;
+	return if !$self->{subscriber};
+	my $there = $new->connstr . ' dbname=postgres';
+	$self->{subscriber}->safe_psql('postgres', "
+		ALTER SUBSCRIPTION article DISABLE;
+		ALTER SUBSCRIPTION article SET (slot_name = NONE);
+		DROP SUBSCRIPTION article;
+		TRUNCATE faults.article;
+		CREATE SUBSCRIPTION article CONNECTION '$there' PUBLICATION article");
 	return;
 }
 
@@ -112,7 +177,7 @@ sub _start_subscriber
 	my $there = $self->{primary}->connstr . ' dbname=postgres';
 	$subscriber->safe_psql('postgres',
 		"CREATE SUBSCRIPTION article CONNECTION '$there' PUBLICATION article");
-	$self->{subscriber_session} = RagFaultsSession->new($subscriber, name => 'faults driver');
+	$self->{subscriber_session} = RagFaultsSession->new($subscriber, name => 'faults_driver');
 	return;
 }
 
@@ -154,23 +219,33 @@ sub round
 	usleep(1000 * (200 + $die->(1500)));
 	my ($hit, $heal, $recovery);
 	my @wrong;
+	my $is_quiet = $fault =~ /^flip_/;
 	eval {
-		($hit, $heal) = strike($self, $fault, $die);
-		usleep(1000 * $die->(1000)) if $heal;
-		$heal->() if $heal;
-		$recovery = $self->_recovered;
-		usleep(1000 * $die->(400));
+		if (!$is_quiet)
+		{
+			($hit, $heal) = strike($self, $fault, $die);
+			usleep(1000 * $die->(1000)) if $heal;
+			$heal->() if $heal;
+			$recovery = $self->_recovered;
+			usleep(1000 * $die->(400));
+		}
 		1;
 	} or push @wrong, [ 'late', $@ ];
-	push @wrong, [ 'late', "it did not work again in @{[ RECOVERY ]} s" ] if !defined $recovery;
 	end_clients($self->{folder}, @clients);
 	my @refused = $self->{model}->read_journals($self->{folder});
 	push @wrong, $self->_refused(@refused);
 	eval {
 		push @wrong, settle($self);
+		if ($is_quiet)
+		{
+			($hit, my @found) = RagFaultsMachine->can($fault)->($self, $die);
+			push @wrong, @found;
+			$recovery = $self->_recovered;
+		}
 		push @wrong, checks_of($self);
 		1;
 	} or push @wrong, [ 'late', $@ ];
+	push @wrong, [ 'late', "it did not work again in @{[ RECOVERY ]} s" ] if !defined $recovery;
 	$self->{count}{ $_->[0] }++ for @wrong;
 	$self->{struck}{$fault}++ if defined $hit && $hit !~ /^no /;
 	push @{ $self->{recovery} }, $recovery // RECOVERY;
@@ -198,6 +273,9 @@ sub _recovered
 				"SELECT content FROM rag_search('probe of a round', 'probe', top_k => 1)");
 			return time - $start if $searched eq 'done' && $found =~ /round $self->{round}\./;
 		}
+		# a server that had no space for its log has ended
+		RagFaultsInject::start_again($self->{primary})
+		  if $outcome eq 'away' && !RagFaultsInject::processes($self->{primary});
 		usleep(20_000);
 	}
 	return;

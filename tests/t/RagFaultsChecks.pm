@@ -12,6 +12,8 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(checks_of settle);
 
+my @collections = qw(written files repo pages articles);
+
 # Longest time until everything is quiet and in sync again, in seconds.
 our $LONGEST = 90;
 
@@ -87,11 +89,10 @@ sub checks_of
 	push @wrong, map { _sources($campaign, $_) } qw(files repo pages);
 	push @wrong, _articles($session);
 	push @wrong, map { _lines($session, 'lost', "half a document of $_",
-			"SELECT faults.half('$_')") } qw(written files repo pages articles);
-	push @wrong, map { _found($session, $_) } qw(written files repo pages articles);
+			"SELECT faults.half('$_')") } @collections;
+	push @wrong, of_indexes($campaign);
 	push @wrong, _lines($session, 'broken', 'rag_check_index',
 		'SELECT faults.broken_indexes()');
-	push @wrong, _lines($session, 'broken', 'faults.item', 'SELECT faults.wrong_rows()');
 	push @wrong, _lines($session, 'left', 'a prepared transaction',
 		'SELECT gid FROM pg_prepared_xacts');
 	push @wrong, _lines($session, 'left', 'a lock', q{SELECT l::text FROM pg_locks AS l
@@ -106,6 +107,15 @@ sub checks_of
 	return @wrong;
 }
 
+# Indexes return what the tables have.
+sub of_indexes
+{
+	my ($campaign) = @_;
+	my $session = $campaign->{session};
+	return ((map { _found($session, $_) } @collections),
+		_lines($session, 'broken', 'faults.item', 'SELECT faults.wrong_rows()'));
+}
+
 # A collection has what its source has.
 sub _sources
 {
@@ -115,9 +125,9 @@ sub _sources
 	  // return [ 'late', $name ];
 	my %is;
 	my @wrong;
-	while ($output =~ /(\S+)=(\S+)/g)
+	while ($output =~ /(?:\S*[\/#])?(\S+)=(\S+)/g)
 	{
-		my ($file, $version) = ($1 =~ s{.*[/#]}{}r, $2);
+		my ($file, $version) = ($1, $2);
 		push @wrong, [ 'doubled', "$name has $file twice" ] if exists $is{$file};
 		$is{$file} = $version;
 	}

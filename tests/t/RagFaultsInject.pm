@@ -13,7 +13,9 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(strike faults);
 
-my %fault;
+our %fault;
+# Variables of the environment that a server of a name is started with.
+our %environment;
 
 sub faults { return sort keys %fault }
 
@@ -52,7 +54,6 @@ my %process = (
 	runner => q{backend_type = 'rag runner'},
 	scheduler => q{backend_type = 'rag scheduler'},
 	launcher => q{backend_type = 'rag launcher'},
-	supervisor => q{backend_type = 'rag engine supervisor'},
 	checkpointer => q{backend_type = 'checkpointer'},
 	walwriter => q{backend_type = 'walwriter'},
 	walsender => q{backend_type = 'walsender'});
@@ -93,6 +94,18 @@ for my $kind (qw(embed ingest))
 	};
 }
 
+# The supervisor has no access to shared memory, and is no backend.
+for my $signal (qw(KILL TERM))
+{
+	my $name = $signal eq 'KILL' ? 'kill' : 'terminate';
+	$fault{"${name}_supervisor"} = sub {
+		my ($campaign) = @_;
+		my ($pid) = grep { RagProcesses::slurp("/proc/$_/cmdline") =~ /rag engine supervisor/ }
+		  processes($campaign->{primary});
+		return $pid && kill($signal, $pid) ? 'supervisor' : 'no supervisor';
+	};
+}
+
 # Everything that the clients do is cancelled, or their sessions are ended, many times.
 for my $call (qw(cancel terminate))
 {
@@ -125,7 +138,7 @@ $fault{cancel_run} = sub {
 # -- servers
 # ----------------------------------------
 
-sub _processes
+sub processes
 {
 	my ($node) = @_;
 	my $data = $node->data_dir;
@@ -139,9 +152,9 @@ sub kill_server
 {
 	my ($node, $is_all) = @_;
 	my ($postmaster) = RagProcesses::slurp($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
-	kill 'KILL', $is_all ? _processes($node) : $postmaster;
+	kill 'KILL', $is_all ? processes($node) : $postmaster;
 	await('the processes of a killed server end',
-		sub { my @pids = _processes($node); kill 'KILL', @pids if $is_all; !@pids });
+		sub { my @pids = processes($node); kill 'KILL', @pids if $is_all; !@pids });
 	return sub { start_again($node) };
 }
 
@@ -155,8 +168,9 @@ sub start_again
 		# a dead postmaster looks alive to the next one until its parent has waited for it
 		unlink $node->data_dir . '/postmaster.pid',
 		  $node->host . '/.s.PGSQL.' . $node->port . '.lock'
-		  if !_processes($node);
+		  if !processes($node);
 		$node->{_pid} = undef;
+		local %ENV = (%ENV, %{ $RagFaultsInject::environment{ $node->name } // {} });
 		last if $node->start(fail_ok => 1);
 		die 'the server cannot be started' if time > $until;
 		usleep(200_000);
@@ -171,7 +185,11 @@ $fault{stop_immediate} = sub {
 	$node->stop('immediate');
 	return ('server', sub { start_again($node) });
 };
-$fault{restart} = sub { $_[0]{primary}->restart; return 'server' };
+$fault{restart} = sub {
+	$_[0]{primary}->stop;
+	start_again($_[0]{primary});
+	return 'server';
+};
 for my $other (qw(standby subscriber))
 {
 	$fault{"kill_$other"} = sub {

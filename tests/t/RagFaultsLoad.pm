@@ -252,7 +252,7 @@ sub rest
 	my ($c, $name, $outcome, $state, $output) = @_;
 	$c->note('E', $name, $outcome, $state, ($output =~ /((?:ERROR|FATAL|PANIC):.*)/)[0] // $output)
 	  if $outcome ne 'done' && $outcome ne 'away';
-	usleep($outcome eq 'away' ? 100_000 : 1000 * (3 + $c->{die}->(20)));
+	usleep($outcome eq 'away' ? 100_000 : 1000 * (10 + $c->{die}->(60)));
 	return;
 }
 

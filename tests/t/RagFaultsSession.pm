@@ -14,7 +14,7 @@ use Time::HiRes qw(time usleep);
 # Longest time that a statement may take, in seconds. Servers end statements before.
 our $LONGEST_STATEMENT = 120;
 
-# Options: name (the application's name), folder (for psql's errors).
+# Option: name, the application's, of one word.
 sub new
 {
 	my ($class, $node, %option) = @_;
@@ -33,7 +33,7 @@ sub _open
 		'--no-psqlrc', '--no-align', '--tuples-only', '--quiet', '--set', 'VERBOSITY=verbose',
 		'--dbname', $self->{connection}, '--file', '-');
 	$to->autoflush;
-	@$self{qw(pid from to)} = ($pid, $from, $to);
+	@$self{qw(pid from to owner)} = ($pid, $from, $to, $$);
 	return;
 }
 
@@ -77,10 +77,12 @@ sub _exchange
 	  : $state eq '00000' ? 'done'
 	  : 'failed';
 	$self->close if $outcome eq 'unknown' || $outcome eq 'hung';
+	$self->_exchange('ROLLBACK') if $outcome eq 'failed' && $sql =~ /^BEGIN/;
 	return ($outcome, $output, $error // $state);
 }
 
-# Runs a statement until there is an answer, for a number of seconds. Returns the output, or undef.
+# Runs a statement until there is an answer, for a number of seconds, or 5 if it fails. Returns the
+# output, or undef.
 sub insist
 {
 	my ($self, $sql, $seconds) = @_;
@@ -90,6 +92,7 @@ sub insist
 		my ($outcome, $output) = $self->run($sql);
 		return $output if $outcome eq 'done';
 		$self->{last} = $output;
+		$until = time + 5 if $outcome eq 'failed' && $until > time + 5;
 		return if time > $until;
 		usleep(50_000);
 	}
