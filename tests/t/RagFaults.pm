@@ -89,6 +89,12 @@ sub _start
 	$primary->safe_psql('postgres',
 		"SELECT rag_create_source('$_', '$specs{$_}[0]', '$specs{$_}[1]', '$_')")
 	  for sort keys %specs;
+	my $model = $self->{origins}->model;
+	$primary->safe_psql('postgres', qq[
+		SELECT rag_create_model('far', 'embedding', 'openai',
+			'{"base_url": "$model", "model": "tiny"}');
+		SELECT rag_create_collection('far', 'quick', chunk_size => 100, chunk_overlap => 0,
+			model => 'far')]) if $self->{suite}{far};
 	$self->{session} = RagFaultsSession->new($primary, name => 'faults_driver');
 	$self->_start_standby if $self->{suite}{standby};
 	$self->_start_subscriber if $self->{suite}{subscriber};

@@ -12,7 +12,12 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(checks_of settle);
 
-my @collections = qw(written files repo pages articles);
+# Collections whose documents are whole, and are found.
+sub _collections
+{
+	my ($campaign) = @_;
+	return (qw(written files repo pages articles), $campaign->{suite}{far} ? 'far' : ());
+}
 
 # Longest time until everything is quiet and in sync again, in seconds.
 our $LONGEST = 90;
@@ -61,6 +66,7 @@ sub contents
 	my ($session, @of) = @_;
 	my %query = (
 		written => q{SELECT faults.documents('written')},
+		far => q{SELECT faults.documents('far')},
 		row => q{SELECT string_agg(id || '=' || version, ' ') FROM faults.item},
 		article => q{SELECT string_agg(id || '=' || version, ' ') FROM faults.article});
 	my %seen;
@@ -85,11 +91,12 @@ sub checks_of
 	my ($campaign) = @_;
 	my $session = $campaign->{session};
 	my @wrong = $campaign->{model}->check_reads;
-	push @wrong, $campaign->{model}->compare(contents($session, qw(written row article)));
+	push @wrong, $campaign->{model}->compare(contents($session,
+		qw(written row article far)));
 	push @wrong, map { _sources($campaign, $_) } qw(files repo pages);
 	push @wrong, _articles($session);
 	push @wrong, map { _lines($session, 'lost', "half a document of $_",
-			"SELECT faults.half('$_')") } @collections;
+			"SELECT faults.half('$_')") } _collections($campaign);
 	push @wrong, of_indexes($campaign);
 	push @wrong, _lines($session, 'broken', 'rag_check_index',
 		'SELECT faults.broken_indexes()');
@@ -97,8 +104,7 @@ sub checks_of
 		'SELECT gid FROM pg_prepared_xacts');
 	push @wrong, _lines($session, 'left', 'a lock', q{SELECT l::text FROM pg_locks AS l
 		WHERE pid NOT IN (SELECT pid FROM pg_stat_activity
-			WHERE backend_type <> 'client backend' OR pid = pg_backend_pid()
-				OR application_name NOT LIKE 'faults-%') OR locktype = 'advisory'});
+			WHERE backend_type <> 'client backend' OR application_name NOT LIKE 'faults-%')});
 	push @wrong, _lines($session, 'left', 'rag_status', q{SELECT concat_ws(' ', s::text)
 		FROM rag_status() AS s WHERE s.severity = 'error'});
 	push @wrong, map { left_of($_) } grep { defined } @$campaign{qw(primary standby subscriber)};
@@ -112,7 +118,7 @@ sub of_indexes
 {
 	my ($campaign) = @_;
 	my $session = $campaign->{session};
-	return ((map { _found($session, $_) } @collections),
+	return ((map { _found($session, $_) } _collections($campaign)),
 		_lines($session, 'broken', 'faults.item', 'SELECT faults.wrong_rows()'));
 }
 

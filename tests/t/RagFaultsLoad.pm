@@ -55,6 +55,13 @@ my %write = (
 		return ("SELECT count(*) FROM rag_add_documents(jsonb_build_array($all), 'written')
 			WHERE success", scalar keys %v, map { ("written:$_" => $v{$_}) } keys %v);
 	},
+	# embedded by a model on another server
+	put_far => sub {
+		my ($c) = @_;
+		my $uri = "doc/$c->{number}/" . $c->{die}->(6);
+		my $v = $c->next_version;
+		return (_add($uri, $v, 'far'), 't', "far:$uri" => $v);
+	},
 	# two documents in one transaction
 	put_two => sub {
 		my ($c) = @_;
@@ -130,9 +137,10 @@ my %write = (
 
 sub _add
 {
-	my ($uri, $v) = @_;
+	my ($uri, $v, $collection) = @_;
+	$collection //= 'written';
 	return "SELECT success FROM rag_add_document(faults.text_of('$uri', $v), '$uri',
-		collection => 'written')";
+		collection => '$collection')";
 }
 
 # Some different numbers from 0 to below n, at most $most of them.
@@ -193,7 +201,8 @@ my %client = (
 	},
 	searcher => sub {
 		my ($c) = @_;
-		my $of = ('written', 'written', 'files', 'repo', 'pages', 'articles')[ $c->{die}->(6) ];
+		my @of = (qw(written written files repo pages articles), $c->{suite}{far} ? 'far' : ());
+		my $of = $of[ $c->{die}->(scalar @of) ];
 		my $mode = $modes[ $c->{die}->(3) ];
 		my $filter = 'NULL';
 		if ($of eq 'written' && $c->{die}->(3) == 0)

@@ -143,7 +143,7 @@ for my $seconds (@jumps)
 {
 	$RagFaultsInject::fault{"clock_$seconds"} = sub {
 		my ($campaign, $die) = @_;
-		my $clock = $ENV{RAG_FAULTS_CLOCK} or return 'no clock';
+		return "no clock" if !$campaign->{clock};
 		$campaign->set_clock($seconds);
 		usleep(1000 * (500 + $die->(2000)));
 		return ("clock by $seconds s", sub { $campaign->set_clock(0) });

@@ -5,7 +5,10 @@ package RagFaultsOrigins;
 use strict;
 use warnings;
 
+use Digest::MD5 qw(md5);
+use Encode qw(encode_utf8);
 use IO::Socket::INET;
+use JSON::PP ();
 use POSIX ();
 use RagCluster;
 use RagGit;
@@ -177,21 +180,44 @@ sub _answer
 	my ($self, $connection) = @_;
 	$connection->autoflush(1);
 	my ($path) = (<$connection> // '') =~ m{^\w+ /(\S*) } or return;
-	while (defined(my $line = <$connection>)) { last if $line =~ /^\r?\n/ }
-	my $file = "$self->{pages}/$path";
-	my $response = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-	if (-f $file)
+	my ($type, $body, $length) = ('text/markdown', undef, 0);
+	while (defined(my $line = <$connection>))
 	{
-		my $body = PostgreSQL::Test::Utils::slurp_file($file);
-		$response = "HTTP/1.1 200 OK\r\nContent-Type: text/markdown\r\nContent-Length: "
-		  . length($body) . "\r\nConnection: close\r\n\r\n$body";
+		last if $line =~ /^\r?\n/;
+		$length = $1 if $line =~ /^content-length: (\d+)/i;
 	}
+	if ($path =~ m{/embeddings$})
+	{
+		read($connection, my $request, $length);
+		($type, $body) = ('application/json', _embeddings($request));
+	}
+	my $file = "$self->{pages}/$path";
+	$body = PostgreSQL::Test::Utils::slurp_file($file) if -f $file;
+	my $response = defined $body
+	  ? "HTTP/1.1 200 OK\r\nContent-Type: $type\r\nContent-Length: "
+	  . length($body) . "\r\nConnection: close\r\n\r\n$body"
+	  : "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
 	my $way = -e "$self->{pages}/way"
 	  && PostgreSQL::Test::Utils::slurp_file("$self->{pages}/way");
 	if ($way && $break{$way}) { $break{$way}->($connection, $response) }
 	else { print $connection $response }
 	return;
 }
+
+# The answer of an embedding model with the interface of OpenAI: a vector depends on its text alone.
+sub _embeddings
+{
+	my $texts = JSON::PP::decode_json($_[0])->{input};
+	my $n = 0;
+	my @data = map {
+		{ index => $n++, embedding => [ map { $_ / 128 - 1 } unpack 'C*', md5(encode_utf8($_)) ] }
+	} @$texts;
+	return JSON::PP::encode_json(
+		{ data => \@data, usage => { prompt_tokens => 1, total_tokens => 1 } });
+}
+
+# The address of the model.
+sub model { my ($self) = @_; return sprintf 'http://127.0.0.1:%d/v1', $self->{listener}->sockport }
 
 END
 {
