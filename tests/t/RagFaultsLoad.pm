@@ -166,7 +166,7 @@ my %own = (
 	},
 	bundle => sub {
 		my ($c) = @_;
-		my $path = "$c->{folder}/bundle-$c->{round}-" . ++$c->{bundles};
+		my $path = "$c->{bundle_folder}/bundle-$c->{round}-" . ++$c->{bundles};
 		my $of = ('written', 'files', 'repo')[ $c->{die}->(3) ];
 		return "SELECT documents >= 0 FROM rag_export_collection('$of', '$path');
 			SELECT rag_drop_collection('copy') FROM rag.collections WHERE name = 'copy';

@@ -96,10 +96,15 @@ sub flip_pages
 	my @at;
 	for (0 .. $die->(4))
 	{
-		# not the first bytes: no page has an LSN of the future
-		my $at = $die->($pages) * 8192 + 8 + $die->(8184);
-		seek $file, $at, 0;
-		read $file, my $byte, 1;
+		my ($at, $byte);
+		for (1 .. 20)
+		{
+			# not the first bytes: no page has an LSN of the future
+			$at = $die->($pages) * 8192 + 8 + $die->(8184);
+			seek $file, $at, 0;
+			read $file, $byte, 1;
+			last if ord $byte;    # much of a page is empty
+		}
 		seek $file, $at, 0;
 		print $file chr(ord($byte) ^ (1 << $die->(8)));
 		push @at, $at;

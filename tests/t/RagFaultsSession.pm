@@ -63,7 +63,7 @@ sub _exchange
 	my ($output, $state) = ('');
 	while (defined(my $line = readline $self->{from}))
 	{
-		if ($line =~ /^-- end (\w+)$/) { $state = $1; last }
+		if ($line =~ /^-- end (\w*)$/) { $state = $1; last }
 		$output .= $line;
 	}
 	alarm 0;
