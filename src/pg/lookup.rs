@@ -290,7 +290,8 @@ pub fn partition_ancestors(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Returns a valid index of an access method on a table, without a WHERE clause.
+/// Returns a valid index of an access method on a table, without a WHERE clause. A table that was
+/// dropped while the session waited for it has none.
 pub fn whole_index(table: pg_sys::Oid, access_method: &CStr) -> Option<pg_sys::Oid> {
     find_whole_index(table, access_method, None)
 }
@@ -313,7 +314,11 @@ fn find_whole_index(
     // SAFETY: relations are opened under a lock, and closed. An index has a column.
     unsafe {
         let method = valid(pg_sys::get_am_oid(access_method.as_ptr(), true))?;
-        PgRelation::with_lock(table, lock)
+        let open = pg_sys::try_relation_open(table, lock);
+        if open.is_null() {
+            return None;
+        }
+        let found = PgRelation::with_lock(table, lock)
             .indices(lock)
             .find(|index| {
                 (*index.rd_rel).relam == method
@@ -321,7 +326,9 @@ fn find_whole_index(
                     && pg_sys::RelationGetIndexPredicate(index.as_ptr()).is_null()
                     && family.is_none_or(|family| is_family(*index.rd_opfamily, family))
             })
-            .map(|index| index.oid())
+            .map(|index| index.oid());
+        pg_sys::relation_close(open, lock);
+        found
     }
 }
 

@@ -80,7 +80,10 @@ pub use self::{
     several::search_all,
 };
 use crate::{
-    catalog::{chunks::as_reader, collections::StoredModel},
+    catalog::{
+        chunks::{as_reader, check_not_moved},
+        collections::StoredModel,
+    },
     cluster::search_stats::{Counted, SearchRecord},
     collection::{
         corruption::{IndexUse, search_with_fallback},
@@ -120,8 +123,7 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
     let started = Instant::now();
     let trace = Trace::default();
     let result = match run(request, &trace) {
-        // a rebuild has replaced the storage since the snapshot was taken
-        Err(error) if error.is(Cause::Stale) && !snapshot_is_fixed() => {
+        Err(error) if is_of_rebuild(&error, [request]) => {
             with_latest_snapshot(|| run(&request.refreshed()?, &trace))?
         }
         result => result?,
@@ -133,6 +135,13 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
         times: trace.times(started.elapsed()),
     });
     Ok((result, trace.take_notices()))
+}
+
+/// Returns true if a rebuild has replaced a storage since the snapshot was taken, and the search
+/// can be repeated with another snapshot. What was read of the former storage fails in many ways.
+fn is_of_rebuild<'a>(error: &Error, requests: impl IntoIterator<Item = &'a SearchRequest>) -> bool {
+    let has_moved = |request: &SearchRequest| check_not_moved(&request.collection).is_err();
+    !snapshot_is_fixed() && (error.is(Cause::Stale) || requests.into_iter().any(has_moved))
 }
 
 fn run(request: &SearchRequest, trace: &Trace) -> Result<SearchResult, Error> {

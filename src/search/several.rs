@@ -22,6 +22,7 @@ use super::{
     distinct::{self, Finds},
     find::{MIN_POOL, POOL_GROWTH, Query},
     hits::{Embeddings, join_neighbours, read_embeddings, read_hits},
+    is_of_rebuild,
     notice::Notice,
     search, shards,
     trace::Trace,
@@ -30,7 +31,7 @@ use super::{
 use crate::{
     catalog::{
         access::sees_every_row,
-        chunks::as_reader,
+        chunks::{as_reader, check_not_moved},
         collections::{Collection, StoredModel},
         shards::is_distributed,
     },
@@ -38,7 +39,7 @@ use crate::{
     collection::{corruption::search_with_fallback, keyword_index},
     error::{Cause, Error},
     index::bm25::partitions::{groups, rank_together},
-    pg::transaction::{is_parallel, snapshot_is_fixed, subtransaction, with_latest_snapshot},
+    pg::transaction::{is_parallel, subtransaction, with_latest_snapshot},
 };
 
 /// Runs a search of one or several collections, and raises its notices. The requests only differ
@@ -57,14 +58,11 @@ pub fn search_all(requests: &[SearchRequest]) -> Result<SearchResult, Error> {
     let started = Instant::now();
     let traces: Vec<Trace> = requests.iter().map(|_| Trace::default()).collect();
     let result = match Several::new(requests, &traces).run() {
-        // a rebuild has replaced a storage since the snapshot was taken
-        Err(error) if error.is(Cause::Stale) && !snapshot_is_fixed() => {
-            with_latest_snapshot(|| {
-                let requests = requests.iter().map(SearchRequest::refreshed);
-                let requests = requests.collect::<Result<Vec<_>, Error>>()?;
-                Several::new(&requests, &traces).run()
-            })?
-        }
+        Err(error) if is_of_rebuild(&error, requests) => with_latest_snapshot(|| {
+            let requests = requests.iter().map(SearchRequest::refreshed);
+            let requests = requests.collect::<Result<Vec<_>, Error>>()?;
+            Several::new(&requests, &traces).run()
+        })?,
         result => result?,
     };
     for ((counted, trace), request) in counted.into_iter().zip(&traces).zip(requests) {
@@ -161,6 +159,9 @@ impl<'a> Several<'a> {
         let Some(text) = first.query.words() else {
             return Ok(());
         };
+        for request in &requests {
+            check_not_moved(&request.collection)?;
+        }
         let collections = requests.iter().filter_map(|request| {
             let index = keyword_index::find(&request.collection)?;
             Some((&request.collection, index))

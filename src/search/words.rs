@@ -19,7 +19,10 @@ use super::{
     trace::{Event, Trace},
 };
 use crate::{
-    catalog::{access::sees_partition, collections::Collection, shards::distribution},
+    catalog::{
+        access::sees_partition, chunks::check_not_moved, collections::Collection,
+        shards::distribution,
+    },
     collection::keyword_index,
     error::Error,
     index::{
@@ -155,6 +158,8 @@ impl QueryWords {
         text: &str,
         trace: &Trace,
     ) -> Result<Result<Self, NoKeywords>, Error> {
+        // rag.chunks is locked before its partition, as a rebuild does
+        check_not_moved(collection)?;
         let Some(index) = keyword_index::find(collection) else {
             return Ok(Err(NoKeywords::NoIndex));
         };
@@ -198,6 +203,8 @@ impl QueryWords {
         text: &str,
         trace: &Trace,
     ) -> Result<Result<Self, NoKeywords>, Error> {
+        // rag.chunks is locked before its partition, as a rebuild does
+        check_not_moved(collection)?;
         let Some(index) = keyword_index::find(collection) else {
             return Ok(Err(NoKeywords::NoIndex));
         };

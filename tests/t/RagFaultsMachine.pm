@@ -32,7 +32,8 @@ sub _fill
 	open my $file, '>:raw', $path or die "$path: $!";
 	my $block = "\0" x 65536;
 	1 while syswrite $file, $block;
-	truncate $file, -s($path) > $room ? -s($path) - $room : 0;
+	my $size = -s $path;
+	truncate $file, $size > $room ? $size - $room : 0;
 	close $file;
 	return int $room / 1024;
 }

@@ -43,13 +43,14 @@ sub read_journals
 	return @errors;
 }
 
-# The versions that a key may have now.
+# The versions that a key may have now, or had at a time.
 sub _possible
 {
-	my ($self, $key) = @_;
+	my ($self, $key, $time) = @_;
 	my %may = (($self->{now}{$key} // '-') => 1);
 	for my $write (@{ $self->{writes}{$key} // [] })
 	{
+		last if defined $time && $write->{start} >= $time;
 		%may = () if $write->{outcome} eq 'done';
 		$may{ $write->{version} } = 1 if $write->{outcome} ne 'failed';
 	}
@@ -95,10 +96,11 @@ sub _halves
 		my ($there, $not) = (0, 0);
 		for my $key (sort keys %{ $line->{versions} })
 		{
-			my $last = (grep { $_->{outcome} ne 'failed' } @{ $self->{writes}{$key} })[-1];
-			next if $last->{start} != $line->{start};
+			my @writes = grep { $_->{outcome} ne 'failed' } @{ $self->{writes}{$key} };
+			next if $writes[-1]{start} != $line->{start};
 			my $version = $line->{versions}{$key};
-			next if ($self->{now}{$key} // '-') eq $version;
+			# what cannot be told from before says nothing
+			next if $self->_possible($key, $line->{start})->{$version};
 			($seen->{$key} // '-') eq $version ? $there++ : $not++;
 		}
 		push @wrong, "$line->{name} is there in part: $there of " . ($there + $not)

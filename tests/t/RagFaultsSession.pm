@@ -76,6 +76,10 @@ sub _exchange
 	  ? 'unknown'
 	  : $state eq '00000' ? 'done'
 	  : 'failed';
+	# notices and warnings
+	$output = join "\n", grep { !/^psql:<stdin>|^(?:DETAIL|HINT|CONTEXT|LOCATION): / }
+	  split /\n/, $output
+	  if $outcome eq 'done';
 	$self->close if $outcome eq 'unknown' || $outcome eq 'hung';
 	$self->_exchange('ROLLBACK') if $outcome eq 'failed' && $sql =~ /^BEGIN/;
 	return ($outcome, $output, $error // $state);
