@@ -84,7 +84,7 @@ sub _start
 		FROM unnest(ARRAY['written', 'files', 'repo', 'pages', 'articles', 'probe']) AS name;
 		SELECT rag_create_source('articles', 'table',
 			'{"relation": "faults.article", "contentColumns": ["body"], "sync": "trigger"}', 'articles');
-		CREATE PUBLICATION article FOR TABLE faults.article});
+		CREATE PUBLICATION article FOR TABLE faults.article, faults.item});
 	my %specs = $self->{origins}->specs;
 	$primary->safe_psql('postgres',
 		"SELECT rag_create_source('$_', '$specs{$_}[0]', '$specs{$_}[1]', '$_')")
@@ -165,7 +165,7 @@ sub replace_primary
 		ALTER SUBSCRIPTION article DISABLE;
 		ALTER SUBSCRIPTION article SET (slot_name = NONE);
 		DROP SUBSCRIPTION article;
-		TRUNCATE faults.article;
+		TRUNCATE faults.article, faults.item;
 		CREATE SUBSCRIPTION article CONNECTION '$there' PUBLICATION article");
 	return;
 }

@@ -32,7 +32,12 @@ sub _becomes
 	{
 		my ($outcome, $output) = $session->run($query);
 		$last = $output;
-		return if $outcome eq 'done' && $output eq $expected;
+		if ($outcome eq 'done' && $output eq $expected)
+		{
+			my $waited = time + $LONGEST - $until;
+			print sprintf "waited %.1f s for %s\n", $waited, $what if $waited > 5;
+			return;
+		}
 		usleep(30_000);
 	}
 	return [ 'left', "$what: $last instead of $expected" ];
@@ -241,14 +246,16 @@ sub _subscriber
 {
 	my ($campaign) = @_;
 	my $there = $campaign->{subscriber_session};
-	my $rows = q{SELECT coalesce(string_agg(id || '=' || version, ' ' ORDER BY id), '')
-		FROM faults.article};
+	my $rows = q{SELECT coalesce(string_agg(concat_ws('=', id, version), ' ' ORDER BY id, version),
+			'') FROM (SELECT id, version FROM faults.article
+			UNION ALL SELECT id, version FROM faults.item) AS all_rows};
 	my $all = $campaign->{session}->insist($rows, 60);
 	my @wrong = _becomes($there, $rows, $all, 'the rows of the subscriber');
 	return map { [ 'lost', $_->[1] ] } @wrong if @wrong;
 	return map { [ 'stale', "on the subscriber: $_->[1]" ] }
 	  _becomes($there, $articles, 't', 'documents are those of the rows'),
-	  _lines($there, 'broken', 'rag_check_index on the subscriber',
+	  _lines($there, 'broken', 'rows', 'SELECT faults.wrong_rows()'),
+	  _lines($there, 'broken', 'rag_check_index',
 		'SELECT faults.broken_indexes()');
 }
 

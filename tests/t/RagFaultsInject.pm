@@ -180,6 +180,20 @@ sub start_again
 
 $fault{kill_postmaster} = sub { ('postmaster', kill_server($_[0]{primary}, 0)) };
 $fault{kill_server} = sub { ('server', kill_server($_[0]{primary}, 1)) };
+# The second one dies while it recovers, or soon after.
+$fault{kill_server_twice} = sub {
+	my ($campaign, $die) = @_;
+	my $node = $campaign->{primary};
+	my $heal = kill_server($node, 1);
+	my $pause = 1000 * $die->(600);
+	return (
+		'server twice',
+		sub {
+			$heal->();
+			usleep($pause);
+			kill_server($node, 1)->();
+		});
+};
 $fault{stop_immediate} = sub {
 	my $node = $_[0]{primary};
 	$node->stop('immediate');

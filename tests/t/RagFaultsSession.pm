@@ -70,10 +70,11 @@ sub _exchange
 	chomp $output;
 	my ($error) = $output =~ /^(?:psql:\S+ )?(?:ERROR|FATAL|PANIC):  (\w{5}): /m;
 	$state //= '';
+	my $is_lost = $output =~ /connection to server was lost|server closed the connection/
+	  || $output =~ /FATAL:  |WARNING:  57P02|canceling wait for/;
 	my $outcome =
 		$is_late ? 'hung'
-	  : $state eq '' || $output =~ /connection to server was lost|^FATAL|canceling wait for/m
-	  ? 'unknown'
+	  : $state eq '' || $is_lost ? 'unknown'
 	  : $state eq '00000' ? 'done'
 	  : 'failed';
 	# notices and warnings
