@@ -26,6 +26,7 @@ have python3 || want python3 "fetches the model"
 { have python3 && python3 -m pip --version >/dev/null 2>&1; } ||
     want python3-pip "fetches the model"
 perl -MIPC::Run -e 1 2>/dev/null || want libipc-run-perl "tests of whole clusters"
+perl -MTOML::Tiny -e 1 2>/dev/null || want libtoml-tiny-perl "reads suites of faults"
 have prove || want perl "runs the tests of whole clusters"
 # Where systemd runs, the package would start a server. The tests that need it are skipped there.
 [ -x /usr/sbin/sshd ] || [ -d /run/systemd/system ] || want openssh-server "tests of git over ssh"

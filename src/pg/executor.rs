@@ -350,7 +350,7 @@ pub fn watch_parallel_statements(callback: BeforeParallel) {
 unsafe extern "C-unwind" fn start(query: *mut pg_sys::QueryDesc, flags: c_int) {
     // SAFETY: as the server calls it.
     unsafe {
-        memory::keep_reserve();
+        memory::require_reserve();
         if (*(*query).plannedstmt).parallelModeNeeded {
             before_parallel();
         }

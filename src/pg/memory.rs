@@ -223,6 +223,26 @@ pub fn keep_reserve() {
     }
 }
 
+/// As [`keep_reserve`], where a statement starts. One that is not part of another is refused with an
+/// ERROR if there is no reserve: each function that catches its errors would fail while it copies
+/// one, and PostgreSQL ends with a PANIC after five.
+///
+/// # Safety
+/// The ERROR leaps over the caller's frames, which have nothing to drop.
+pub unsafe fn require_reserve() {
+    unsafe extern "C-unwind" {
+        fn MemoryContextAlloc(context: pg_sys::MemoryContext, size: usize) -> *mut c_void;
+    }
+    // SAFETY: the caller's promise. The memory is freed.
+    unsafe {
+        let is_first = pg_sys::error_context_stack.is_null();
+        keep_reserve();
+        if is_first && RESERVED.load(Ordering::Relaxed).is_null() {
+            pg_sys::pfree(MemoryContextAlloc(pg_sys::TopMemoryContext, RESERVE));
+        }
+    }
+}
+
 /// Called for each message of this process, an error or not, before it is written or caught.
 unsafe extern "C-unwind" fn error_reported(_: *mut c_void) {
     unsafe extern "C-unwind" {

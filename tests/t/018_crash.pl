@@ -7,7 +7,9 @@ use RagCluster;
 use RagHold ();
 
 my $spec = RagHold::files_between_pages(write_documents(temp_folder(), 40, 8), 'middle');
-my $node = rag_node('crash', conf => "rag.allowed_private_hosts = '127.0.0.1'");
+my $node = rag_node('crash', conf => "rag.allowed_private_hosts = '127.0.0.1'
+wal_level = replica
+max_wal_senders = 5");
 $node->safe_psql('postgres', "SELECT rag_create_source('docs', 'static', '$spec')");
 sync_ok($node, 'docs', 'an undisturbed sync succeeds');
 my $clean = stored($node);
@@ -78,9 +80,26 @@ await('the server works again',
 is(scalar(() = engines($node, 'embed')), 1, 'one engine runs after the crash of a backend');
 is_deeply([ engines($node, 'ingest') ],
 	[], 'no ingest process remains after the crash of a backend');
+is_deeply([ working_folders($node) ], [], 'no working folder remains of a run that has no next one');
 sync_ok($node, 'docs', 'the next sync completes after the crash of a backend');
 is(stored($node), $clean,
 	'the next sync after the crash of a backend leaves the same state as an undisturbed sync');
 
+# a base backup during a run has its working folder
+forget_collection($node);
+$sync = RagHold::start_sync_and_hold($node, 'docs', 21);
+is(scalar(() = working_folders($node)), 1, 'a run has a working folder');
+$node->backup('during');
+RagHold::release('middle');
+$sync->finish;
+my $restored = PostgreSQL::Test::Cluster->new('restored');
+$restored->init_from_backup($node, 'during');
+is(scalar(() = working_folders($restored)), 1, 'a base backup has the working folder');
+$restored->start;
+is_deeply([ working_folders($restored) ], [], 'the server of the backup removes it');
+$restored->stop;
 $node->stop;
+
+sub working_folders { my ($server) = @_; return glob $server->data_dir . '/pg_rag/work/*' }
+
 done_testing();

@@ -99,6 +99,21 @@ is($wrong, '', 'a large text without enough memory does not crash the server');
 cmp_ok($refused, '>', 5, "memory was insufficient $refused times, $ended sessions have ended");
 same_cluster($witness, 'a large text without enough memory');
 
+# a session that goes on without memory: a statement that cannot keep a reserve for its errors is
+# refused, as each function that catches one would fail again
+$wrong = '';
+my $many = q{SELECT count(*) FROM rag_add_documents(jsonb_agg(jsonb_build_object('uri', 'many:'
+	|| i, 'content', repeat('A sentence of ' || i || '. ', 200)))) FROM generate_series(1, 5) i};
+for my $bytes (0, 50_000, 500_000, 1_500_000, 3_000_000)
+{
+	my $result = run_sql($node,
+		limited($bytes) . '\set ON_ERROR_STOP 0' . "\n" . join '', map { "$many;\n" } 1 .. 8);
+	my @states = $result->{err} =~ /(?:ERROR|FATAL):  (\w+):/g;
+	$wrong .= $result->{err} if grep { $_ ne '53200' } @states or $result->{err} =~ /PANIC/;
+}
+is($wrong, '', 'a session without memory fails again and again, each time for lack of memory');
+same_cluster($witness, 'a session that goes on without memory');
+
 # -- many chunks
 # ----------------------------------------
 
