@@ -33,7 +33,8 @@ mkdir "$scratch/output"
 as_server initdb --pgdata="$scratch/template" --auth=trust --no-locale --encoding=UTF8 --no-sync \
     >"$scratch/initdb.log" 2>&1
 status=0
-as_server PERL5LIB="$pgxs/../test/perl:$scratch/tests/t" PG_REGRESS="$pgxs/../test/regress/pg_regress" \
+as_server PERL5LIB="$pgxs/../test/perl:$scratch/tests/t" \
+    PG_REGRESS="$pgxs/../test/regress/pg_regress" \
     TESTDIR="$scratch/output" TESTDATADIR="$scratch/output/tmp_check" \
     TESTLOGDIR="$scratch/output/log" top_builddir="$scratch/output" \
     RAG_TEST_TEMPLATE="$scratch/template" RAG_TEST_FILES="$scratch/tests/data" \

@@ -80,7 +80,8 @@ await('the server works again',
 is(scalar(() = engines($node, 'embed')), 1, 'one engine runs after the crash of a backend');
 is_deeply([ engines($node, 'ingest') ],
 	[], 'no ingest process remains after the crash of a backend');
-is_deeply([ working_folders($node) ], [], 'no working folder remains of a run that has no next one');
+is_deeply([ working_folders($node) ],
+	[], 'no working folder remains of a run that has no next one');
 sync_ok($node, 'docs', 'the next sync completes after the crash of a backend');
 is(stored($node), $clean,
 	'the next sync after the crash of a backend leaves the same state as an undisturbed sync');

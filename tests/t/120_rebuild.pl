@@ -148,7 +148,8 @@ $holder->query("BEGIN; LOCK TABLE $partition IN ACCESS SHARE MODE");
 my $rebuild = start_sql($node, "CALL rag_rebuild_collection('one')");
 my $waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted
 	AND relation IN ('rag.chunks'::regclass, '$partition'::regclass) AND mode =";
-await('the rebuild waits for a reader', sub { ask($node, "$waiting 'AccessExclusiveLock'") eq '1' });
+await('the rebuild waits for a reader',
+	sub { ask($node, "$waiting 'AccessExclusiveLock'") eq '1' });
 my @searches = map {
 	start_sql($node, "SELECT uri FROM rag_search('tea', $_, top_k => 1)")
 } "'one', mode => 'vector'", "'one', mode => 'keyword'", "'one', mode => 'hybrid'",

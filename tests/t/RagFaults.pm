@@ -83,7 +83,8 @@ sub _start
 		SELECT rag_create_collection(name, 'quick', chunk_size => 100, chunk_overlap => 0)
 		FROM unnest(ARRAY['written', 'files', 'repo', 'pages', 'articles', 'probe']) AS name;
 		SELECT rag_create_source('articles', 'table',
-			'{"relation": "faults.article", "contentColumns": ["body"], "sync": "trigger"}', 'articles');
+			'{"relation": "faults.article", "contentColumns": ["body"],
+				"sync": "trigger"}', 'articles');
 		CREATE PUBLICATION article FOR TABLE faults.article, faults.item});
 	my %specs = $self->{origins}->specs;
 	$primary->safe_psql('postgres',
@@ -179,7 +180,8 @@ sub _start_subscriber
 	$subscriber->safe_psql('postgres', q{
 		SELECT rag_create_collection('articles', chunk_size => 100, chunk_overlap => 0);
 		SELECT rag_create_source('articles', 'table',
-			'{"relation": "faults.article", "contentColumns": ["body"], "sync": "trigger"}', 'articles')});
+			'{"relation": "faults.article", "contentColumns": ["body"],
+				"sync": "trigger"}', 'articles')});
 	my $there = $self->{primary}->connstr . ' dbname=postgres';
 	$subscriber->safe_psql('postgres',
 		"CREATE SUBSCRIPTION article CONNECTION '$there' PUBLICATION article");
@@ -316,8 +318,9 @@ sub report
 	my %count = %{ $self->{count} };
 	my $struck = 0;
 	$struck += $_ for values %{ $self->{struck} };
-	note(sprintf 'report: %d faults, %d struck; lost %d, doubled %d, stale %d, broken %d, left %d, late %d',
-		$self->{round}, $struck, map { $_ // 0 } @count{qw(lost doubled stale broken left late)});
+	note(sprintf 'report: %d faults, %d struck; lost %d, doubled %d, stale %d, broken %d, left %d, '
+		. 'late %d', $self->{round}, $struck,
+		map { $_ // 0 } @count{qw(lost doubled stale broken left late)});
 	note(sprintf 'recovery: median %.2f s, longest %.2f s',
 		$recovery[ @recovery / 2 ], $recovery[-1]);
 	note(sprintf 'writes %d, searches %d', map { $self->{model}{count}{$_} // 0 } qw(W R));

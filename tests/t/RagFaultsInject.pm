@@ -127,7 +127,8 @@ $fault{cancel_run} = sub {
 	my $until = time + 3;
 	while (time < $until)
 	{
-		my $count = $campaign->{session}->insist("SELECT count(*) FILTER (WHERE rag_cancel_run(run_id))
+		my $count = $campaign->{session}->insist("SELECT count(*)
+				FILTER (WHERE rag_cancel_run(run_id))
 			FROM rag.runs WHERE phase IN ('Pending', 'Running')", 30) // 0;
 		return 'run' if $count;
 		usleep(10_000);

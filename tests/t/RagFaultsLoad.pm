@@ -107,7 +107,8 @@ my %write = (
 	rows => sub {
 		my ($c) = @_;
 		my %v = map { ($c->{number} * 100 + $_ => $c->next_version) } _some($c, 12, 40);
-		return (join('\;', 'BEGIN', (map { "SELECT faults.put($_, $v{$_})" } sort keys %v), 'COMMIT'),
+		my @puts = map { "SELECT faults.put($_, $v{$_})" } sort keys %v;
+		return (join('\;', 'BEGIN', @puts, 'COMMIT'),
 			undef, map { ("row:$_" => $v{$_}) } keys %v);
 	},
 	delete_rows => sub {

@@ -69,7 +69,8 @@ sub compare
 		my $may = $self->_possible($key);
 		my $is = $seen->{$key} // '-';
 		next if $may->{$is};
-		my $kind = $is eq '-' ? 'lost' : exists $may->{'-'} && keys %$may == 1 ? 'doubled' : 'stale';
+		my $is_gone = exists $may->{'-'} && keys %$may == 1;
+		my $kind = $is eq '-' ? 'lost' : $is_gone ? 'doubled' : 'stale';
 		push @wrong, [ $kind, "$key is $is instead of " . join(' or ', sort keys %$may)
 			. $self->_history($key) ];
 	}

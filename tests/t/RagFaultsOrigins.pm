@@ -25,7 +25,10 @@ my %break = (
 		print $connection substr $response, 0, length($response) / 2;
 		setsockopt $connection, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0);
 	},
-	truncate => sub { my ($connection, $response) = @_; print $connection substr $response, 0, -20 },
+	truncate => sub {
+		my ($connection, $response) = @_;
+		print $connection substr $response, 0, -20;
+	},
 	error => sub { print { $_[0] } "HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n" },
 	busy => sub {
 		print { $_[0] } "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";

@@ -110,7 +110,8 @@ END $$;
 -- Problems of all indexes of the extension's access methods.
 CREATE FUNCTION faults.broken_indexes() RETURNS SETOF text LANGUAGE sql AS $$
     SELECT i.indexrelid::regclass || ': ' || p
-    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_am AS a ON a.oid = c.relam,
+    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+        JOIN pg_am AS a ON a.oid = c.relam,
         LATERAL rag_check_index(i.indexrelid) AS p
     WHERE a.amname IN ('rag_hnsw', 'rag_bm25') AND i.indisvalid AND c.relkind = 'i'
 $$;
