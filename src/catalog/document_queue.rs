@@ -145,6 +145,23 @@ pub fn until_next(owner: &OwnerRights) -> Result<Option<Duration>, Error> {
     Ok(seconds.map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or_default()))
 }
 
+/// Makes documents due whose next attempt lies farther in the future than any delay is long: the
+/// clock was set back since. One that was never tried has no delay. Rows that others have locked
+/// are skipped. Returns their number.
+pub fn make_stranded_due(owner: &OwnerRights) -> Result<usize, Error> {
+    owner.execute(
+        "WITH stranded AS MATERIALIZED (
+             SELECT id FROM rag_internal.queued_document
+             WHERE status = 'queued' AND next_attempt_at > now() + CASE
+                 WHEN attempts = 0 THEN interval '0'
+                 WHEN throttled = 0 THEN interval '61 minutes' ELSE interval '25 hours' END
+             FOR NO KEY UPDATE SKIP LOCKED)
+         UPDATE rag_internal.queued_document q SET next_attempt_at = now()
+         FROM stranded WHERE q.id = stranded.id",
+        &[],
+    )
+}
+
 /// Ends documents among those that are due first and will not be indexed: later ones have their
 /// uris, their roles were dropped, or the process was lost in each of `max_attempts` attempts.
 pub fn end_hopeless(owner: &OwnerRights, max_attempts: u32) -> Result<(), Error> {

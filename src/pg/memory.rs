@@ -223,8 +223,8 @@ pub fn keep_reserve() {
     }
 }
 
-/// As [`keep_reserve`], where a statement starts. One that is not part of another is refused with an
-/// ERROR if there is no reserve: each function that catches its errors would fail while it copies
+/// Keeps memory in reserve for a statement that starts. One that is not part of another is refused
+/// with an ERROR if there is none: each function that catches its errors would fail while it copies
 /// one, and PostgreSQL ends with a PANIC after five.
 ///
 /// # Safety

@@ -31,7 +31,7 @@ use super::{
     reload_settings_if_asked, replication::Replicator, stalls,
 };
 use crate::{
-    catalog::{due, name::Name, runs, shards::is_worker, sources},
+    catalog::{document_queue, due, name::Name, runs, shards::is_worker, sources},
     cluster::{
         backoff::Backoff,
         lock::{self, Lock},
@@ -302,6 +302,10 @@ impl Scheduler {
         let retries = owner_transaction(due::make_stranded_retries_due)?;
         if retries > 0 {
             pgrx::log!("rag: the clock was set back: retries that are due now: {retries}");
+        }
+        let documents = owner_transaction(document_queue::make_stranded_due)?;
+        if documents > 0 {
+            pgrx::log!("rag: the clock was set back: documents that are due now: {documents}");
         }
         Ok(())
     }

@@ -19,8 +19,10 @@ sub _collections
 	return (qw(written files repo pages articles), $campaign->{suite}{far} ? 'far' : ());
 }
 
-# Longest time until everything is quiet and in sync again, in seconds.
-our $LONGEST = 90;
+# Longest time until everything is quiet and in sync again, in seconds. A queued document whose
+# process was lost is tried again after one minute, and times are compared with the clock at least
+# every two minutes.
+our $LONGEST = 240;
 
 # Waits until a query returns a value. Returns what is wrong if that never happens.
 sub _becomes
