@@ -242,5 +242,34 @@ is( $node->safe_psql('postgres', join ' UNION ALL ', map { "SELECT fault('$_->{t
 	"\n" x $#cases,
 	'REINDEX repairs all indexes');
 
+# -- the address of a row that is another row's: as many rows as the table has
+# ----------------------------------------
+
+$node->safe_psql(
+	'postgres', 'CREATE TABLE twice (id int PRIMARY KEY, v rag_types.vector);
+	INSERT INTO twice SELECT i, point(64) FROM generate_series(1, 700) i;
+	CREATE INDEX twice_v ON twice USING rag_hnsw (v vector_l2_ops)');
+my @rows = split /\n/, $node->safe_psql('postgres', 'SELECT ctid FROM twice WHERE id > 200');
+my $path = $node->data_dir . '/'
+  . $node->safe_psql('postgres', "SELECT pg_relation_filepath('twice_v')");
+$node->stop;
+my $bytes = read_file($path);
+my $other;
+while (@rows > 1)
+{
+	my ($row, $next) = map { pack 'Vv', /(\d+),(\d+)/ } @rows;
+	$other = (splice @rows, 0, 2)[1];
+	my @places = $bytes =~ /\Q$row\E/g;
+	next if @places != 1;    # also bytes of a code
+	$bytes =~ s/\Q$row\E/$next/;
+	last;
+}
+open my $file, '>:raw', $path or die $!;
+print $file $bytes;
+close $file or die $!;
+$node->start;
+is( $node->safe_psql('postgres', "SELECT problem FROM rag_check_index('twice_v')"),
+	"row $other is indexed twice",
+	'rag_check_index finds a row that is indexed in place of another one');
 $node->stop;
 done_testing();

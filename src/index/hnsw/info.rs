@@ -2,6 +2,14 @@
 
 use rag_ann::hnsw::{self, IndexProblem as Problem, Info};
 use rag_pages::{PAGE_BYTES, ReadPages, Tid};
+use rag_ann::{
+    code::Metric,
+    hnsw::{self, IndexProblem as Problem, Info},
+};
+use rag_pages::{
+    PAGE_BYTES, ReadPages, Tid,
+    memory::{OutOfMemory, push},
+};
 
 use super::{
     cache, index_error,
@@ -27,6 +35,15 @@ const MAX_PROBLEMS: usize = 1000;
 /// Number of nodes from which on it matters that an index was created without vectors.
 const MANY_NODES: u64 = 1000;
 
+/// Returns the first places that are there more than once, in order.
+fn doubled(mut all: Vec<Tid>) -> Vec<Tid> {
+    all.sort_unstable();
+    let twice = all.windows(2).filter(|pair| pair[0] == pair[1]);
+    let mut doubled: Vec<Tid> = twice.map(|pair| pair[0]).take(MAX_PROBLEMS).collect();
+    doubled.dedup();
+    doubled
+}
+
 /// Verifies an index.
 pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let index = open.index();
@@ -48,14 +65,18 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let table_blocks = open.table().block_count();
     let mut rows = 0_i64;
     let mut outside: Vec<Tid> = vec![];
+    let (mut all, mut is_refused) = (vec![], false);
     let mut count_row = |tid: Tid| {
         rows += 1;
+        is_refused |= push(&mut all, tid).is_err();
         // the table may have grown since its blocks were counted
         let is_outside = || tid.block >= table_blocks && tid.block >= open.table().block_count();
         if outside.len() < MAX_PROBLEMS && (tid.offset == 0 || is_outside()) {
             outside.push(tid);
         }
     };
+    let out_of_memory =
+        |_: OutOfMemory| Error::out_of_memory("Memory ran out while the index was being checked.");
     let mut report = |problem: Problem| {
         if problems.len() < MAX_PROBLEMS {
             problems.push(IndexProblem {
@@ -72,7 +93,28 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
         &mut count_row,
         &mut report,
     )
-    .map_err(|_| Error::out_of_memory("Memory ran out while the index was being checked."))?;
+    .map_err(out_of_memory)?;
+    if is_refused {
+        return Err(out_of_memory(OutOfMemory));
+    }
+    let mut doubled = doubled(all);
+    if !doubled.is_empty() {
+        // a place that was given to another row meanwhile is not read twice again
+        let mut again = vec![];
+        let mut collect = |tid: Tid| {
+            if doubled.binary_search(&tid).is_ok() {
+                again.push(tid);
+            }
+        };
+        hnsw::check(
+            &opened.graph,
+            &opened.pages(index),
+            &mut collect,
+            &mut |_| {},
+        )
+        .map_err(out_of_memory)?;
+        doubled = self::doubled(again);
+    }
     let of_rows = |level: Option<i32>, problem: String| IndexProblem {
         level,
         block: None,
@@ -81,6 +123,10 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     };
     for Tid { block, offset } in outside {
         let problem = format!("row ({block},{offset}) is beyond the end of the table");
+        problems.push(of_rows(Some(0), problem));
+    }
+    for Tid { block, offset } in doubled {
+        let problem = format!("row ({block},{offset}) is indexed twice");
         problems.push(of_rows(Some(0), problem));
     }
     if rows < visible {
