@@ -228,8 +228,8 @@ subtest 'the clock was set back' => sub {
 
 	await_scheduled($node, 'first postgres', 'nothing is due again');
 	run_in('postgres', "BEGIN; SELECT rag_enqueue_document('A text of the future.', 'ahead');
-		UPDATE rag_internal.queued_document SET next_attempt_at = next_attempt_at + interval '2 days'
-			WHERE uri = 'ahead'; COMMIT");
+		UPDATE rag_internal.queued_document
+			SET next_attempt_at = next_attempt_at + interval '2 days' WHERE uri = 'ahead'; COMMIT");
 	RagWorkers::await_value(
 		sub { run_in('postgres', "SELECT status FROM rag.queued_documents WHERE uri = 'ahead'") },
 		'indexed', 'a queued document that lies in the future is indexed');
