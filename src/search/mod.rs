@@ -141,7 +141,9 @@ fn search_quietly(request: &SearchRequest) -> Result<(SearchResult, Vec<Notice>)
 /// can be repeated with another snapshot. What was read of the former storage fails in many ways.
 fn is_of_rebuild<'a>(error: &Error, requests: impl IntoIterator<Item = &'a SearchRequest>) -> bool {
     let has_moved = |request: &SearchRequest| check_not_moved(&request.collection).is_err();
-    !snapshot_is_fixed() && (error.is(Cause::Stale) || requests.into_iter().any(has_moved))
+    !snapshot_is_fixed()
+        && !error.cause().ends_statement()
+        && (error.is(Cause::Stale) || requests.into_iter().any(has_moved))
 }
 
 fn run(request: &SearchRequest, trace: &Trace) -> Result<SearchResult, Error> {

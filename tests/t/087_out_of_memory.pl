@@ -102,8 +102,9 @@ same_cluster($witness, 'a large text without enough memory');
 # a session that goes on without memory: a statement that cannot keep a reserve for its errors is
 # refused, as each function that catches one would fail again
 $wrong = '';
-my $many = q{SELECT count(*) FROM rag_add_documents(jsonb_agg(jsonb_build_object('uri', 'many:'
-	|| i, 'content', repeat('A sentence of ' || i || '. ', 200)))) FROM generate_series(1, 5) i};
+my $many = q{SELECT count(*) FROM rag_add_documents((SELECT jsonb_agg(jsonb_build_object(
+	'uri', 'many:' || i, 'content', repeat('A sentence of ' || i || '. ', 200)))
+	FROM generate_series(1, 5) i))};
 for my $bytes (0, 50_000, 500_000, 1_500_000, 3_000_000)
 {
 	my $result = run_sql($node,

@@ -141,28 +141,35 @@ is(ask($node, "SELECT string_agg(DISTINCT uri, ' ' ORDER BY uri) FROM rag.chunks
 		WHERE collection = 'one'"), 'given new', 'what they have written is there');
 undef $reader;
 
-# -- searches that wait for the former storage, which is dropped then. Nobody is in a deadlock.
-my $holder = session($node);
-my $partition = ask($node, "SELECT partition FROM rag_collection_status('one')");
-$holder->query("BEGIN; LOCK TABLE $partition IN ACCESS SHARE MODE");
-my $rebuild = start_sql($node, "CALL rag_rebuild_collection('one')");
-my $waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted
-	AND relation IN ('rag.chunks'::regclass, '$partition'::regclass) AND mode =";
-await('the rebuild waits for a reader',
-	sub { ask($node, "$waiting 'AccessExclusiveLock'") eq '1' });
+# -- searches that wait for the former storage while it is dropped. Nobody is in a deadlock.
+$node->safe_psql(
+	'postgres', q{
+	SELECT rag_create_collection('three');
+	SELECT rag_add_document('Tea is hot.', 'tea', collection => 'three');
+	-- the rebuild goes on when four readers wait
+	CREATE FUNCTION pause() RETURNS event_trigger LANGUAGE plpgsql AS $$BEGIN
+		WHILE (SELECT count(*) FROM pg_locks
+			WHERE NOT granted AND mode = 'AccessShareLock') < 4 LOOP
+			PERFORM pg_sleep(0.01);
+		END LOOP;
+	END$$;
+	CREATE EVENT TRIGGER pause ON sql_drop EXECUTE FUNCTION pause()});
+my $partition = ask($node, "SELECT partition FROM rag_collection_status('three')");
+my $rebuild = start_sql($node, "SELECT rag_alter_collection('three', chunk_size => 90);
+	CALL rag_rebuild_collection('three')");
+await('the rebuild drops the storage', sub { ask($node, "SELECT count(*) FROM pg_locks
+	WHERE granted AND relation = '$partition'::regclass AND mode = 'AccessExclusiveLock'")
+	eq '1' });
 my @searches = map {
 	start_sql($node, "SELECT uri FROM rag_search('tea', $_, top_k => 1)")
-} "'one', mode => 'vector'", "'one', mode => 'keyword'", "'one', mode => 'hybrid'",
-  "ARRAY['one', 'default'], mode => 'hybrid'";
-await('searches wait', sub { ask($node, "$waiting 'AccessShareLock'") eq '4' });
-$holder->query('COMMIT');
+} "'three', mode => 'vector'", "'three', mode => 'keyword'", "'three', mode => 'hybrid'",
+  "ARRAY['three', 'default'], mode => 'hybrid'";
 is($rebuild->finish->{rc}, 0, 'the rebuild ends');
 for my $search (@searches)
 {
 	my $result = $search->finish;
-	is($result->{out}, 'given', 'a search that has waited for the former storage reads the new one')
+	is($result->{out}, 'tea', 'a search that has waited for the former storage reads the new one')
 	  or diag($result->{err});
 }
-undef $holder;
 $node->stop;
 done_testing();
