@@ -1,11 +1,6 @@
 //! `rag_check_index` and `rag_hnsw_info` for an index of `rag_hnsw`.
 
 use rag_ann::hnsw::{self, IndexProblem as Problem, Info};
-use rag_pages::{PAGE_BYTES, ReadPages, Tid};
-use rag_ann::{
-    code::Metric,
-    hnsw::{self, IndexProblem as Problem, Info},
-};
 use rag_pages::{
     PAGE_BYTES, ReadPages, Tid,
     memory::{OutOfMemory, push},
@@ -25,6 +20,7 @@ use crate::{
             collected,
             corruption::corrupted_block,
             open::{OpenIndex, query_value},
+            relation::Index,
         },
     },
 };
@@ -34,15 +30,6 @@ const MAX_PROBLEMS: usize = 1000;
 
 /// Number of nodes from which on it matters that an index was created without vectors.
 const MANY_NODES: u64 = 1000;
-
-/// Returns the first places that are there more than once, in order.
-fn doubled(mut all: Vec<Tid>) -> Vec<Tid> {
-    all.sort_unstable();
-    let twice = all.windows(2).filter(|pair| pair[0] == pair[1]);
-    let mut doubled: Vec<Tid> = twice.map(|pair| pair[0]).take(MAX_PROBLEMS).collect();
-    doubled.dedup();
-    doubled
-}
 
 /// Verifies an index.
 pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
@@ -75,8 +62,6 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
             outside.push(tid);
         }
     };
-    let out_of_memory =
-        |_: OutOfMemory| Error::out_of_memory("Memory ran out while the index was being checked.");
     let mut report = |problem: Problem| {
         if problems.len() < MAX_PROBLEMS {
             problems.push(IndexProblem {
@@ -97,24 +82,7 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     if is_refused {
         return Err(out_of_memory(OutOfMemory));
     }
-    let mut doubled = doubled(all);
-    if !doubled.is_empty() {
-        // a place that was given to another row meanwhile is not read twice again
-        let mut again = vec![];
-        let mut collect = |tid: Tid| {
-            if doubled.binary_search(&tid).is_ok() {
-                again.push(tid);
-            }
-        };
-        hnsw::check(
-            &opened.graph,
-            &opened.pages(index),
-            &mut collect,
-            &mut |_| {},
-        )
-        .map_err(out_of_memory)?;
-        doubled = self::doubled(again);
-    }
+    let doubled = doubled(&opened, index, all)?;
     let of_rows = |level: Option<i32>, problem: String| IndexProblem {
         level,
         block: None,
@@ -134,6 +102,39 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
         problems.push(of_rows(None, problem));
     }
     Ok(problems)
+}
+
+/// Returns the first rows that are indexed more than once, in order, of the rows of all nodes.
+fn doubled(
+    opened: &cache::OpenedGraph,
+    index: Index<'_>,
+    all: Vec<Tid>,
+) -> Result<Vec<Tid>, Error> {
+    let first_doubled = |mut rows: Vec<Tid>| {
+        rows.sort_unstable();
+        let twice = rows.windows(2).filter(|pair| pair[0] == pair[1]);
+        let mut doubled: Vec<Tid> = twice.map(|pair| pair[0]).take(MAX_PROBLEMS).collect();
+        doubled.dedup();
+        doubled
+    };
+    let suspected = first_doubled(all);
+    if suspected.is_empty() {
+        return Ok(suspected);
+    }
+    // a place that was given to another row meanwhile is not read twice again
+    let mut again = vec![];
+    let mut collect = |tid: Tid| {
+        if suspected.binary_search(&tid).is_ok() {
+            again.push(tid);
+        }
+    };
+    let pages = opened.pages(index);
+    hnsw::check(&opened.graph, &pages, &mut collect, &mut |_| {}).map_err(out_of_memory)?;
+    Ok(first_doubled(again))
+}
+
+fn out_of_memory(_: OutOfMemory) -> Error {
+    Error::out_of_memory("Memory ran out while the index was being checked.")
 }
 
 /// Returns the number of rows that should be indexed, of those that the current snapshot sees.
