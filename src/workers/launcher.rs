@@ -30,7 +30,7 @@ use crate::{
     pg::{
         calls::worker_main,
         lookup,
-        process::{self, now},
+        process::{self, now, uptime},
         transaction::transaction,
         wait::sleep,
         worker::{self, has_ended},
@@ -276,7 +276,11 @@ fn due_time(known: &Database) -> i64 {
     if known.news || known.wants_metrics {
         0
     } else {
-        known.due.min(known.changes)
+        let changes = match known.changes {
+            NEVER => NEVER,
+            changes => now().saturating_add(changes - uptime()),
+        };
+        known.due.min(changes)
     }
 }
 

@@ -43,7 +43,7 @@ use crate::{
     pg::{
         calls::worker_main,
         extension, guc,
-        process::{self, now},
+        process::{self, now, uptime},
         spi::owner_transaction,
         transaction::transaction,
         version,
@@ -437,7 +437,7 @@ impl Scheduler {
     /// Queues runs of the sources whose tables were changed, once their delay has passed. Returns
     /// the time until then.
     fn queue_changed(&mut self, news: &DatabaseNews) -> Result<Option<Duration>, Error> {
-        let now = now();
+        let now = uptime();
         if news.changes != NEVER && news.changes > now {
             let until = Duration::from_micros((news.changes - now).unsigned_abs());
             return Ok(Some(until + Duration::from_millis(1)));

@@ -11,13 +11,13 @@ use RagCluster;
 my $node = rag_node('beside_pgvector', preload => 0);
 my $sql = sub { return $node->safe_psql('postgres', @_) };
 
-# -- the schema of the type contributes only the type to search_path
+# -- the schema of the types contributes only these to search_path
 is( $sql->(
 		q{SELECT string_agg(typname, ' ' ORDER BY typname) FROM pg_type
 			WHERE typnamespace = 'rag_types'::regnamespace}
 	),
-	'_vector vector',
-	'schema rag_types contains one type');
+	'_halfvec _vector halfvec vector',
+	'schema rag_types contains the types of vectors');
 is( $sql->(
 		q{SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = n) + (SELECT count(*)
 			FROM pg_proc WHERE pronamespace = n)

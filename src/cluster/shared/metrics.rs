@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{SHARED, after, is_present};
-use crate::pg::process::{database, now, signal};
+use crate::pg::process::{database, signal, uptime};
 
 /// Metrics that are younger than this are not read again.
 const MAX_AGE: Duration = Duration::from_secs(30);
@@ -14,7 +14,7 @@ pub fn want_metrics() -> Vec<u32> {
     if !is_present() {
         return vec![];
     }
-    let (own, now) = (database().to_u32(), now());
+    let (own, now) = (database().to_u32(), uptime());
     let mut shared = SHARED.exclusive();
     let others = |place: &&mut super::Database| place.has_extension && place.oid != own;
     let (mut found, mut asked) = (vec![], vec![]);

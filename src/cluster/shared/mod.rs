@@ -40,7 +40,7 @@ use super::{
 use crate::{
     pg::{
         guc,
-        process::{at_exit, database, my_pid, now, signal},
+        process::{at_exit, database, my_pid, now, signal, uptime},
     },
     settings,
 };
@@ -67,8 +67,13 @@ const EVICTIONS: usize = 256;
 /// Maximum number of bytes of a time zone's name in Postgres.
 const ZONE: usize = 256;
 
-/// A time that never comes, in microseconds since 2000-01-01.
+/// A time that never comes, of whatever clock.
+///
+/// What shall happen at a time of day is planned by the server's clock, [`now`]. What shall happen
+/// after a delay is planned by [`uptime`], so that nothing waits for weeks if the server's clock was
+/// weeks ahead.
 pub const NEVER: i64 = i64::MAX;
+const LONG_AGO: i64 = i64::MIN;
 /// Delays between starts of a scheduler that keeps failing.
 const SCHEDULER_RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 /// Interval between log messages about missing background worker slots.
@@ -102,12 +107,12 @@ pub struct Database {
     pub has_extension: bool,
     /// Something has changed since a scheduler last looked.
     pub news: bool,
-    /// When the next source is due, or [`NEVER`].
+    /// When the next source is due, by the server's clock, or [`NEVER`].
     pub due: i64,
-    /// When to sync the changes of tables that triggers have recorded, or [`NEVER`] if none were
-    /// recorded since the last time.
+    /// When to sync the changes of tables that triggers have recorded, by [`uptime`], or [`NEVER`]
+    /// if none were recorded since the last time.
     pub changes: i64,
-    /// When a scheduler last looked.
+    /// When a scheduler last looked, by [`uptime`].
     pub looked: i64,
     /// Number of schedulers in a row that have failed.
     pub failures: u32,
@@ -122,7 +127,7 @@ pub struct Database {
     versions_differ: bool,
     /// A session has asked for the metrics of the database.
     pub wants_metrics: bool,
-    /// When a scheduler last wrote them, or 0.
+    /// When a scheduler last wrote them, by [`uptime`], or [`LONG_AGO`].
     metrics_written: i64,
 }
 
@@ -142,7 +147,7 @@ impl Database {
             served_session: false,
             versions_differ: false,
             wants_metrics: false,
-            metrics_written: 0,
+            metrics_written: LONG_AGO,
         }
     }
 }
@@ -162,7 +167,7 @@ pub struct Shared {
     absent: u32,
     /// Other databases wait for a scheduler, or a run for a worker: idle schedulers leave.
     crowded: bool,
-    /// When the log last mentioned that no background worker slot is free.
+    /// When the log last mentioned that no background worker slot is free, by [`uptime`].
     shortage_logged: i64,
     /// Counts how often the settings were read.
     settings: u32,
@@ -184,7 +189,7 @@ impl Shared {
         news_of_all: false,
         absent: 0,
         crowded: false,
-        shortage_logged: 0,
+        shortage_logged: LONG_AGO,
         settings: 1,
         zone: [0; ZONE],
         engine: 0,
@@ -415,7 +420,7 @@ pub fn note_changes() {
     if SHARED.share().databases.iter().any(is_noted) {
         return;
     }
-    let at = after(now(), settings::trigger_delay());
+    let at = after(uptime(), settings::trigger_delay());
     let mut shared = SHARED.exclusive();
     if let Some(database) = shared.remember(oid) {
         database.changes = database.changes.min(at);

@@ -4,13 +4,13 @@ use super::{
     NEVER, SHARED, SHORTAGE_LOG_INTERVAL, after, exclusively, is_present, launcher::forget_in,
     set_crowded,
 };
-use crate::pg::process::{database, my_pid, now, signal, started_by};
+use crate::pg::process::{database, my_pid, signal, started_by, uptime};
 
 /// What has happened in a database since a scheduler last looked at it.
 pub struct DatabaseNews {
     /// Something has changed.
     pub news: bool,
-    /// When to sync changes of tables, or [`NEVER`] if none were recorded.
+    /// When to sync changes of tables, by [`uptime`], or [`NEVER`] if none were recorded.
     pub changes: i64,
     /// The settings have changed since old runs were last deleted.
     pub settings: bool,
@@ -42,18 +42,18 @@ pub fn take_news() -> DatabaseNews {
         metrics: std::mem::take(&mut database.wants_metrics),
     };
     if news.metrics {
-        database.metrics_written = now();
+        database.metrics_written = uptime();
     }
     database.news = false;
     database.lacks_worker = false;
     database.settings = settings;
-    if database.changes <= now() {
+    if database.changes <= uptime() {
         database.changes = NEVER;
     }
     news
 }
 
-/// Schedules runs for the recorded changes of tables in the current database at `time`, or earlier.
+/// Schedules runs for the recorded changes of tables in the current database at `time`, by [`uptime`], or earlier.
 pub fn set_changes(time: i64) {
     if is_present()
         && let Some(database) = exclusively(|shared| shared.database(database().to_u32()).copied())
@@ -84,9 +84,9 @@ pub fn set_no_worker() {
 pub fn may_log_shortage() -> bool {
     !is_present()
         || exclusively(|shared| {
-            let is_due = after(shared.shortage_logged, SHORTAGE_LOG_INTERVAL) <= now();
+            let is_due = after(shared.shortage_logged, SHORTAGE_LOG_INTERVAL) <= uptime();
             if is_due {
-                shared.shortage_logged = now();
+                shared.shortage_logged = uptime();
             }
             is_due
         })
@@ -117,7 +117,7 @@ pub fn leave_until(time: i64) -> bool {
     match shared.remember(database().to_u32()) {
         Some(database) if database.news || database.wants_metrics => return false,
         Some(database) => {
-            (database.due, database.looked, database.failures) = (time, now(), 0);
+            (database.due, database.looked, database.failures) = (time, uptime(), 0);
         }
         None => {}
     }

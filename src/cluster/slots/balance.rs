@@ -8,7 +8,7 @@ use rag_schedule::fair;
 use super::{Claim, OFFER_TIMEOUT, Slot, eligible, offer, wake_all};
 use crate::{
     cluster::shared,
-    pg::process::{now, signal},
+    pg::process::{signal, uptime},
     settings,
 };
 
@@ -31,7 +31,7 @@ pub fn want_worker(claim: &Claim, wants: bool) {
         let has_waited = std::mem::replace(&mut slot.wants_worker, wants);
         drop(slots);
         if has_waited && !wants && shared.slots.starved {
-            shared.slots.turn_ends = shared::after(now(), SCHEDULERS_TURN);
+            shared.slots.turn_ends = shared::after(uptime(), SCHEDULERS_TURN);
         }
     });
     if wants {
@@ -45,7 +45,7 @@ pub fn may_take_worker(claim: &Claim) -> bool {
     claim.ticket == 0
         || shared::exclusively(|shared| {
             let mut wanting = shared.slots.taken().filter(|slot| slot.wants_worker);
-            now() >= shared.slots.turn_ends && wanting.all(|slot| slot.ticket >= claim.ticket)
+            uptime() >= shared.slots.turn_ends && wanting.all(|slot| slot.ticket >= claim.ticket)
         })
 }
 
@@ -54,7 +54,7 @@ pub fn may_schedule() -> bool {
     !shared::is_present()
         || shared::exclusively(|shared| {
             let is_wanted = shared.slots.taken().any(|slot| slot.wants_worker);
-            shared.slots.starved = is_wanted && now() >= shared.slots.turn_ends;
+            shared.slots.starved = is_wanted && uptime() >= shared.slots.turn_ends;
             !shared.slots.starved
         })
 }
@@ -90,7 +90,7 @@ fn decide(shared: &mut shared::Shared) -> Balance {
         victim,
         next,
     };
-    let (waiters, now) = (shared.slots.waiters(), now());
+    let (waiters, now) = (shared.slots.waiters(), uptime());
     let runs: Vec<Slot> = shared.slots.taken().copied().collect();
     if waiters.is_empty() {
         return balance(0, None);

@@ -25,7 +25,7 @@ use super::{
     shared::{self, Shared},
 };
 use crate::{
-    pg::process::{database, my_pid, now, signal},
+    pg::process::{database, my_pid, signal, uptime},
     settings,
 };
 
@@ -57,8 +57,9 @@ struct Waiter {
     session: i32,
     party: Party,
     arrival: u64,
+    /// By [`uptime`].
     since: i64,
-    /// When a slot was first offered, or 0.
+    /// When a slot was first offered, by [`uptime`], or 0.
     offered: i64,
 }
 
@@ -131,7 +132,7 @@ impl Slots {
 /// Returns the waiters in the form that the rules for shares need. Those that did not claim their
 /// offer are left out for a while.
 fn eligible(shared: &mut Shared, waiters: &[Waiter]) -> Vec<(usize, fair::Waiter)> {
-    let now = now();
+    let now = uptime();
     let mut found = vec![];
     for (position, waiter) in waiters.iter().enumerate() {
         let expired = shared::after(waiter.offered, OFFER_TIMEOUT);
@@ -170,7 +171,7 @@ fn offer(shared: &mut Shared, present: Option<usize>) -> Vec<i32> {
         .into_iter()
         .map(|n| list[n].arrival)
         .collect();
-    let (mut to_wake, now) = (vec![], now());
+    let (mut to_wake, now) = (vec![], uptime());
     for place in 0..MAX_WAITERS {
         let Some(mut waiter) = shared.slots.waiters[place] else {
             continue;
@@ -279,7 +280,7 @@ fn claim_in(shared: &mut Shared, party: Party, session: i32) -> (Option<u64>, Ve
             session,
             party,
             arrival,
-            since: now(),
+            since: uptime(),
             offered: 0,
         });
     }
@@ -293,7 +294,7 @@ fn claim_in(shared: &mut Shared, party: Party, session: i32) -> (Option<u64>, Ve
     else {
         return (None, to_wake);
     };
-    if now() >= shared::after(waiter.offered, OFFER_TIMEOUT) {
+    if uptime() >= shared::after(waiter.offered, OFFER_TIMEOUT) {
         return (None, to_wake);
     }
     shared.slots.waiters[place] = None;
