@@ -45,16 +45,14 @@ pub fn now() -> i64 {
     unsafe { pg_sys::GetCurrentTimestamp() }
 }
 
-/// Returns microseconds of a clock that nobody sets. All processes of the machine have the same one.
-/// It says nothing after a restart of the machine.
+/// Returns microseconds of a clock that nobody sets, the same one in all processes of the machine.
 pub fn uptime() -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes to the variable.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+    // SAFETY: zeros are a time, and the system writes to it.
+    unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time);
+        time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+    }
 }
 
 /// Returns when the client's current statement began, in microseconds since 2000-01-01.

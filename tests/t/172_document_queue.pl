@@ -161,6 +161,7 @@ RagLlm::heal('held');
 ask($node, "UPDATE rag_internal.queued_document SET next_attempt_at = now() WHERE id = $held;
 	SELECT rag_enqueue_document('Text.', 'wakes the scheduler', collection => 'papers')");
 is(await_end('held'), 'indexed', 'which indexes it');
+$node->safe_psql('postgres', 'CHECKPOINT');    # or the crash loses that it was indexed
 $node->stop('immediate');
 $node->start;
 ask($node, "UPDATE rag_internal.queued_document SET status = 'queued', content = 'x',

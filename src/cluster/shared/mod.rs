@@ -70,8 +70,8 @@ const ZONE: usize = 256;
 /// A time that never comes, of whatever clock.
 ///
 /// What shall happen at a time of day is planned by the server's clock, [`now`]. What shall happen
-/// after a delay is planned by [`uptime`], so that nothing waits for weeks if the server's clock was
-/// weeks ahead.
+/// after a delay is planned by [`uptime`], so that nothing waits for weeks if the server's clock
+/// was weeks ahead.
 pub const NEVER: i64 = i64::MAX;
 const LONG_AGO: i64 = i64::MIN;
 /// Delays between starts of a scheduler that keeps failing.

@@ -53,7 +53,8 @@ pub fn take_news() -> DatabaseNews {
     news
 }
 
-/// Schedules runs for the recorded changes of tables in the current database at `time`, by [`uptime`], or earlier.
+/// Schedules runs for the recorded changes of tables in the current database at `time`, by
+/// [`uptime`], or earlier.
 pub fn set_changes(time: i64) {
     if is_present()
         && let Some(database) = exclusively(|shared| shared.database(database().to_u32()).copied())
