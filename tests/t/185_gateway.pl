@@ -236,6 +236,8 @@ for (@bad)
 	is($answer->{status}, $expected, '... with a body of RFC 9457');
 	unlike($answer->{detail}, qr/SELECT|rag_api|rag_internal|stack/, '... that has no SQL');
 }
+is($gateway->{response}{headers}{connection},
+	'close', 'a connection ends after a body that was not read');
 is( $gateway->status($key{web}, POST => '/v1/search', 'query=a',
 		'Content-Type' => 'application/x-www-form-urlencoded'),
 	415, 'a body of another type gets 415');

@@ -214,6 +214,10 @@ impl Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            // the rest of the body is not read, so no other request can follow it
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let challenge = self.challenge.as_deref().map(HeaderValue::from_str);
         if let Some(Ok(challenge)) = challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge);
