@@ -1,10 +1,7 @@
 //! `rag_check_index` and `rag_hnsw_info` for an index of `rag_hnsw`.
 
-use rag_ann::hnsw::{self, IndexProblem as Problem, Info};
-use rag_pages::{
-    PAGE_BYTES, ReadPages, Tid,
-    memory::{OutOfMemory, push},
-};
+use rag_ann::hnsw::{self, IndexProblem as Problem, Info, RowPlaces};
+use rag_pages::{PAGE_BYTES, ReadPages, Tid, memory::OutOfMemory};
 
 use super::{
     cache, index_error,
@@ -23,6 +20,7 @@ use crate::{
             relation::Index,
         },
     },
+    pg::memory::maintenance_work_mem,
 };
 
 /// Maximum number of problems that are reported. There may be more.
@@ -52,10 +50,10 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     let table_blocks = open.table().block_count();
     let mut rows = 0_i64;
     let mut outside: Vec<Tid> = vec![];
-    let (mut all, mut is_refused) = (vec![], false);
+    let (mut places, mut is_refused) = (RowPlaces::new(maintenance_work_mem()), false);
     let mut count_row = |tid: Tid| {
         rows += 1;
-        is_refused |= push(&mut all, tid).is_err();
+        is_refused |= places.add(tid).is_err();
         // the table may have grown since its blocks were counted
         let is_outside = || tid.block >= table_blocks && tid.block >= open.table().block_count();
         if outside.len() < MAX_PROBLEMS && (tid.offset == 0 || is_outside()) {
@@ -82,7 +80,10 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     if is_refused {
         return Err(out_of_memory(OutOfMemory));
     }
-    let doubled = doubled(&opened, index, all)?;
+    let mut doubled = places.doubled(MAX_PROBLEMS);
+    if !doubled.is_empty() {
+        doubled = confirmed(&opened, index, &doubled)?;
+    }
     let of_rows = |level: Option<i32>, problem: String| IndexProblem {
         level,
         block: None,
@@ -104,33 +105,25 @@ pub fn check(open: &OpenIndex) -> Result<Vec<IndexProblem>, Error> {
     Ok(problems)
 }
 
-/// Returns the first rows that are indexed more than once, in order, of the rows of all nodes.
-fn doubled(
+/// Returns the first rows that are indexed more than once, in order, of those that are suspected.
+fn confirmed(
     opened: &cache::OpenedGraph,
     index: Index<'_>,
-    all: Vec<Tid>,
+    suspected: &[Tid],
 ) -> Result<Vec<Tid>, Error> {
-    let first_doubled = |mut rows: Vec<Tid>| {
-        rows.sort_unstable();
-        let twice = rows.windows(2).filter(|pair| pair[0] == pair[1]);
-        let mut doubled: Vec<Tid> = twice.map(|pair| pair[0]).take(MAX_PROBLEMS).collect();
-        doubled.dedup();
-        doubled
-    };
-    let suspected = first_doubled(all);
-    if suspected.is_empty() {
-        return Ok(suspected);
-    }
     // a place that was given to another row meanwhile is not read twice again
-    let mut again = vec![];
-    let mut collect = |tid: Tid| {
+    let (mut again, mut is_refused) = (RowPlaces::new(maintenance_work_mem()), false);
+    let mut add_suspected = |tid: Tid| {
         if suspected.binary_search(&tid).is_ok() {
-            again.push(tid);
+            is_refused |= again.add(tid).is_err();
         }
     };
     let pages = opened.pages(index);
-    hnsw::check(&opened.graph, &pages, &mut collect, &mut |_| {}).map_err(out_of_memory)?;
-    Ok(first_doubled(again))
+    hnsw::check(&opened.graph, &pages, &mut add_suspected, &mut |_| {}).map_err(out_of_memory)?;
+    if is_refused {
+        return Err(out_of_memory(OutOfMemory));
+    }
+    Ok(again.doubled(MAX_PROBLEMS))
 }
 
 fn out_of_memory(_: OutOfMemory) -> Error {

@@ -43,7 +43,7 @@ use rag_pages::{IndexError, IndexLock, Tid};
 
 use crate::code::Metric;
 
-pub use check::{IndexProblem, check};
+pub use check::{IndexProblem, RowPlaces, check};
 pub use group::NewVector;
 pub use index::{Index, create, quantizer};
 pub use info::{Counts, Info, counts, info};

@@ -1,6 +1,9 @@
 //! Finds everything in an index that is not as it should be.
 
 mod confirm;
+mod doubled;
+
+pub use doubled::RowPlaces;
 
 use std::{thread, time::Duration};
 
