@@ -64,6 +64,63 @@ pub unsafe fn new_state<S>(
     }
 }
 
+/// Defines a node of plans: the tables of its functions, `create_state` for its state, `register`
+/// and `scan_methods`. Its functions are those that [`NodeFunctions`] has, by these names.
+macro_rules! scan_node {
+    ($name:expr, $State:ty) => {
+        static SCAN_METHODS: $crate::pg::custom_scan::Methods<pgrx::pg_sys::CustomScanMethods> =
+            $crate::pg::custom_scan::Methods(pgrx::pg_sys::CustomScanMethods {
+                CustomName: $name.as_ptr(),
+                CreateCustomScanState: Some(create_state),
+            });
+
+        static EXEC_METHODS: $crate::pg::custom_scan::Methods<pgrx::pg_sys::CustomExecMethods> =
+            $crate::pg::custom_scan::exec_methods(
+                $name,
+                $crate::pg::custom_scan::NodeFunctions {
+                    begin,
+                    next_row,
+                    rescan,
+                    end,
+                    explain,
+                },
+            );
+
+        /// Makes the node known to the server. Called while the library is loaded.
+        pub fn register() {
+            // SAFETY: a constant.
+            unsafe { pgrx::pg_sys::RegisterCustomScanMethods(scan_methods()) };
+        }
+
+        pub fn scan_methods() -> *const pgrx::pg_sys::CustomScanMethods {
+            &raw const SCAN_METHODS.0
+        }
+
+        /// `CreateCustomScanState`
+        #[pgrx::pg_guard]
+        unsafe extern "C-unwind" fn create_state(
+            _plan: *mut pgrx::pg_sys::CustomScan,
+        ) -> *mut pgrx::pg_sys::Node {
+            // SAFETY: zeros are a valid state.
+            unsafe { $crate::pg::custom_scan::new_state::<$State>(&EXEC_METHODS) }
+        }
+    };
+}
+pub(crate) use scan_node;
+
+/// Returns the index that a plan reads: the first of the ids that it keeps.
+///
+/// # Safety
+/// A plan that keeps a list of ids.
+pub unsafe fn index_of(plan: *mut pg_sys::CustomScan) -> pg_sys::Oid {
+    // SAFETY: the caller's promise.
+    unsafe {
+        PgList::<pg_sys::Oid>::from_pg((*plan).custom_private)
+            .get_oid(0)
+            .unwrap_or(pg_sys::InvalidOid)
+    }
+}
+
 /// What a path of a relation costs until its first row and until its last.
 #[derive(Debug, Clone, Copy)]
 pub struct PathCost {

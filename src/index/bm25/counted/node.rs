@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use pgrx::{PgList, pg_guard, pg_sys};
+use pgrx::{pg_guard, pg_sys};
 
 use super::{NAME, rows};
 use crate::{
@@ -17,38 +17,12 @@ use crate::{
     },
     pg::{
         compat::lock_for_serializable,
-        custom_scan::{
-            Methods, NodeFunctions, exec_methods, explain_index, explain_number, new_state,
-        },
+        custom_scan::{explain_index, explain_number, index_of, scan_node},
         executor,
     },
 };
 
-static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: NAME.as_ptr(),
-    CreateCustomScanState: Some(create_state),
-});
-
-static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = exec_methods(
-    NAME,
-    NodeFunctions {
-        begin,
-        next_row,
-        rescan,
-        end,
-        explain,
-    },
-);
-
-/// Makes the node known to the server. Called while the library is loaded.
-pub fn register() {
-    // SAFETY: a constant.
-    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
-}
-
-pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const SCAN_METHODS.0
-}
+scan_node!(NAME, CountScan);
 
 /// The state of a node. It is in the executor's memory context, and has nothing to drop.
 #[repr(C)]
@@ -61,13 +35,6 @@ struct CountScan {
     is_done: bool,
     /// Number of rows of the table that were read.
     visited: i64,
-}
-
-/// `CreateCustomScanState`
-#[pg_guard]
-unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
-    // SAFETY: zeros are a valid state.
-    unsafe { new_state::<CountScan>(&EXEC_METHODS) }
 }
 
 /// `BeginCustomScan`
@@ -90,19 +57,6 @@ unsafe extern "C-unwind" fn begin(
         let argument: *mut pg_sys::Expr = pg_sys::list_nth((*condition).args, 1).cast();
         state.argument_type = pg_sys::exprType(argument.cast());
         state.argument = pg_sys::ExecInitExpr(argument, &raw mut state.node.ss.ps);
-    }
-}
-
-/// Returns the index that a plan reads.
-///
-/// # Safety
-/// A plan of `super::path`.
-unsafe fn index_of(plan: *mut pg_sys::CustomScan) -> pg_sys::Oid {
-    // SAFETY: the caller's promise.
-    unsafe {
-        PgList::<pg_sys::Oid>::from_pg((*plan).custom_private)
-            .get_oid(0)
-            .unwrap_or(pg_sys::InvalidOid)
     }
 }
 

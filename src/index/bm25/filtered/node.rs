@@ -17,38 +17,12 @@ use crate::{
         bm25::{opclass::Strategy, scan::Bm25Scan},
     },
     pg::{
-        custom_scan::{
-            Methods, NodeFunctions, exec_methods, explain_number, explain_search, new_state,
-        },
+        custom_scan::{explain_number, explain_search, index_of, scan_node},
         executor,
     },
 };
 
-static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: NAME.as_ptr(),
-    CreateCustomScanState: Some(create_state),
-});
-
-static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = exec_methods(
-    NAME,
-    NodeFunctions {
-        begin,
-        next_row,
-        rescan,
-        end,
-        explain,
-    },
-);
-
-/// Makes the node known to the server. Called while the library is loaded.
-pub fn register() {
-    // SAFETY: a constant.
-    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
-}
-
-pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const SCAN_METHODS.0
-}
+scan_node!(NAME, FilteredScan);
 
 /// The state of a node. It is in the executor's memory context, and has nothing to drop.
 #[repr(C)]
@@ -73,13 +47,6 @@ struct FilteredScan {
     /// Rows that were given so far, and blocks of which all rows may be meant.
     given_rows: i64,
     given_blocks: i64,
-}
-
-/// `CreateCustomScanState`
-#[pg_guard]
-unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
-    // SAFETY: zeros are a valid state.
-    unsafe { new_state::<FilteredScan>(&EXEC_METHODS) }
 }
 
 /// `BeginCustomScan`
@@ -122,19 +89,6 @@ unsafe extern "C-unwind" fn begin(
         }
         let conditions = pg_sys::list_delete_first(pg_sys::list_copy((*plan).custom_exprs));
         state.conditions = pg_sys::ExecInitQual(conditions, &raw mut state.node.ss.ps);
-    }
-}
-
-/// Returns the index that a plan scans.
-///
-/// # Safety
-/// A plan of `super::path`.
-unsafe fn index_of(plan: *mut pg_sys::CustomScan) -> pg_sys::Oid {
-    // SAFETY: the caller's promise.
-    unsafe {
-        PgList::<pg_sys::Oid>::from_pg((*plan).custom_private)
-            .get_oid(0)
-            .unwrap_or(pg_sys::InvalidOid)
     }
 }
 

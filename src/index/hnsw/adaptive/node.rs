@@ -15,39 +15,13 @@ use crate::{
         hnsw::opclass::ORDER_STRATEGY,
     },
     pg::{
-        custom_scan::{
-            Methods, NodeFunctions, exec_methods, explain_number, explain_search, new_state,
-        },
+        custom_scan::{explain_number, explain_search, scan_node},
         executor,
         memory::work_mem,
     },
 };
 
-static SCAN_METHODS: Methods<pg_sys::CustomScanMethods> = Methods(pg_sys::CustomScanMethods {
-    CustomName: NAME.as_ptr(),
-    CreateCustomScanState: Some(create_state),
-});
-
-static EXEC_METHODS: Methods<pg_sys::CustomExecMethods> = exec_methods(
-    NAME,
-    NodeFunctions {
-        begin,
-        next_row,
-        rescan,
-        end,
-        explain,
-    },
-);
-
-/// Makes the node known to the server. Called while the library is loaded.
-pub fn register() {
-    // SAFETY: a constant.
-    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
-}
-
-pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const SCAN_METHODS.0
-}
+scan_node!(NAME, AdaptiveScan);
 
 /// Where the rows come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,13 +58,6 @@ struct AdaptiveScan {
     /// Numbers of rows of all searches, for EXPLAIN.
     index_count: i64,
     ranked_count: i64,
-}
-
-/// `CreateCustomScanState`
-#[pg_guard]
-unsafe extern "C-unwind" fn create_state(_plan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
-    // SAFETY: zeros are a valid state.
-    unsafe { new_state::<AdaptiveScan>(&EXEC_METHODS) }
 }
 
 /// `BeginCustomScan`
